@@ -5,7 +5,8 @@
 Their tasks sleep. `pools`: an application on four slots whose short and long jobs come in two FAIR
 pools. `dynamic`: a standalone cluster with dynamic allocation, whose executors come and go.
 `sequential`: a driver that runs one job after the other, beside another thread's jobs. Each runs as
-it is, then with the advice (that on pools, if there is any for certain), then as it is again.
+it is, then with the advice (that on pools or on allocation, if there is any for certain), then as
+it is again.
 Prints how far the replay is off, what was advised and promised, and what came of it: the average
 job completion time against the mean of the runs without the change. Needs pyspark, Java and six
 minutes; other work on the machine shows.
@@ -31,8 +32,12 @@ from benchmarks.replay_fidelity import SETTINGS, SleepStages
 from decima.rl.statistics import difference_percent
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import best_policy, is_pool_change_sure, pool_differences
+from decima.whatif.allocation_advice import differences as allocation_differences
+from decima.whatif.allocation_advice import fastest
 from decima.whatif.load import recorded_slots, varying_slots
 from decima.whatif.replay import ReplaySettings, read_recording, replay
+from decima.whatif.replay.allocation import PREFIX
+from decima.whatif.replay.pools import allocation_file
 from decima.whatif.replay.recording import FIFO, ORDERS
 from tests.record_spark_logs import cluster
 from traces import write_trace
@@ -67,8 +72,8 @@ def programs() -> dict[str, Program]:
     rng = np.random.default_rng(SEED)
     web = [Job(at, 6, 0.3, "web") for at in rng.uniform(0, 42, 22)]
     etl = [Job(at, 24, 0.5, "etl") for at in rng.uniform(0, 38, 8)]
-    bursts = [Job(at, 8, 0.4, "") for at in [*rng.uniform(0, 12, 10), *rng.uniform(34, 46, 10)]]
-    long = [Job(at, 32, 0.5, "") for at in (1.0, 36.0)]
+    bursts = [Job(at, 8, 0.4, "") for at in [*rng.uniform(0, 12, 10), *rng.uniform(64, 76, 10)]]
+    long = [Job(at, 32, 0.5, "") for at in (1.0, 66.0)]
     driver = [Job(0.2, 4, 0.4, "", follows=number > 0) for number in range(16)]
     beside = [Job(at, 30, 0.4, "") for at in rng.uniform(0, 30, 8)]
     allocation = {
@@ -156,10 +161,16 @@ def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any]
     if found.pools is not None and is_pool_change_sure(found):
         pools = found.recording.pools(0)
         path = folder / FILE
-        path.write_text(allocation_file(found.pools.change.applied(pools).described))
+        path.write_text(allocation_file(found.pools.change.applied(pools)))
         settings = {"spark.scheduler.allocation.file": path.resolve().as_uri()}
         promised = pool_differences(found, found.pools)[0]
         return found.pools.change.words(), {"settings": settings}, promised.words("+.0f", " %")
+    faster = fastest(found)
+    if faster is not None:
+        parts = (part.split("=") for part in faster.change.setting.split(", "))
+        asked = {f"{PREFIX}{name}": value for name, value in parts}
+        promised = allocation_differences(found, faster)[0]
+        return faster.change.setting, {"settings": asked}, promised.words("+.0f", " %")
     best = best_policy(found)
     if best is None:
         return "nothing", {}, ""
@@ -175,16 +186,6 @@ def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any]
         "priors": str(priors.resolve()),
     }
     return f"attach {best}", change, promised.words("+.0f", " %")
-
-
-def allocation_file(pools: Any) -> str:
-    """The content of Spark's file of pools."""
-    rows = "".join(
-        f'<pool name="{name}"><schedulingMode>{"FAIR" if pool.fair else "FIFO"}</schedulingMode>'
-        f"<weight>{pool.weight}</weight><minShare>{pool.min_share}</minShare></pool>"
-        for name, pool in pools.items()
-    )
-    return f"<allocations>{rows}</allocations>"
 
 
 def average_s(folder: Path) -> float:

@@ -1,3 +1,4 @@
+from .allocation import Allocation as Allocation
 from .batch import ObservationBatch as ObservationBatch
 from .batch import batch_of as batch_of
 from .cluster import Cluster as Cluster
@@ -18,6 +19,7 @@ from .vector import StepResult as StepResult
 from .vector import VectorSimulator as VectorSimulator
 
 __all__ = [
+    "Allocation",
     "Cluster",
     "Conditions",
     "Slots",

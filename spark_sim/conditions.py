@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_sim.allocation import Allocation
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import SimulationError
 from spark_sim.tables import NONE, TIMER, State, Table
@@ -75,6 +76,8 @@ class Conditions:
     """(K,) from the completion of that job to the arrival, >= 0"""
     slots: Slots | None = None
     """of a session; None: always the cluster's"""
+    allocation: Allocation | None = None
+    """of a session whose slots follow its load, in place of `slots`"""
     each_once: bool = False
     """whether the tasks of a stage share out its durations instead of drawing with replacement"""
 
@@ -99,11 +102,22 @@ class Conditions:
         _check_followed(self.follows)
         if cluster.protocol is Protocol.DECIMA_SIM:
             raise SimulationError("the decima-sim protocol knows no conditions")
+        if self.allocation is not None:
+            self._check_allocation(self.allocation, cluster)
         if self.slots is None:
             return
         if cluster.protocol is not Protocol.SESSION or self.slots.most != cluster.num_executors:
             raise SimulationError(
                 f"slots that vary up to {self.slots.most} need a session of as many, got "
+                f"{cluster.protocol.label!r} with {cluster.num_executors}"
+            )
+
+    def _check_allocation(self, allocation: Allocation, cluster: Cluster) -> None:
+        if self.slots is not None:
+            raise SimulationError("slots follow given times or the load, not both")
+        if cluster.protocol is not Protocol.SESSION or allocation.slots != cluster.num_executors:
+            raise SimulationError(
+                f"an allocation of up to {allocation.slots} slots needs a session of as many, got "
                 f"{cluster.protocol.label!r} with {cluster.num_executors}"
             )
 
@@ -131,6 +145,8 @@ class Conditions:
             state.timers["executors"][:count] = self.slots.count
             state.timers["stage"][:count] = NONE
             clock["num_timers"] = count
+        if self.allocation is not None:
+            self.allocation.apply(state)
 
     def timer_rows(self, template: NDArray[np.int64]) -> int:
         """Number of timers that a run of stages of these rows of the trace can set."""

@@ -11,6 +11,7 @@ from spark_sim.cluster import Cluster, ExecutorClass, Protocol
 from spark_sim.conditions import Conditions, no_timers
 from spark_sim.errors import SimulationError
 from spark_sim.tables import (
+    ALLOCATION,
     CLASS,
     CLOCK,
     COMMIT,
@@ -160,6 +161,7 @@ def build_state(
         chosen=np.zeros(len(stages), np.int32),
         queue=np.arange(len(job), dtype=np.int32),
         timers=no_timers(conditions.timer_rows(template)),
+        allocation=np.zeros(1, ALLOCATION),
         timeline=np.zeros(tasks, TASK),
         trace=trace,
     )

@@ -233,6 +233,31 @@ CLOCK = np.dtype(
 )
 
 
+ALLOCATION = np.dtype(
+    [
+        # the rules
+        ("slots_each", "i4"),  # slots of each executor; 0: there is no dynamic allocation
+        ("least", "i4"),  # fewest executors
+        ("most", "i4"),
+        ("ratio", "f8"),  # of the executors that all waiting tasks need at once
+        ("backlog_ms", "f8"),  # tasks wait so long before the first request
+        ("sustained_ms", "f8"),  # and so long before each further one
+        ("idle_ms", "f8"),  # an executor that is idle for so long goes
+        ("start_ms", "f8"),  # from a request to the executor
+        # what they have led to
+        ("target", "i4"),  # executors that are requested
+        ("step", "i4"),  # by how many the target rises next
+        ("add_ms", "f8"),  # when; infinity: no task waits
+        ("present", "i4"),  # executors
+        ("coming", "i4"),  # executors that start
+        ("held_ms", "f8"),  # integral of the slots of both
+        ("charged_ms", "f8"),  # up to when
+    ],
+    align=True,
+)
+"""dynamic allocation of a session's slots; times in ms"""
+
+
 class State(NamedTuple):
     """One simulation of J jobs with S stages in all, on N executors of C classes."""
 
@@ -248,5 +273,6 @@ class State(NamedTuple):
     chosen: NDArray[np.int32]  # (S,) stages chosen in the open round; in a session, the plan
     queue: NDArray[np.int32]  # (J,) the first `num_queued` are jobs by arrival
     timers: Table  # (S + changes of the number of slots,) TIMER by time; (0,) without conditions
+    allocation: Table  # (1,) ALLOCATION
     timeline: Table  # (tasks,) TASK, or (0,) if it was not requested
     trace: TraceArrays

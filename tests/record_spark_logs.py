@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -247,18 +248,22 @@ def cluster(master: str, scratch: Path) -> Iterator[str]:
 
     spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
     deploy = "org.apache.spark.deploy"
-    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", "7171"]]
+    with socket.socket() as free:  # other clusters may run on this machine
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    address = f"spark://127.0.0.1:{port}"
+    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", port]]
     for host in ("127.0.0.1", "127.0.0.2"):
-        resources = ["--cores", "2", "--memory", "600m", "--work-dir", str(scratch.parent / host)]
+        resources = ["--cores", "2", "--memory", "1200m", "--work-dir", str(scratch.parent / host)]
         worker = [f"{deploy}.worker.Worker", "--host", host, *resources]
-        commands.append([*worker, "spark://127.0.0.1:7171"])
+        commands.append([*worker, address])
     processes = [
         subprocess.Popen([spark_class, *command], stderr=subprocess.DEVNULL)  # noqa: S603
         for command in commands
     ]
     try:
         time.sleep(8.0)  # master and workers find each other
-        yield "spark://127.0.0.1:7171"
+        yield address
     finally:
         for process in processes:
             process.terminate()

@@ -12,11 +12,25 @@ from click.testing import CliRunner
 
 from decima.cli.main import main
 from decima.spark.errors import AttachError
-from decima.spark.replay import at_scale, graph_text, simulated_s, with_overhead
-from decima.spark.trial import TrialConfig, TrialOutcome, draw_jobs, local_session
+from decima.spark.replay import (
+    at_scale,
+    graph_text,
+    simulated_in_pools_s,
+    simulated_s,
+    with_overhead,
+)
+from decima.spark.trial import (
+    TrialConfig,
+    TrialOutcome,
+    draw_jobs,
+    local_session,
+    pools_of,
+    run_trial,
+)
+from decima.whatif.replay.pools import Pool, Pools, allocation_file, read_pools
 from tests.commands import refused
 from tests.shapes import chain, fork_join
-from traces import Job, Stage, Trace, load_trace
+from traces import Job, LevelDurations, Stage, Trace, load_trace
 
 
 def test_tasks_take_the_scaled_mean_of_their_stage() -> None:
@@ -168,3 +182,63 @@ def test_sessions_after_a_recorded_one_write_no_event_log(
     assert told["spark.eventLog.enabled"] == "true"
     local_session(2, fair=False)
     assert told["spark.eventLog.enabled"] == "false"
+
+
+# --- the pools of a log --------------------------------------------------------------------------
+
+
+def pooled_trace(*names: str | None) -> Trace:
+    """A job of four short tasks for each name, recorded in that pool."""
+    level = LevelDurations.of(1, rest_ms=[300.0])
+    jobs = tuple(
+        Job(f"job {number}", (Stage("s", 4, (), (level,)),)) for number in range(len(names))
+    )
+    rows = [{} if name is None else {"pool": name} for name in names]
+    recorded = {job.name: row for job, row in zip(jobs, rows, strict=True)}
+    return Trace("log", jobs, {"recorded": recorded})
+
+
+def test_jobs_go_to_their_recorded_pools() -> None:
+    """Those without one to the default pool; a trace without any is refused."""
+    trace = pooled_trace("web", None, "etl")
+    assert pools_of(trace, trace.jobs[::-1]) == ["etl", "default", "web"]
+    none = pooled_trace(None)
+    with pytest.raises(AttachError, match="needs jobs with pools, which 'log' lacks"):
+        pools_of(none, none.jobs)
+
+
+def test_pools_decide_in_the_simulator() -> None:
+    """One slot; the second pool's job overtakes where it has a minShare, else names decide."""
+    trace = pooled_trace("a", "b")
+    arrival_s = np.array([0.0, 0.1])
+    pools = Pools({"a": Pool(), "b": Pool(min_share=1)})
+    found = [
+        simulated_in_pools_s(trace.jobs, arrival_s, 1, ["a", "b"], settings)
+        for settings in (None, pools)
+    ]
+    assert found[0].round(6).tolist() == [1.2, 2.3]
+    assert found[1].round(6).tolist() == [2.4, 1.4]
+
+
+def test_an_allocation_file_is_written_as_it_is_read(tmp_path: Path) -> None:
+    pools = Pools({'a"<&': Pool(fair=True, weight=3), "b": Pool(min_share=2)})
+    path = tmp_path / "pools.xml"
+    path.write_text(allocation_file(pools))
+    assert read_pools(path) == pools
+
+
+@pytest.mark.slow
+@pytest.mark.real_spark
+def test_recorded_pools_run_on_spark(tmp_path: Path) -> None:
+    """The same file for both: with a minShare the pool of the last job is served first."""
+    pools = Pools({"web": Pool(min_share=2)})
+    config = TrialConfig(
+        ("spark-pools",), jobs=6, slots=2, interarrival_s=0.05, time_scale=1.0, pools=pools
+    )
+    trace = pooled_trace("etl", "etl", "web")
+    (found,) = run_trial(trace, config)
+    web = np.array([name == "web" for name in pools_of(trace, draw_jobs(trace, config)[0])])
+    assert web.any()
+    assert not web.all()
+    assert found.jct_s[web].mean() < found.jct_s[~web].mean()
+    assert found.simulated_s[web].mean() < found.simulated_s[~web].mean()

@@ -11,6 +11,7 @@ from decima.cli.console import progress_bar, stdout
 from decima.cli.options import GROUP_BY, JSON, READ, check_outputs
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
+from decima.whatif.replay.allocation import NAMES, parse_changes
 from decima.whatif.replay.pools import Pools, read_pools
 from decima.whatif.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
 from spark_sim.cluster import MAX_EXECUTORS
@@ -26,6 +27,14 @@ POOLS = click.option(
     help="The application's allocation file (fairscheduler.xml): weights, minShares, modes.",
 )
 
+ALLOCATION = click.option(
+    "--allocation",
+    callback=lambda _context, _option, text: None if text is None else parse_changes(text),
+    metavar="log|NAME=VALUE,...",
+    help="Simulate dynamic allocation instead of the recorded slots: with the log's settings, or "
+    f"with others for {', '.join(NAMES)}.",
+)
+
 
 @click.command()
 @LOGS
@@ -39,6 +48,7 @@ POOLS = click.option(
     help="fifo, spark_fair (a pool for each job), spark_pools (those of the log) or one of "
     "`decima evaluate`'s (default: that of the log).",
 )
+@ALLOCATION
 @POOLS
 @GROUP_BY
 @config_options(ReplaySettings, draws="Repetitions to average over.", seed="")
@@ -48,6 +58,7 @@ def replay(
     logs: tuple[Path, ...],
     slots: int | None,
     policy: str | None,
+    allocation: dict[str, str] | None,
     pools: Pools | None,
     group_by: str,
     draws: int,
@@ -61,7 +72,7 @@ def replay(
     recorded job durations: the error to expect of `decima whatif` on the same logs.
     """
     check_outputs(json_path)
-    settings = ReplaySettings(slots, policy, draws, seed)
+    settings = ReplaySettings(slots, allocation, policy, draws, seed)
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
     announce()
     with progress_bar("replaying", 2 * draws * len(recording.slots)) as (bar, task):

@@ -21,6 +21,7 @@ from decima.cli.options import (
     read_all_tuned,
     write_report,
 )
+from decima.cli.replay import POOLS
 from decima.rl.tables import aligned
 from decima.spark.demo import DemoConfig, run_demo
 from decima.spark.trial import TrialConfig, run_trial, words
@@ -30,6 +31,7 @@ from traces.files.writing import write_json
 
 if TYPE_CHECKING:
     from decima.report.spark import JctTable
+    from decima.whatif.replay.pools import Pools
 
 
 @click.group()
@@ -44,9 +46,11 @@ def spark() -> None:
     "--policies",
     default="spark-fifo,spark-fair,strict_fair,es_rule",
     show_default=True,
-    help="Also spark-fifo and spark-fair: Spark's own.",
+    help="Also Spark's own: spark-fifo, spark-fair (a pool for each job), spark-pools (those of "
+    "the log that the trace was imported from).",
 )
 @config_options(TrialConfig, interarrival_s="Mean real seconds between arrivals.")
+@POOLS
 @TUNED
 @config_options(TrialConfig, time_scale="Factor on the durations of tasks.", seed="")
 @click.option("--json", "json_path", type=WRITTEN)
@@ -54,6 +58,7 @@ def spark() -> None:
 def replay(
     trace: str,
     policies: str,
+    pools: Pools | None,
     tuned: tuple[Path, ...],
     json_path: Path | None,
     page: Path | None,
@@ -68,7 +73,9 @@ def replay(
     from decima.report.spark import replay_section, replay_table
 
     check_outputs(json_path, page)
-    config = TrialConfig(parse_names(policies), parameters=read_all_tuned(tuned), **settings)
+    config = TrialConfig(
+        parse_names(policies), parameters=read_all_tuned(tuned), pools=pools, **settings
+    )
     loaded = load_trace(trace)
     announce()
     outcomes = run_trial(loaded, config, lambda policy: click.echo(f"running {policy}", err=True))

@@ -21,11 +21,12 @@ from decima.cli.options import (
     parse_names,
     write_report,
 )
-from decima.cli.replay import LOGS, POOLS
+from decima.cli.replay import ALLOCATION, LOGS, POOLS
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, load, what_if
 from decima.whatif.advice import findings
+from decima.whatif.allocation_advice import allocation_table
 from decima.whatif.caveats import caveats
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
@@ -72,6 +73,7 @@ _DEFAULT = WhatIfSettings(executors=1)
     help="Separated by commas; the first is the reference (default: the recorded one, then "
     f"others of {', '.join(_DEFAULT.policies)}).",
 )
+@ALLOCATION
 @POOLS
 @GROUP_BY
 @config_options(
@@ -90,6 +92,7 @@ def whatif(
     executors: int | None,
     protocol: Sharing,
     policies: str | None,
+    allocation: dict[str, str] | None,
     pools: Pools | None,
     group_by: str,
     no_driver_times: bool,
@@ -106,10 +109,12 @@ def whatif(
     check_outputs(page, json_path)
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
     settings = WhatIfSettings(
-        load.recorded_slots(recording) if executors is None else executors,
+        _most_slots(recording, allocation) if executors is None else executors,
         _policies(recording, policies, protocol),
         protocol,
+        allocation=allocation,
         slots_vary=executors is None
+        and allocation is None
         and protocol == Protocol.SESSION.label
         and load.varying_slots(recording) is not None,
         **options,
@@ -142,6 +147,15 @@ def whatif(
         write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
 
 
+def _most_slots(recording: Recording, changes: dict[str, str] | None) -> int:
+    if changes is None:
+        return load.recorded_slots(recording)
+    if len(recording.slots) > 1:
+        raise click.UsageError("--allocation simulates one application: give its log alone")
+    found = recording.allocation(0, changes)
+    return load.recorded_slots(recording) if found is None else found.slots
+
+
 def _policies(recording: Recording, names: str | None, protocol: Sharing) -> tuple[str, ...]:
     if names is not None:
         return parse_names(names)
@@ -171,6 +185,9 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
         f"\nBy number of slots, recorded arrivals, mean of the first {settings.shared_draws} draws"
     )
     console.print(sizes_table(found))
+    if found.allocations:
+        console.print("\nDynamic allocation, recorded arrivals; slot time is held, busy or not")
+        console.print(allocation_table(found))
     console.print()
     is_estimated = settings.estimates != "exact"
     for line in tuned_lines(found):

@@ -20,6 +20,9 @@ from decima.registry import Parameters
 from decima.spark.compile import replay_class
 from decima.spark.errors import AttachError
 from decima.spark.jvm import first_line
+from decima.whatif.replay.pools import Pools
+from decima.whatif.replay.recording import POOLS
+from decima.whatif.replay.spark_order import SparkJobs, play_spark
 from spark_sim import Cluster, Protocol, Simulator
 from traces import Job, LevelDurations, Trace
 from traces.arrays import to_arrays
@@ -114,8 +117,12 @@ class Replayer:
         self.run_one("overhead", ":" + ",".join([str(_MEASURED_MS)] * slots * waves))
         return time.monotonic() - began
 
-    def run(self, jobs: Sequence[Job], arrival_s: Float64) -> Float64:
+    def run(
+        self, jobs: Sequence[Job], arrival_s: Float64, pools: Sequence[str] | None = None
+    ) -> Float64:
         """(K,) JCT in seconds of jobs that are submitted at the given times.
+
+        `pools` are theirs in Spark's FAIR scheduler; None gives each its own.
 
         Raises:
             AttachError: a job failed.
@@ -123,14 +130,20 @@ class Replayer:
         names = [f"{job.name} #{number}" for number, job in enumerate(jobs)]
         graphs = [graph_text(job) for job in jobs]
         return submit_all(
-            self._context, names, arrival_s, lambda k: self.run_one(names[k], graphs[k])
+            self._context, names, arrival_s, lambda k: self.run_one(names[k], graphs[k]), pools
         )
 
 
 def submit_all(
-    context: Any, names: Sequence[str], arrival_s: Float64, run: Callable[[int], None]
+    context: Any,
+    names: Sequence[str],
+    arrival_s: Float64,
+    run: Callable[[int], None],
+    pools: Sequence[str] | None = None,
 ) -> Float64:
     """(K,) JCT in seconds of jobs that `run(k)` runs, each at its time in a thread of its own.
+
+    Each goes to its pool; None gives each a pool of its own name.
 
     Raises:
         AttachError: a job failed.
@@ -143,7 +156,7 @@ def submit_all(
         time.sleep(max(0.0, arrival_s[number] - (time.monotonic() - begun)))
         submitted = time.monotonic()
         context.setLocalProperty(JOB_PROPERTY, names[number])
-        context.setLocalProperty(POOL, names[number])
+        context.setLocalProperty(POOL, (pools or names)[number])
         try:
             run(number)
         except Exception as error:  # noqa: BLE001 - py4j's, for any error in Spark; reported below
@@ -162,6 +175,25 @@ def submit_all(
     return found
 
 
+def simulated_in_pools_s(
+    jobs: Sequence[Job],
+    arrival_s: Float64,
+    slots: int,
+    names: Sequence[str],
+    pools: Pools | None = None,
+) -> Float64:
+    """(K,) JCT in the simulator under Spark's FAIR scheduler, where each job is in a pool."""
+    simulator = _simulator(jobs, arrival_s, slots)
+    first = np.concatenate([[0], np.cumsum([len(job.stages) for job in jobs])])
+    spark_jobs = [
+        SparkJobs(np.zeros(len(job.stages), np.int64), begin + np.arange(len(job.stages)), name)
+        for job, begin, name in zip(jobs, first[:-1], names, strict=True)
+    ]
+    play_spark(simulator, POOLS, spark_jobs, pools or Pools.without_file(None))
+    found: Float64 = simulator.completion_ms() / 1000 - arrival_s
+    return found
+
+
 def simulated_s(
     jobs: Sequence[Job],
     arrival_s: Float64,
@@ -170,6 +202,13 @@ def simulated_s(
     parameters: Parameters | None = None,
 ) -> Float64:
     """(K,) JCT of the same jobs in the simulator's shared session."""
+    simulator = _simulator(jobs, arrival_s, slots)
+    play(simulator, policy_named(policy, simulator.state.trace, parameters=parameters))
+    found: Float64 = simulator.completion_ms() / 1000 - arrival_s
+    return found
+
+
+def _simulator(jobs: Sequence[Job], arrival_s: Float64, slots: int) -> Simulator:
     distinct = {job.name: job for job in jobs}
     place = {name: row for row, name in enumerate(distinct)}
     drawn = np.array([place[job.name] for job in jobs], np.int32)
@@ -177,7 +216,4 @@ def simulated_s(
     cluster = Cluster(
         num_executors=slots, protocol=Protocol.SESSION, moving_delay_ms=0, warmup_delay_ms=0
     )
-    simulator = Simulator(arrays, cluster, 1000 * arrival_s, drawn)
-    play(simulator, policy_named(policy, arrays, parameters=parameters))
-    found: Float64 = simulator.completion_ms() / 1000 - arrival_s
-    return found
+    return Simulator(arrays, cluster, 1000 * arrival_s, drawn)

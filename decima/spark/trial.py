@@ -16,16 +16,25 @@ from decima.spark.attaching import attach
 from decima.spark.errors import AttachError, missing
 from decima.spark.jvm import first_line
 from decima.spark.loading import LOADING_S
-from decima.spark.replay import Replayer, at_scale, simulated_s, with_overhead
+from decima.spark.replay import (
+    Replayer,
+    at_scale,
+    simulated_in_pools_s,
+    simulated_s,
+    with_overhead,
+)
 from decima.spark.status import SchedulerStatus
+from decima.whatif.replay.pools import DEFAULT_POOL, Pools, allocation_file
 from traces import Job, Trace
 from traces.files.names import suggestion
 from traces.loopback import LOOPBACK
 from traces.numbers import Float64
 from traces.spark_log import read_spark_logs
 
-PLAIN = ("spark-fifo", "spark-fair")
+IN_POOLS = "spark-pools"
+PLAIN = ("spark-fifo", "spark-fair", IN_POOLS)
 """Spark's own schedulers, with nothing attached"""
+ALLOCATION_FILE = "spark.scheduler.allocation.file"
 _SIMULATED_AS = {"spark-fifo": "fifo", "spark-fair": "spark_fair"}
 
 
@@ -42,6 +51,8 @@ class TrialConfig:
     seed: int = 0
     parameters: Mapping[str, Parameters] = field(default_factory=dict)
     """by policy, in place of those that the package ships"""
+    pools: Pools | None = None
+    """settings of the pools of `IN_POOLS`; None: Spark's defaults"""
 
     def __post_init__(self) -> None:
         for name, values in self.parameters.items():
@@ -127,14 +138,31 @@ def run_trial(
         AttachError: no pyspark, no Java, or a job failed.
     """
     jobs, arrival_s = draw_jobs(trace, config)
+    pools = pools_of(trace, jobs) if IN_POOLS in config.policies else []
     if priors is None and not set(config.policies) <= set(PLAIN):
         progress("each job once, for an event log to know durations from")
         priors = record(jobs, config.slots)
     found = []
     for policy in config.policies:
         progress(policy)
-        found.append(_on_spark(policy, config, jobs, arrival_s, priors))
+        found.append(_on_spark(policy, config, jobs, arrival_s, priors, pools))
     return found
+
+
+def pools_of(trace: Trace, jobs: Sequence[Job]) -> list[str]:
+    """The pool that each job was recorded in.
+
+    Raises:
+        AttachError: the trace names no pool.
+    """
+    recorded = trace.metadata.get("recorded", {})
+    found = [recorded.get(job.name, {}).get("pool") for job in jobs]
+    if not any(found):
+        raise AttachError(
+            f"policy {IN_POOLS!r} needs jobs with pools, which {trace.name!r} lacks: import a log "
+            "of spark.scheduler.mode=FAIR (decima traces import spark)"
+        )
+    return [DEFAULT_POOL if name is None else name for name in found]
 
 
 def record(jobs: Sequence[Job], slots: int) -> Trace:
@@ -159,13 +187,16 @@ def _on_spark(
     jobs: Sequence[Job],
     arrival_s: Float64,
     priors: Trace | None,
+    pools: Sequence[str],
 ) -> TrialOutcome:
-    spark = local_session(config.slots, fair=policy == "spark-fair")
+    is_fair = policy in ("spark-fair", IN_POOLS)
+    own = pools if policy == IN_POOLS else None
+    spark = local_session(config.slots, fair=is_fair, pools=config.pools if own else None)
     try:
         replayer = Replayer(spark)
         overhead_ms = replayer.overhead_ms(config.slots)
         if policy in PLAIN:
-            jct_s, status = replayer.run(jobs, arrival_s), None
+            jct_s, status = replayer.run(jobs, arrival_s, own), None
         else:
             parameters = config.parameters.get(policy)
             with attach(
@@ -175,26 +206,36 @@ def _on_spark(
                 status = scheduler.status()
     finally:
         spark.stop()
-    simulated = expected_s(policy, config, jobs, arrival_s, overhead_ms)
+    simulated = expected_s(policy, config, jobs, arrival_s, overhead_ms, own)
     return TrialOutcome(policy, jct_s, simulated, overhead_ms, status)
 
 
 def expected_s(
-    policy: str, config: TrialConfig, jobs: Sequence[Job], arrival_s: Float64, overhead_ms: float
+    policy: str,
+    config: TrialConfig,
+    jobs: Sequence[Job],
+    arrival_s: Float64,
+    overhead_ms: float,
+    pools: Sequence[str] | None = None,
 ) -> Float64:
     """(K,) JCT in the simulator where Spark adds `overhead_ms` to each task."""
     longer = [with_overhead(job, overhead_ms) for job in jobs]
+    if pools is not None:
+        return simulated_in_pools_s(longer, arrival_s, config.slots, pools, config.pools)
     name, parameters = _SIMULATED_AS.get(policy, policy), config.parameters.get(policy)
     return simulated_s(longer, arrival_s, config.slots, name, parameters)
 
 
-def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> Any:
+def local_session(
+    slots: int, *, fair: bool, event_log: Path | None = None, pools: Pools | None = None
+) -> Any:
     """A quiet local Spark, not to be reached from other machines.
 
     Args:
         slots: tasks at once.
         fair: FAIR instead of FIFO.
         event_log: a folder for its event log.
+        pools: their settings; None: Spark's defaults.
 
     Raises:
         AttachError: pyspark is not installed, Java does not start, or Spark refuses its settings.
@@ -220,7 +261,12 @@ def local_session(slots: int, *, fair: bool, event_log: Path | None = None) -> A
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        if pools is None:
+            return builder.getOrCreate()
+        with tempfile.TemporaryDirectory(prefix="decima-pools-") as folder:
+            path = Path(folder) / "fairscheduler.xml"
+            path.write_text(allocation_file(pools))
+            return builder.config(ALLOCATION_FILE, path.as_uri()).getOrCreate()
     except PySparkRuntimeError as error:
         raise AttachError(f"Spark does not start (is Java there?): {first_line(error)}") from error
     except (Py4JError, PySparkException, OSError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from decima.rl.statistics import Estimate, difference_percent
+from decima.whatif.allocation_advice import allocation_words
 from decima.whatif.load import are_pooled, by_length, offered_load
 from decima.whatif.pool_changes import PoolResult
 from decima.whatif.replay import ReplayReport
@@ -49,6 +50,7 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
             yield _who_words(found, best)
             yield _how_words(found, best)
         yield from _pool_words(found)
+    yield from allocation_words(found)
     yield from _size_words(found, best)
 
 
@@ -151,21 +153,8 @@ def _to_reference(
 
 
 def _is_surely_lower(found: WhatIf, policy: str) -> bool:
-    """Return whether both intervals lie below 0; without intervals nothing is certain.
-
-    Repeats of one draw have none: then the resampled arrivals decide.
-    """
-    return _are_surely_lower(found, *_differences(found, policy))
-
-
-def _are_surely_lower(found: WhatIf, recorded: Estimate, resampled: Estimate) -> bool:
-    if found.has_repeats and recorded.ci95 is None:
-        return recorded.mean < 0 and _is_below_zero(resampled)
-    return _is_below_zero(recorded) and _is_below_zero(resampled)
-
-
-def _is_below_zero(difference: Estimate) -> bool:
-    return difference.ci95 is not None and difference.ci95[1] < 0
+    """Return whether a policy is better with recorded and with resampled arrivals."""
+    return found.are_surely_lower(*_differences(found, policy))
 
 
 def _setting_words(found: WhatIf, best: str) -> Iterator[str]:
@@ -224,7 +213,7 @@ def is_pool_change_sure(found: WhatIf) -> bool:
         return False
     recorded, resampled = pool_differences(found, found.pools)
     is_worth_it = recorded.mean <= -100 * _WORTH_A_CHANGE
-    return is_worth_it and _are_surely_lower(found, recorded, resampled)
+    return is_worth_it and found.are_surely_lower(recorded, resampled)
 
 
 def _who_words(found: WhatIf, best: str) -> str:

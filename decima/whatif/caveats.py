@@ -71,7 +71,8 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
     if found.settings.slots_vary:
         yield (
             "Slots come and go as recorded, whatever the policy and the load: an allocation that "
-            "follows the load would act otherwise. --executors N takes a fixed number."
+            "follows the load would act otherwise. --executors N takes a fixed number, "
+            "--allocation log simulates dynamic allocation."
         )
     elif load.varying_slots(recording) is not None:
         yield (

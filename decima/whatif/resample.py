@@ -6,7 +6,7 @@ import numpy as np
 
 from decima.rl.statistics import stretches
 from decima.whatif.replay.workload import Course
-from spark_sim import Slots
+from spark_sim import Allocation, Slots
 from spark_sim.tables import NONE
 from traces.arrivals import Arrivals
 from traces.numbers import Float64, Int64
@@ -20,7 +20,7 @@ def resampled(recorded: Course, rng: np.random.Generator) -> Course:
     A circular block bootstrap (`stretches`) of arrivals, each with the gap after it. Bursts, pauses
     and jobs that come together so stay together, while the load and what meets what vary. A job
     whose client waited for another still does where that one is in its stretch. Slots are the
-    cluster's.
+    cluster's, or follow the load.
     """
     arrivals = recorded.arrivals
     count = len(arrivals)
@@ -30,7 +30,8 @@ def resampled(recorded: Course, rng: np.random.Generator) -> Course:
     (rows,) = stretches(count, 1, rng)
     arrival_ms = np.concatenate([[0.0], gap_ms[rows[:-1]].cumsum()])
     follows = _follows(recorded.follows, rows)
-    return Course(Arrivals(arrival_ms, arrivals.job[rows]), follows, None)
+    slots = recorded.slots if isinstance(recorded.slots, Allocation) else None
+    return Course(Arrivals(arrival_ms, arrivals.job[rows]), follows, slots)
 
 
 def _follows(recorded: Int64, rows: Int64) -> Int64:
@@ -46,13 +47,14 @@ def _follows(recorded: Int64, rows: Int64) -> Int64:
 def far_apart(recorded: Course, work_ms: Float64) -> Course:
     """The recorded jobs in their order, but each long after the one before has ended.
 
-    Each finds the slots from its recorded arrival on. `work_ms` (J,) bounds how long a job runs.
+    Each finds the slots from its recorded arrival on, or all where they follow the load. `work_ms`
+    (J,) bounds how long a job runs.
     """
     arrivals = recorded.arrivals
     gap_ms = 10.0 * work_ms[arrivals.job] + _SLACK_MS
     arrival_ms = np.concatenate([[0.0], gap_ms[:-1].cumsum()])
     slots = None
-    if recorded.slots is not None:
+    if isinstance(recorded.slots, Slots):
         slots = _each_alone(recorded.slots, arrivals.arrival_ms, arrival_ms)
     follows = np.full(len(arrivals), NONE)
     return Course(Arrivals(arrival_ms, arrivals.job), follows, slots)

@@ -18,9 +18,9 @@ from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.workload import Course
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
-from spark_sim import Slots, Streams
+from spark_sim import Allocation, Slots, Streams
 from traces.arrivals import Arrivals
-from traces.numbers import Float64
+from traces.numbers import MS_PER_S, Float64
 
 if TYPE_CHECKING:
     from decima.learned import Networks
@@ -47,6 +47,7 @@ class Run(NamedTuple):
     arrivals: Arriving
     number: int  # of the repetition, or of the resampled sequence
     pools: Pools | None = None  # other settings of pools than the recording's
+    allocation: Allocation | None = None  # in place of `Shared.slots`
 
 
 class Shared(NamedTuple):
@@ -55,11 +56,20 @@ class Shared(NamedTuple):
     workload: SentOnce[ReplayWorkload]
     networks: SentOnce[Networks]
     settings: WhatIfSettings
-    slots: Slots | None  # as recorded, where they vary
-    average: float  # over the most slots
+    slots: Slots | Allocation | None  # as recorded, where they vary, or by the load
+    average: float  # over the most slots; 1 where they do not vary or follow the load
+
+    def slots_of(self, run: Run) -> Slots | Allocation | None:
+        """The slots of a run; None: a fixed number."""
+        if run.allocation is not None:
+            return run.allocation
+        return None if self.slots is None else self.slots.scaled(run.executors)
 
     def executors(self, run: Run) -> int:
         """The most slots of a run."""
+        slots = self.slots_of(run)
+        if isinstance(slots, Allocation):
+            return slots.slots
         if run.arrivals is Arriving.RESAMPLED:
             return max(1, round(self.average * run.executors))
         return run.executors
@@ -70,8 +80,13 @@ def shared_inputs(recording: Recording, settings: WhatIfSettings, driver_times: 
     workload = ReplayWorkload.of(
         recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
     )
-    slots = varying_slots(recording) if settings.slots_vary else None
-    average = 1.0 if slots is None else average_slots(recording, slots) / slots.most
+    slots: Slots | Allocation | None = None
+    average = 1.0
+    if settings.allocation is not None:
+        slots = recording.allocation(0, settings.allocation)
+    elif settings.slots_vary and (curve := varying_slots(recording)) is not None:
+        slots = curve
+        average = average_slots(recording, curve) / curve.most
     networks = networks_of(settings.policies)
     return Shared(SentOnce(workload), SentOnce(networks), settings, slots, average)
 
@@ -111,11 +126,20 @@ def play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
     ]
 
 
+def play_allocation(shared: Shared, run: Run) -> Float64:
+    """Play a run under dynamic allocation; slot seconds held, then its `_summary`."""
+    workload = shared.workload.value
+    course, key = arriving(shared, run)
+    cluster = shared.settings.cluster(shared.executors(run))
+    simulator = workload.played(cluster, run.policy, course, key)
+    held_s = float(simulator.state.allocation[0]["held_ms"]) / MS_PER_S
+    return np.append(held_s, _summary(run, course.arrivals, workload.jct_of(course, simulator)))
+
+
 def arriving(shared: Shared, run: Run) -> tuple[Course, int]:
     """Return the arrivals of a run, and the key of its durations."""
     workload, seed = shared.workload.value, shared.settings.seed
-    slots = None if shared.slots is None else shared.slots.scaled(run.executors)
-    recorded = workload.recorded(slots)
+    recorded = workload.recorded(shared.slots_of(run))
     if run.arrivals is Arriving.RESAMPLED:
         stream = Streams(seed, run.number)
         return resampled(recorded, stream.arrivals()), stream.duration_key()

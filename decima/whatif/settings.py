@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -52,6 +53,9 @@ class WhatIfSettings:
     slots_vary: bool = False
     """whether slots come and go as recorded, `executors` being the most; resampled arrivals find
     the average"""
+    allocation: Mapping[str, str] | None = None
+    """changes to the recorded settings of dynamic allocation, which is simulated then; None takes
+    the slots that `slots_vary` names"""
     warmup_delay_s: float = 1.0
     """of an executor's first task in an application; a shared session has it measured"""
 
@@ -68,8 +72,7 @@ class WhatIfSettings:
             raise ValueError(f"policy {twice[0]!r} is named twice")
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol {self.protocol!r} must be {' or '.join(PROTOCOLS)}")
-        if self.slots_vary and self.protocol != Protocol.SESSION.label:
-            raise ValueError(f"slots that vary need the protocol {Protocol.SESSION.label}")
+        self._check_slots()
         if self.estimates not in KINDS:
             raise ValueError(f"estimates {self.estimates!r} must be one of {', '.join(KINDS)}")
         for label in ("draws", "sequences", "training", "held_back"):
@@ -78,6 +81,15 @@ class WhatIfSettings:
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, got {self.seed}")
         self.cluster(self.executors)
+
+    def _check_slots(self) -> None:
+        is_session = self.protocol == Protocol.SESSION.label
+        if self.slots_vary and not is_session:
+            raise ValueError(f"slots that vary need the protocol {Protocol.SESSION.label}")
+        if self.allocation is not None and not is_session:
+            raise ValueError(f"dynamic allocation needs the protocol {Protocol.SESSION.label}")
+        if self.allocation is not None and self.slots_vary:
+            raise ValueError("slots come and go as recorded or follow the allocation, not both")
 
     @property
     def reference(self) -> str:

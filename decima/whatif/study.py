@@ -10,13 +10,15 @@ import numpy as np
 from decima.registry import HEURISTICS, Parameters
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import K, WorkerPool
-from decima.rl.statistics import are_repeats
+from decima.rl.statistics import Estimate, are_repeats
 from decima.training.descent import descend_together, descent, max_scores
+from decima.whatif.allocation_changes import MOST_CHANGES, AllocationResult, try_changes
 from decima.whatif.pool_changes import MOST_POOLS, PoolChange, PoolResult, changes
 from decima.whatif.replay import Recording
 from decima.whatif.replay.recording import POOLS
 from decima.whatif.runs import Arriving, Run, Shared, arriving, parts_of, play_part, shared_inputs
 from decima.whatif.settings import WhatIfSettings
+from spark_sim import Protocol
 from spark_sim.tables import Table
 from traces.arrivals import Arrivals
 from traces.numbers import Float64
@@ -90,6 +92,8 @@ class WhatIf:
     """whether the driver took the time that was measured"""
     pools: PoolResult | None = None
     """the best change of one pool's settings; None where there are not several pools"""
+    allocations: tuple[AllocationResult, ...] = ()
+    """the log's settings of dynamic allocation, simulated, and changes of them; () without any"""
 
     @property
     def main(self) -> SizeResult:
@@ -100,6 +104,15 @@ class WhatIf:
     def has_repeats(self) -> bool:
         """True if all draws have equal results, so that they count as one."""
         return any(are_repeats(one.avg_s) for one in self.main.policies.values())
+
+    def are_surely_lower(self, recorded: Estimate, resampled: Estimate) -> bool:
+        """Return whether both differences lie below 0; without intervals nothing is certain.
+
+        Repeats of one draw have none: then the resampled arrivals decide.
+        """
+        if self.has_repeats and recorded.ci95 is None:
+            return recorded.mean < 0 and _is_below_zero(resampled)
+        return _is_below_zero(recorded) and _is_below_zero(resampled)
 
     def shared_avg_s(self, executors: int, policy: str | None) -> Float64:
         """(shared draws,) average JCT with the recorded arrivals; None: without other jobs.
@@ -130,7 +143,10 @@ def what_if(
     """
     shared = shared_inputs(recording, settings, driver_times)
     study = _Study(shared, pool, progress or (lambda *_: None))
-    return WhatIf(recording, settings, study.run(), driver_times, study.best_pool_change())
+    sizes, pools = study.run(), study.best_pool_change()
+    return WhatIf(
+        recording, settings, sizes, driver_times, pools, study.allocation_changes(recording)
+    )
 
 
 def tasks_of(found: WhatIf, policy: str) -> tuple[Arrivals, Table]:
@@ -157,7 +173,18 @@ def total_runs(settings: WhatIfSettings) -> int:
     pools = 0
     if settings.reference == POOLS:
         pools = 3 * MOST_POOLS * settings.training + settings.draws + settings.sequences
-    return pools + sizes * tuning + (policies + 1) * draws + policies * settings.sequences
+    allocations = _allocation_runs(settings)
+    return (
+        allocations
+        + pools
+        + sizes * tuning
+        + (policies + 1) * draws
+        + policies * settings.sequences
+    )
+
+
+def _allocation_runs(settings: WhatIfSettings) -> int:
+    return (1 + MOST_CHANGES) * (settings.draws + settings.sequences)
 
 
 class _Study:
@@ -208,6 +235,16 @@ class _Study:
             self._pool_avg_s(best, Arriving.RECORDED, 0, settings.draws),
             self._pool_avg_s(best, resampled, _FIRST_EVALUATION, settings.sequences),
         )
+
+    def allocation_changes(self, recording: Recording) -> tuple[AllocationResult, ...]:
+        """Return the results of dynamic allocation as recorded, and of changed settings."""
+        settings = self._settings
+        found: tuple[AllocationResult, ...] = ()
+        if len(recording.slots) == 1 and settings.protocol == Protocol.SESSION.label:
+            asked = settings.allocation or {}
+            found = try_changes(recording, self._shared, asked, self._pool, _FIRST_EVALUATION)
+        self._progress("dynamic allocation", _allocation_runs(settings))
+        return found
 
     def _pool_avg_s(
         self, change: PoolChange, arrivals: Arriving, first: int, count: int
@@ -336,6 +373,10 @@ class _Study:
             first = runs[keys[0]]
             self._progress(_words(first.policy, first.executors), len(keys))
         return {key: played[key] for key in runs}
+
+
+def _is_below_zero(difference: Estimate) -> bool:
+    return difference.ci95 is not None and difference.ci95[1] < 0
 
 
 def _words(policy: str, size: int) -> str:

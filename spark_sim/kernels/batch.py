@@ -58,6 +58,7 @@ def member(stacked: State, index: int) -> State:
         stacked.chosen[index],
         stacked.queue[index],
         stacked.timers[index],
+        stacked.allocation[index],
         stacked.timeline[index],
         stacked.trace,
     )

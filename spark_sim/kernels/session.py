@@ -10,8 +10,8 @@ Rounds open at the scheduling events of the default protocol, and when the plan 
 No event and no round costs more in a session of many jobs: the counts that a round shows are
 updated at every task, and a plan is searched from `plan_place` on.
 
-Slots may come and go (`spark_sim.conditions`). One that goes while it is busy goes when its task
-ends.
+Slots may come and go (`spark_sim.conditions`): at given times, where one that goes while it is busy
+goes when its task ends, or by dynamic allocation (`spark_sim.kernels.allocation`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_sim.compile import inlined_kernel, kernel
+from spark_sim.kernels.allocation import allocate, come, leave, rest
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
@@ -40,6 +41,7 @@ from spark_sim.tables import (
     DONE,
     IDLE,
     ILLEGAL,
+    MOVING,
     NONE,
     QUIET,
     TRUNCATED,
@@ -70,9 +72,13 @@ def happen(state: State) -> int:
     event_ms = next_event_ms(state)
     arrival_ms = next_arrival_ms(state)
     timer_ms = next_timer_ms(state)
+    look_ms = np.inf
+    if state.allocation[0]["slots_each"] > 0:
+        look_ms = allocate(state)
+        event_ms = next_event_ms(state)
     if clock["num_active"] == 0 and event_ms == np.inf and arrival_ms == np.inf:
         return DONE
-    time_ms = min(event_ms, arrival_ms, timer_ms)
+    time_ms = min(event_ms, arrival_ms, timer_ms, look_ms)
     if time_ms == np.inf:
         return DEADLOCK
     if time_ms > clock["time_limit_ms"]:
@@ -80,10 +86,16 @@ def happen(state: State) -> int:
         return TRUNCATED
     advance_time(state, time_ms)
     if event_ms <= time_ms:
-        return DECIDE if _task_done(state, take(state)) else QUIET
+        slot = take(state)
+        if state.executors[slot]["state"] == MOVING:
+            come(state, slot)
+            return DECIDE
+        return DECIDE if _task_done(state, slot) else QUIET
     if timer_ms <= time_ms:
         _ring(state)
         return DECIDE
+    if next_arrival_ms(state) > time_ms:
+        return QUIET  # allocation alone is due
     while next_arrival_ms(state) == time_ms:
         admit_next(state)
     return DECIDE
@@ -115,15 +127,7 @@ def _set_slots(state: State, count: int) -> None:
         slot = clock["idle_head"]
         remove_idle(state, clock, slot)
         clock["unattached"] -= 1
-        _take_away(state, slot)
-
-
-@kernel
-def _take_away(state: State, slot: int) -> None:
-    clock = state.clock[0]
-    state.executors[slot]["next"] = clock["absent_head"]
-    clock["absent_head"] = slot
-    clock["present"] -= 1
+        leave(state, slot)
 
 
 @inlined_kernel
@@ -180,12 +184,15 @@ def _task_done(state: State, slot: int) -> bool:
 def _give_back(state: State, slot: int, number: int) -> None:
     """`slot`, which has ended a task of the job `number`, is idle or goes."""
     clock = state.clock[0]
+    if state.allocation[0]["slots_each"] > 0:
+        rest(state, slot)
+        return
     if clock["present"] <= clock["num_executors"]:
         # Spark offers the slot that has just become free, so it is the first to be used again.
         prepend_idle(state, clock, slot)
         clock["unattached"] += 1
         return
-    _take_away(state, slot)
+    leave(state, slot)
     head = state.jobs[number]["plan_head"]
     if head != NONE:  # the job may have another slot, but not this one
         clock["plan_place"] = min(clock["plan_place"], state.stages[head]["plan_place"])

@@ -15,7 +15,7 @@ from traces.model import Job, LevelDurations, Stage
 from traces.numbers import Int64
 from traces.spark_log.application import Application
 from traces.spark_log.dag import GraphBuilder, GroupBy, JobKey, StageGraph, group_jobs
-from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, Outcome
+from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, POOL, Outcome
 from traces.spark_log.names import stand_in
 from traces.spark_log.slots import SHORTEST_MS, Placement, most_at_once, place
 from traces.spark_log.summary import ImportSummary
@@ -34,6 +34,7 @@ class RecordedJob:
     start_ms: int  # submission of its first Spark job
     end_ms: int  # end of its last Spark job
     spark_jobs: int
+    pool: str | None = None  # of Spark's FAIR scheduler; None where the log names none
 
 
 class _Work:
@@ -203,7 +204,8 @@ class JobAssembler:
         self._summary.clock_repairs += end_ms < start_ms
         self._summary.stages += len(job.stages)
         self._summary.spark_jobs += len(spark_jobs)
-        return RecordedJob(job, start_ms, max(start_ms, end_ms), len(spark_jobs))
+        pool = self._application.jobs[min(numbers)].start.properties.get(POOL)
+        return RecordedJob(job, start_ms, max(start_ms, end_ms), len(spark_jobs), pool)
 
     def _label(self, key: JobKey, numbers: Sequence[int]) -> str:
         """Return the name that a user gave the job, else its number."""

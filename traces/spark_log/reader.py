@@ -66,7 +66,8 @@ def read_spark_logs(
     ``metadata["applications"]`` lists the applications (name, id, Spark version, slots, settings).
     ``metadata["recorded"]`` has for each job, by name, its application (position in that list) and
     its times: ``start_ms`` and ``end_ms``, the first submission and the last end of its Spark jobs,
-    counted like `Job.arrival_ms` from the first submission in the trace.
+    counted like `Job.arrival_ms` from the first submission in the trace. ``pool`` is the job's pool
+    of Spark's FAIR scheduler, if the log names one.
 
     Args:
         paths: log files, rolled logs, or folders that hold any number of either.
@@ -137,6 +138,7 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
         "start_ms": job.start_ms - origin_ms,
         "end_ms": job.end_ms - origin_ms,
         "spark_jobs": job.spark_jobs,
+        **({} if job.pool is None else {"pool": job.pool}),
     }
 
 

@@ -34,28 +34,47 @@ class Changes(NamedTuple):
         return times, total.astype(np.int64)
 
 
-def executor_changes(
+class Executors(NamedTuple):
+    """E executors of an application; times are on the log's clock."""
+
+    slots: Int64  # (E,)
+    added_ms: Int64  # (E,) from when on each could run tasks
+    gone_ms: Int64  # (E,) when it went, or the log ended
+    is_removed: NDArray[np.bool_]  # (E,) whether the log has it removed
+    last_task_ms: Int64  # (E,) end of its last task, or `added_ms`
+
+    def changes(self) -> Changes:
+        """Return the times at which slots came and went."""
+        times = np.concatenate([[0], self.added_ms, np.maximum(self.gone_ms, self.added_ms)])
+        return Changes(times, np.concatenate([[0], self.slots, -self.slots]))
+
+
+def executors_of(
     application: Application, placement: Placement, waiting: tuple[Int64, Int64]
-) -> Changes:
-    """Return when slots came and went; `waiting` is (W,) from when and until when stages waited."""
+) -> Executors:
+    """Return the executors; `waiting` is (W,) from when and until when stages waited."""
     first_ms = _first_launch_ms(application, placement)
     begin, end = (np.sort(times) for times in waiting)
     closed_ms = max(application.end_ms or 0, int(placement.finish_ms.max(initial=0)))
-    times, by = [0], [0]
-    for executor, slots, launch_ms in zip(
-        application.executors, placement.capacity.tolist(), first_ms.tolist(), strict=True
-    ):
+    added, gone = [], []
+    for executor, launch_ms in zip(application.executors, first_ms.tolist(), strict=True):
         added_ms = executor.added_ms or 0
         since = np.searchsorted(begin, added_ms, side="left")
         is_wanted = since > np.searchsorted(end, added_ms, side="right")
         if is_wanted or launch_ms < added_ms:
             added_ms = launch_ms if launch_ms < _NEVER else added_ms
-        times.append(added_ms)
-        by.append(slots)
-        gone_ms = closed_ms if executor.removed_ms is None else executor.removed_ms
-        times.append(max(gone_ms, added_ms))
-        by.append(-slots)
-    return Changes(np.array(times, np.int64), np.array(by, np.int64))
+        added.append(added_ms)
+        gone.append(closed_ms if executor.removed_ms is None else executor.removed_ms)
+    added_at = np.array(added, np.int64)
+    last = added_at.copy()
+    np.maximum.at(last, np.array(application.tasks.executor, np.int64), placement.finish_ms)
+    return Executors(
+        placement.capacity,
+        added_at,
+        np.array(gone, np.int64),
+        np.array([one.removed_ms is not None for one in application.executors], np.bool_),
+        last,
+    )
 
 
 def task_changes(placement: Placement, rows: NDArray[np.bool_]) -> Changes:

@@ -8,7 +8,7 @@ stage took.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.whatif.replay.recording import POOLS, Recording
 from decima.whatif.replay.workload import ReplayWorkload
-from spark_sim import Cluster, Protocol, Streams
+from spark_sim import Allocation, Cluster, Protocol, Slots, Streams
 from traces.numbers import MS_PER_S, Float64
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ class ReplaySettings:
 
     slots: int | None = None
     """of each application; None takes what it had"""
+    allocation: Mapping[str, str] | None = None
+    """changes to the recorded settings of dynamic allocation, which is simulated then; None takes
+    the slots as they came and went"""
     policy: str | None = None
     """by name; None takes the one that the log's settings name"""
     draws: int = 20
@@ -49,6 +52,8 @@ class ReplaySettings:
             raise ValueError(f"draws must lie in 1..100,000, got {self.draws}")
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, got {self.seed}")
+        if self.allocation is not None and self.slots is not None:
+            raise ValueError("slots are fixed or follow the allocation, not both")
         if self.policy is not None and self.policy != POOLS:
             check_name(self.policy)
 
@@ -163,7 +168,7 @@ def replay(
     with_driver = np.empty((settings.draws, jobs))
     tasks_only = np.empty((settings.draws, jobs))
     policies = tuple(settings.policy or recording.policy(a) for a in range(len(recording.slots)))
-    slots = tuple(settings.slots or recording.curve(a).most for a in range(len(recording.slots)))
+    slots = tuple(_most_slots(recording, settings, a) for a in range(len(recording.slots)))
     shared = _Shared(SentOnce(recording), SentOnce(networks_of(policies)), settings)
     tasks = {
         (application, driver_times): _Task(application, driver_times, policy, slots[application])
@@ -210,8 +215,7 @@ def _simulated_s(shared: _Shared, task: _Task) -> Float64:
     recording, settings = shared.recording.value, shared.settings
     rows = np.flatnonzero(recording.application == task.application)
     workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=task.driver_times)
-    curve = recording.curve(task.application)
-    course = workload.recorded(curve if settings.slots is None and curve.varies else None)
+    course = workload.recorded(_slots(recording, settings, task.application))
     cluster = session_cluster(task.slots)
     found = np.empty((settings.draws, len(rows)))
     for draw in range(settings.draws):
@@ -220,6 +224,23 @@ def _simulated_s(shared: _Shared, task: _Task) -> Float64:
             cluster, task.policy, course, key, networks=shared.networks.value
         )
     return found
+
+
+def _slots(
+    recording: Recording, settings: ReplaySettings, application: int
+) -> Slots | Allocation | None:
+    """The slots that come and go; None: a fixed number."""
+    if settings.allocation is not None:
+        return recording.allocation(application, settings.allocation)
+    curve = recording.curve(application)
+    return curve if settings.slots is None and curve.varies else None
+
+
+def _most_slots(recording: Recording, settings: ReplaySettings, application: int) -> int:
+    if settings.slots is not None:
+        return settings.slots
+    found = _slots(recording, settings, application)
+    return found.slots if isinstance(found, Allocation) else recording.curve(application).most
 
 
 def session_cluster(slots: int) -> Cluster:

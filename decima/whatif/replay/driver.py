@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decima.whatif.replay.allocation import Behaviour
 from decima.whatif.replay.attempts import held_ms
-from decima.whatif.replay.capacity import Changes, executor_changes, task_changes
+from decima.whatif.replay.capacity import Changes, executors_of, task_changes
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
@@ -65,6 +66,7 @@ class LogNote(NamedTuple):
     jobs: tuple[Job, ...]  # with the times that tasks held their slots, retries included
     driver: tuple[DriverRecord, ...]  # of each job
     slots: Changes  # slots that came and went, those that jobs left out took away
+    behaviour: Behaviour  # of the executors
 
 
 def note(application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]) -> LogNote:
@@ -104,9 +106,10 @@ class _Log:
         ]
         since = np.concatenate([found.since_ms for found in self._stages])
         first = np.concatenate([found.first_ms for found in self._stages])
-        self._slots = executor_changes(
+        self._executors = executors_of(
             application, self._placement, (since.astype(np.int64), np.maximum(first, since))
         )
+        self._slots = self._executors.changes()
         tasks = task_changes(self._placement, np.ones(len(self._won), np.bool_))
         self._no_slot = _time_without_slot(self._slots, tasks)
 
@@ -120,7 +123,17 @@ class _Log:
             jobs.append(self._job(place))
             driver.append(self._record(recorded, self._stages[place], typical_ms))
         slots = self._slots.then(task_changes(self._placement, ~in_trace))
-        return LogNote(tuple(jobs), tuple(driver), slots)
+        return LogNote(tuple(jobs), tuple(driver), slots, self._behaviour())
+
+    def _behaviour(self) -> Behaviour:
+        times, by = [], []
+        for found, attempts in zip(self._stages, self._attempts, strict=True):
+            for since_ms, rows in zip(found.since_ms.tolist(), attempts, strict=True):
+                launch_ms = np.maximum(self._placement.launch_ms[rows], int(since_ms))
+                times.append(np.append(launch_ms, int(since_ms)))
+                by.append(np.append(np.full(len(rows), -1), len(rows)))
+        waiting = Changes(np.concatenate(times), np.concatenate(by))
+        return Behaviour.of(self._executors, waiting, self._application.properties)
 
     def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
         launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
 
 from traces.errors import TraceError
 from traces.files.errors import reading
@@ -27,9 +28,14 @@ class Pool:
     weight: int = 1
     min_share: int = 0  # slots that it gets before pools that have theirs
 
+    @property
+    def mode(self) -> str:
+        """Spark's name for the order inside."""
+        return _FAIR if self.fair else "FIFO"
+
     def words(self) -> str:
         """The pool's settings, as a person writes them."""
-        return f"{'FAIR' if self.fair else 'FIFO'}, weight {self.weight}, minShare {self.min_share}"
+        return f"{self.mode}, weight {self.weight}, minShare {self.min_share}"
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,16 @@ def read_pools(path: Path) -> Pools:
             raise TraceError(f"{path}: pool {len(found) + 1} has no name")
         found[name] = _pool(element, f"{path}: pool {name!r:.60}")
     return Pools(found)
+
+
+def allocation_file(pools: Pools) -> str:
+    """The text of an allocation file with these pools."""
+    rows = "".join(
+        f"<pool name={quoteattr(name)}><schedulingMode>{pool.mode}</schedulingMode>"
+        f"<weight>{pool.weight}</weight><minShare>{pool.min_share}</minShare></pool>"
+        for name, pool in pools.described.items()
+    )
+    return f"<allocations>{rows}</allocations>"
 
 
 def _pool(element: ElementTree.Element, where: str) -> Pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.whatif.closed_loop import predecessors
+from decima.whatif.replay.allocation import Behaviour, allocation, is_dynamic
 from decima.whatif.replay.capacity import Changes, curve
 from decima.whatif.replay.driver import DriverRecord, LogNote, note
 from decima.whatif.replay.pools import Pools
-from spark_sim import Slots
+from spark_sim import Allocation, Slots
 from spark_sim.tables import NONE
 from traces import Job, Trace
 from traces.numbers import Float64, Int64
@@ -42,6 +43,8 @@ class Recording:
     follows: tuple[int, ...] = ()
     """for each job the one after whose end it was submitted, NONE where it came by itself; () where
     all did"""
+    behaviours: tuple[Behaviour, ...] = ()
+    """for each application how its executors came and went; () where that is not known"""
     given_pools: Pools | None = None
     """of the allocation file that a person named; None where there is none"""
 
@@ -84,6 +87,24 @@ class Recording:
             return self.curves[application]
         return Slots(np.zeros(1), np.array(self.slots[application : application + 1]))
 
+    def settings(self, application: int) -> Mapping[str, str]:
+        """Spark's settings of one application, as far as they shape jobs."""
+        found: Mapping[str, str] = self.trace.metadata["applications"][application]["settings"]
+        return found
+
+    def allocation(
+        self, application: int, changes: Mapping[str, str] | None = None
+    ) -> Allocation | None:
+        """The model of one application's dynamic allocation, with other settings if asked.
+
+        None where neither the log nor `changes` has dynamic allocation.
+        """
+        settings = self.settings(application)
+        if changes is None and not is_dynamic(settings):
+            return None
+        behaviour = self.behaviours[application] if self.behaviours else Behaviour.unknown()
+        return allocation(settings, behaviour, self.curve(application), changes)
+
     def pools(self, application: int) -> Pools:
         """The settings of the pools of one application."""
         facts = self.trace.metadata["applications"][application]
@@ -116,6 +137,7 @@ def read_recording(
     found = Recording(trace, summary, ())
     jobs, driver = list(trace.jobs), [DriverRecord.none(job) for job in trace.jobs]
     curves: list[Slots] = []
+    behaviours: list[Behaviour] = []
     origin_ms = float(min(job.start_ms for log in logs for job in log.jobs))
     for position, log in enumerate(one for one in logs if one.jobs):
         rows = np.flatnonzero(found.application == position).tolist()
@@ -123,8 +145,15 @@ def read_recording(
             jobs[row] = replace(job, name=jobs[row].name, arrival_ms=jobs[row].arrival_ms)
             driver[row] = record
         curves.append(_curve(log, origin_ms))
+        behaviours.append(log.notes[0].behaviour)
     found = replace(found, trace=replace(trace, jobs=tuple(jobs)), driver=tuple(driver))
-    return replace(found, curves=tuple(curves), follows=_follows(found), given_pools=pools)
+    return replace(
+        found,
+        curves=tuple(curves),
+        follows=_follows(found),
+        behaviours=tuple(behaviours),
+        given_pools=pools,
+    )
 
 
 def _in_order(log: ReadLog) -> list[tuple[Job, DriverRecord]]:

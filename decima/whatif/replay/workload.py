@@ -14,7 +14,7 @@ from decima.registry import Parameters
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import ORDERS, Recording
 from decima.whatif.replay.spark_order import SparkJobs, play_spark
-from spark_sim import Cluster, Conditions, Protocol, Simulator, Slots
+from spark_sim import Allocation, Cluster, Conditions, Protocol, Simulator, Slots
 from spark_sim.tables import NONE, State
 from spark_sim.vector import Run
 from traces import Trace, to_arrays
@@ -34,8 +34,8 @@ class Course:
     arrivals: Arrivals
     follows: Int64
     """(K,) the arrival whose end the client of each job waits for; NONE: it comes by itself"""
-    slots: Slots | None
-    """None: as many as the cluster has, always"""
+    slots: Slots | Allocation | None
+    """over time, or by the load; None: as many as the cluster has, always"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class ReplayWorkload:
             recording.pools(int(recording.application[wanted[0]])),
         )
 
-    def recorded(self, slots: Slots | None = None) -> Course:
+    def recorded(self, slots: Slots | Allocation | None = None) -> Course:
         """The jobs as they were recorded."""
         return Course(self.arrivals, self.follows, slots)
 
@@ -112,7 +112,7 @@ class ReplayWorkload:
         simulator = self.played(
             cluster, policy, course, duration_key, parameters, networks, pools=pools
         )
-        return self._jct_s(course, simulator.state)
+        return self.jct_of(course, simulator)
 
     def played(
         self,
@@ -173,8 +173,15 @@ class ReplayWorkload:
         job, follows = course.arrivals.job, course.follows
         # The end of a job is some time after its last task.
         lag_ms = np.where(follows == NONE, 0.0, self.after_ms[job[follows]] + self.think_ms[job])
-        conditions = Conditions(self.wait_ms, follows, lag_ms, course.slots, each_once=True)
+        slots, allocation = course.slots, None
+        if isinstance(slots, Allocation):
+            slots, allocation = None, slots
+        conditions = Conditions(self.wait_ms, follows, lag_ms, slots, allocation, each_once=True)
         return Run(course.arrivals.arrival_ms, job, duration_key, conditions=conditions)
+
+    def jct_of(self, course: Course, simulator: Simulator) -> Float64:
+        """(K,) completion times of a run that was `played`, in the order of its arrivals."""
+        return self._jct_s(course, simulator.state)
 
     def _jct_s(self, course: Course, state: State) -> Float64:
         """(K,) from submission to end, in the order of the arrivals."""

@@ -1,0 +1,234 @@
+"""A recording's dynamic allocation: its settings, and what the cluster added, as its log shows.
+
+A log has the settings and when executors came and went, but no requests. An executor's start is
+measured from the first request after tasks began to wait, by Spark's rules, to the first executor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from decima.whatif.replay.capacity import Changes, Executors
+from spark_sim import Allocation, Slots
+from spark_sim.allocation import MAX_TIME_MS
+from spark_sim.cluster import MAX_EXECUTORS
+from traces.errors import TraceError
+from traces.numbers import MS_PER_S, Int64
+
+PREFIX = "spark.dynamicAllocation."
+ENABLED = f"{PREFIX}enabled"
+BACKLOG, SUSTAINED = "schedulerBacklogTimeout", "sustainedSchedulerBacklogTimeout"
+IDLE, RATIO = "executorIdleTimeout", "executorAllocationRatio"
+LEAST, MOST, FIRST = "minExecutors", "maxExecutors", "initialExecutors"
+EXECUTOR_SLOTS, START = "executorSlots", "executorStart"
+NAMES = (LEAST, MOST, FIRST, BACKLOG, SUSTAINED, IDLE, RATIO, EXECUTOR_SLOTS, START)
+"""what can be changed: Spark's settings, and of an executor its slots and the time to start it"""
+_DEFAULT_TEXT = {BACKLOG: "1s", IDLE: "60s", LEAST: "0", MOST: "infinity", RATIO: "1"}
+_START_MS = 2000.0  # where no executor came while jobs ran
+_IDLE_AT_LEAST = 0.9  # of the idle timeout: an executor that goes before it was lost
+_LONGER = 1.5
+# An executor that stays for so many idle timeouts holds data: idle ones stay for ever.
+_FAR_MORE = 4
+# So many times the recorded executors are looked at, however many the settings allow.
+_UNIT_MS = {"ms": 1.0, "s": 1e3, "m": 6e4, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
+_TIME = re.compile(r"(\d{1,9})\s{0,3}(ms|s|min|m|h|d)?")
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Measurements of how an application's executors came and went."""
+
+    slots_each: int
+    """slots of most executors"""
+    start_ms: float | None
+    """from a request to the executor; None where none came while tasks waited"""
+    idle_ms: float | None
+    """how long removed executors had been idle; infinity: idle ones stayed; None: unknown"""
+    is_limited: bool
+    """whether tasks waited on although more executors were allowed: the cluster had no more"""
+
+    @classmethod
+    def of(cls, executors: Executors, waiting: Changes, settings: Mapping[str, str]) -> Behaviour:
+        """Measure it in a log with these settings; `waiting` is the number of waiting tasks."""
+        values, counts = np.unique(executors.slots[executors.slots > 0], return_counts=True)
+        slots_each = int(values[np.argmax(counts)]) if len(values) else 1
+        backlog_ms, idle_ms = (timeout_ms(settings, name) for name in (BACKLOG, IDLE))
+        start_ms = _start_ms(executors.added_ms, waiting, backlog_ms)
+        patience_ms = _LONGER * (backlog_ms + (_START_MS if start_ms is None else start_ms))
+        return cls(
+            slots_each,
+            start_ms,
+            _held_idle_ms(executors, idle_ms) if is_dynamic(settings) else None,
+            _longest_wait_ms(executors.changes(), waiting) > patience_ms,
+        )
+
+    @classmethod
+    def unknown(cls) -> Behaviour:
+        """The behaviour of executors whose log shows none."""
+        return cls(1, None, None, is_limited=False)
+
+
+def is_dynamic(settings: Mapping[str, str]) -> bool:
+    """Return whether an application's settings enable dynamic allocation."""
+    return settings.get(ENABLED, "").strip().lower() == "true"
+
+
+def allocation(
+    settings: Mapping[str, str],
+    behaviour: Behaviour,
+    recorded: Slots,
+    changes: Mapping[str, str] | None = None,
+) -> Allocation:
+    """The model of an application's dynamic allocation.
+
+    Args:
+        settings: of Spark, as the log has them.
+        behaviour: of the recorded executors.
+        recorded: slots over time.
+        changes: other values for `NAMES`, as a person writes them.
+
+    Raises:
+        TraceError: a value is not of the form that Spark reads, or impossible.
+    """
+    asked = {**{name: _text(settings, name) for name in NAMES}, **(changes or {})}
+    each = _count(EXECUTOR_SLOTS, asked[EXECUTOR_SLOTS] or str(behaviour.slots_each), least=1)
+    least = _count(LEAST, asked[LEAST])
+    if MOST in (changes or {}):
+        most = _count(MOST, asked[MOST], least=1)
+    else:
+        most = _most(asked[MOST], -(-recorded.most // each), behaviour.is_limited)
+    most = max(most, least)
+    most = max(1, min(most, MAX_EXECUTORS // each))
+    first = min(max(_count(FIRST, asked[FIRST] or asked[LEAST]), least), most)
+    backlog_ms, idle_ms = (_timeout_ms(name, asked[name]) for name in (BACKLOG, IDLE))
+    extra_ms = 0.0
+    if behaviour.idle_ms is not None:
+        extra_ms = behaviour.idle_ms - timeout_ms(settings, IDLE)
+    start_ms = _START_MS if behaviour.start_ms is None else behaviour.start_ms
+    return Allocation(
+        each,
+        min(least, most),
+        most,
+        first,
+        min(_present(settings, int(recorded.count[0]) // each, first), most),
+        backlog_ms,
+        _timeout_ms(SUSTAINED, asked[SUSTAINED]) if asked[SUSTAINED] else backlog_ms,
+        min(max(idle_ms + extra_ms, 0.0), MAX_TIME_MS),
+        _time_ms(START, asked[START]) if asked[START] else start_ms,
+        _ratio(asked[RATIO]),
+    )
+
+
+def timeout_ms(settings: Mapping[str, str], name: str) -> float:
+    """A timeout of Spark's dynamic allocation, as these settings have it."""
+    return _timeout_ms(name, _text(settings, name) or _text(settings, BACKLOG))
+
+
+def parse_changes(text: str) -> dict[str, str]:
+    """Changes as at the command line: ``log`` for none, or ``NAME=VALUE`` separated by commas.
+
+    Raises:
+        TraceError: another form, or a name that is not in `NAMES`.
+    """
+    if text.strip() == "log":
+        return {}
+    found = {}
+    for part in text.split(","):
+        name, sign, value = (piece.strip() for piece in part.partition("="))
+        name = name.removeprefix(PREFIX)
+        if name not in NAMES or not sign:
+            raise TraceError(
+                f"allocation {part.strip()!r:.60}: write log, or NAME=VALUE with NAME one of "
+                f"{', '.join(NAMES)}"
+            )
+        found[name] = value
+    return found
+
+
+def _text(settings: Mapping[str, str], name: str) -> str:
+    return settings.get(f"{PREFIX}{name}", "").strip() or _DEFAULT_TEXT.get(name, "")
+
+
+def _time_ms(name: str, text: str) -> float:
+    match = _TIME.fullmatch(text.strip().lower())
+    if match is None:
+        raise TraceError(f"{name} {text!r:.40} must be a time such as 60s, 500ms or 2min")
+    return int(match[1]) * _UNIT_MS[match[2] or "s"]
+
+
+def _timeout_ms(name: str, text: str) -> float:
+    """Spark rounds its timeouts down to whole seconds, and refuses 0."""
+    found_ms = _time_ms(name, text) // MS_PER_S * MS_PER_S
+    if found_ms == 0:
+        raise TraceError(f"{name} {text!r:.40} must be 1s or more: Spark takes whole seconds")
+    return found_ms
+
+
+def _count(name: str, text: str, least: int = 0) -> int:
+    if not text.isdecimal() or not least <= int(text[:12]) <= 2**31:
+        raise TraceError(f"{name} {text!r:.40} must be a whole number, {least} or more")
+    return min(int(text[:12]), MAX_EXECUTORS)
+
+
+def _present(settings: Mapping[str, str], recorded: int, first: int) -> int:
+    """Executors at the first job: all of the first, if so it was recorded."""
+    own = max(_count(name, _text(settings, name) or "0") for name in (FIRST, LEAST))
+    return first if 0 < own <= recorded else recorded
+
+
+def _most(text: str, recorded: int, is_limited: bool) -> int:
+    """Executors at most: the setting's, where the cluster may have had so many."""
+    if text == _DEFAULT_TEXT[MOST] or is_limited:
+        return max(1, recorded)
+    return min(_count(MOST, text, least=1), _FAR_MORE * recorded)
+
+
+def _ratio(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 1:
+        raise TraceError(f"{RATIO} {text!r:.40} must be a number above 0 and at most 1")
+    return found
+
+
+def _start_ms(added_ms: Int64, waiting: Changes, backlog_ms: float) -> float | None:
+    """Median time from the first request of a time of waiting to the first executor."""
+    times, tasks = waiting.steps()
+    edges = np.diff((tasks > 0).astype(np.int64), prepend=0)
+    added = np.sort(added_ms)
+    found = []
+    for begin, end in zip(times[edges > 0], times[edges < 0], strict=False):
+        asked_ms = begin + backlog_ms
+        place = int(np.searchsorted(added, asked_ms, side="right"))
+        if place < len(added) and added[place] <= end:
+            found.append(added[place] - asked_ms)
+    return float(np.median(found)) if found else None
+
+
+def _longest_wait_ms(slots: Changes, waiting: Changes) -> float:
+    """Longest time for which tasks waited while there were the most slots that ever were."""
+    times, there = slots.steps()
+    at, tasks = waiting.steps()
+    marks = np.unique(np.concatenate([times, at]))
+    most = there[np.searchsorted(times, marks, side="right") - 1] == there.max(initial=1)
+    waits = tasks[np.maximum(np.searchsorted(at, marks, side="right") - 1, 0)] > 0
+    waits &= marks >= at[0]
+    edges = np.diff((most & waits).astype(np.int64), prepend=0, append=0)
+    ends = np.append(marks, marks[-1])
+    return float((ends[edges < 0] - marks[edges[:-1] > 0]).max(initial=0))
+
+
+def _held_idle_ms(executors: Executors, idle_ms: float) -> float | None:
+    """Median of how long removed executors were idle; see `Behaviour.idle_ms`."""
+    idle = executors.gone_ms - executors.last_task_ms
+    timed_out = executors.is_removed & (idle >= _IDLE_AT_LEAST * idle_ms)
+    if timed_out.any():
+        return float(np.median(idle[timed_out]))
+    stayed = ~executors.is_removed & (idle > _LONGER * idle_ms + MS_PER_S)
+    return MAX_TIME_MS if stayed.any() else None

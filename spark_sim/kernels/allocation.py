@@ -1,0 +1,182 @@
+"""Dynamic allocation of a session's executors, by the rules of Spark's ExecutorAllocationManager.
+
+While tasks wait, executors are requested: one after the backlog timeout, then twice as many with
+each further timeout, up to what the waiting and running tasks need. An executor comes some time
+after its request. One that is idle for the idle timeout goes, if more are there than are needed.
+Executor `e` has the slots `e * slots_each` and following. Spark looks at all this ten times a
+second; here it happens at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_sim.compile import inlined_kernel, kernel
+from spark_sim.kernels.lists import append_idle, remove_idle
+from spark_sim.kernels.queue import push
+from spark_sim.tables import EXECUTOR_ARRIVED, IDLE, MOVING, NONE, State
+
+
+@kernel
+def allocate(state: State) -> float:
+    """Request and remove executors at this instant, whose tasks have all been started.
+
+    Returns when to look again if nothing else happens; infinity: never.
+    """
+    rules = state.allocation[0]
+    now_ms = state.clock[0]["time_ms"]
+    _charge(state)
+    pending = _pending(state)
+    most_needed = _needed(state, pending)
+    if most_needed < rules["target"]:
+        if state.clock[0]["runnable_count"] > 0:  # before the first stage Spark keeps its target
+            rules["target"] = max(most_needed, rules["least"])
+            rules["step"] = 1
+    elif pending > 0:
+        if rules["add_ms"] == np.inf:
+            rules["add_ms"] = now_ms + rules["backlog_ms"]
+        if rules["add_ms"] <= now_ms:
+            _raise_target(state, most_needed)
+    if pending == 0:
+        rules["add_ms"] = np.inf
+        rules["step"] = 1
+    while rules["present"] + rules["coming"] < rules["target"]:
+        _launch(state)
+    idle_ms = _remove_idle_ones(state)
+    return min(idle_ms, rules["add_ms"] if rules["add_ms"] > now_ms else np.inf)
+
+
+@inlined_kernel
+def come(state: State, slot: int) -> None:
+    """`slot` of an executor that has started is there."""
+    clock = state.clock[0]
+    rules = state.allocation[0]
+    _charge(state)
+    state.executors[slot]["state"] = IDLE
+    state.executors[slot]["last_stage"] = NONE
+    rest(state, slot)
+    clock["present"] += 1
+    clock["num_executors"] = clock["present"]
+    if slot % rules["slots_each"] == 0:
+        rules["present"] += 1
+        rules["coming"] -= 1
+
+
+@inlined_kernel
+def rest(state: State, slot: int) -> None:
+    """`slot` is idle from now on; it is used again after those that have been idle for longer.
+
+    Spark offers executors in random order, so a light load keeps them all awake.
+    """
+    clock = state.clock[0]
+    append_idle(state, clock, slot)
+    clock["unattached"] += 1
+    state.executors[slot]["since_ms"] = clock["time_ms"]
+
+
+@inlined_kernel
+def leave(state: State, slot: int) -> None:
+    """`slot`, which is in no list, is absent."""
+    clock = state.clock[0]
+    state.executors[slot]["next"] = clock["absent_head"]
+    clock["absent_head"] = slot
+    clock["present"] -= 1
+
+
+@inlined_kernel
+def _charge(state: State) -> None:
+    """Count the time that executors were held since this was called last."""
+    rules = state.allocation[0]
+    now_ms = state.clock[0]["time_ms"]
+    held = (rules["present"] + rules["coming"]) * rules["slots_each"]
+    rules["held_ms"] += held * (now_ms - rules["charged_ms"])
+    rules["charged_ms"] = now_ms
+
+
+@inlined_kernel
+def _pending(state: State) -> int:
+    """Tasks of submitted stages that wait for a slot."""
+    clock = state.clock[0]
+    found = 0
+    for index in range(clock["num_active"]):
+        job = state.jobs[state.active[index]]
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            row = state.stages[stage]
+            if row["runnable"] == 1:
+                found += row["num_tasks"] - row["launched"]
+    return found
+
+
+@inlined_kernel
+def _needed(state: State, pending: int) -> int:
+    """Executors that could be used at most."""
+    clock = state.clock[0]
+    rules = state.allocation[0]
+    tasks = pending + clock["present"] - clock["unattached"]
+    return int(np.ceil(tasks * rules["ratio"] / rules["slots_each"]))
+
+
+@inlined_kernel
+def _raise_target(state: State, most_needed: int) -> None:
+    """Raise the target by the step that is due, if it may rise; the next step is twice as large."""
+    rules = state.allocation[0]
+    before = rules["target"]
+    wanted = min(max(before, rules["present"]) + rules["step"], most_needed)
+    rules["target"] = max(min(wanted, rules["most"]), rules["least"])
+    if rules["target"] == before:
+        rules["step"] = 1
+        return
+    rules["step"] = 2 * rules["step"] if rules["target"] - before == rules["step"] else 1
+    rules["add_ms"] = state.clock[0]["time_ms"] + rules["sustained_ms"]
+
+
+@inlined_kernel
+def _launch(state: State) -> None:
+    """Start an executor."""
+    clock = state.clock[0]
+    rules = state.allocation[0]
+    rules["coming"] += 1
+    for _ in range(rules["slots_each"]):
+        slot = int(clock["absent_head"])
+        clock["absent_head"] = state.executors[slot]["next"]
+        state.executors[slot]["state"] = MOVING
+        state.executors[slot]["since_ms"] = clock["time_ms"]
+        push(state, slot, clock["time_ms"] + rules["start_ms"], EXECUTOR_ARRIVED)
+
+
+@kernel
+def _remove_idle_ones(state: State) -> float:
+    """Remove executors that were idle for too long; returns when the next one will have been."""
+    clock = state.clock[0]
+    rules = state.allocation[0]
+    each = rules["slots_each"]
+    floor = max(rules["target"], rules["least"])
+    if rules["present"] <= floor or clock["unattached"] < each:
+        return np.inf
+    next_ms = np.inf
+    for first in range(0, len(state.executors), each):
+        due_ms = _idle_since_ms(state, first) + rules["idle_ms"]
+        if due_ms > clock["time_ms"]:
+            next_ms = min(next_ms, due_ms)
+        elif rules["present"] > floor:
+            rules["present"] -= 1
+            for slot in range(first + each - 1, first - 1, -1):
+                remove_idle(state, clock, slot)
+                clock["unattached"] -= 1
+                leave(state, slot)
+    clock["num_executors"] = clock["present"]
+    return next_ms if rules["present"] > floor else np.inf
+
+
+@inlined_kernel
+def _idle_since_ms(state: State, first: int) -> float:
+    """Time at which the executor of slot `first` became idle; infinity: it is busy or absent."""
+    found = 0.0
+    for slot in range(first, first + state.allocation[0]["slots_each"]):
+        row = state.executors[slot]
+        # An absent slot is idle and in no list, one that is alone in the list is its head.
+        is_listed = row["prev"] != NONE or state.clock[0]["idle_head"] == slot
+        if row["state"] != IDLE or not is_listed:
+            return np.inf
+        found = max(found, row["since_ms"])
+    return found
