@@ -18,6 +18,8 @@ from deeprm.objectives import Objective
 from deeprm.schedulers import PACKER, SJF, RandomChoice, Scheduler, Scored
 from deeprm.tables import Bool, Float64, Int32, Jobs
 
+TUNING_SETS = 200
+"""job sets that heuristics are tuned on, of the purpose `TUNING`"""
 WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 """of shortness against fit, among which that of Tetris* is found"""
 

@@ -6,6 +6,7 @@ Source: DeepRM (HotNets 2016), figure 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -15,13 +16,14 @@ from decima.rl.optimiser import RmsProp
 from decima.rl.study.learner import NetworkLearner, entropy_of, taken_of
 from decima.rl.study.streams import Draws, Purpose, torch_seed
 from deeprm.episodes import Episodes
-from deeprm.evaluation import evaluate, score_of
+from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold
 from deeprm.imitation import imitated
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned, Seen
 from deeprm.models import AnyNetwork, new_network
 from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
+from deeprm.schedulers import SJF, Scheduler
 from deeprm.tables import Float64, Int32, Jobs
 from deeprm.training_config import TrainConfig
 
@@ -49,7 +51,7 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         jobs = self._jobs_of(iteration)
         rate = self._learning_rate(iteration)
         if iteration < config.imitation:
-            seen, action = imitated(self.network.frozen(), config.cluster, jobs)
+            seen, action = imitated(self.network.frozen(), self._teacher, config.cluster, jobs)
             weight = np.ones(len(action))
             found = self._update(seen, action, weight, rate)
             return {"imitation_loss": found["entropy"], "gradient_norm": found["gradient_norm"]}
@@ -57,7 +59,9 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         episodes = Episodes(config.cluster, jobs, repeated)
         draws = Draws(config.seed, len(episodes), iteration)
         grouping = Grouping(config.episodes, config.baseline)
-        played = roll_out(self.network.frozen(), episodes, draws, self._objective, grouping)
+        played = roll_out(
+            self.network.frozen(), episodes, draws, self._objective, grouping, config.discount
+        )
         return {
             **self._update(played.seen, played.action, played.advantage, rate),
             **_figures(played),
@@ -73,6 +77,14 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         found = evaluate(scheduler, self._config.cluster, self._validation, self._config.seed)
         figures = {one.value: float(found.measure(one).mean()) for one in Objective}
         return {"score": score_of(found, self._objective), **figures}
+
+    @cached_property
+    def _teacher(self) -> Scheduler:
+        config = self._config
+        if config.teacher == "sjf":
+            return SJF
+        tuning = draw_jobs(config.cluster, TUNING_SETS, config.seed, Purpose.TUNING)
+        return tuned_hold(config.cluster, tuning, self._objective)
 
     def _jobs_of(self, iteration: int) -> Jobs:
         config = self._config

@@ -31,6 +31,8 @@ class TrainConfig(Settings):
     """N, on each job set"""
     baseline: Literal["step", "time"] = "step"
     """mean return over the N episodes at the same number of actions, or at the same time"""
+    discount: float = 1.0
+    """gamma, of rewards, for each step of time; with 1 a return is the objective"""
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3
     """the rate falls to it in a straight line, over all iterations"""
@@ -41,7 +43,9 @@ class TrainConfig(Settings):
     initial: bool = False
     """begin with the weights in the run folder's `initial.safetensors`"""
     imitation: int = 0
-    """iterations at the beginning that imitate shortest job first instead"""
+    """iterations at the beginning that imitate a teacher instead"""
+    teacher: Literal["sjf", "hold"] = "sjf"
+    """who is imitated: shortest job first, as in the released code, or `hold`, tuned"""
     validate_every: int = 10
     """iterations"""
     validation_sets: int = 100
@@ -52,4 +56,5 @@ class TrainConfig(Settings):
         **dict.fromkeys(("seed", "imitation", "entropy"), (0, ANY)),
         "episodes": (2, ANY),
         "decay": (0.0, BELOW_1),
+        "discount": (0.0, 1.0),
     }
