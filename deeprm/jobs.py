@@ -49,8 +49,8 @@ def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) ->
         if arrival < latest:
             raise StudyError(f"job {number} arrives at {arrival}, after one at {latest}")
         latest = arrival
-        if not 0 <= arrival < config.max_steps:
-            raise StudyError(f"job {number} arrives at {arrival}, not in 0..{config.max_steps - 1}")
+        if not 0 <= arrival < config.last_step:
+            raise StudyError(f"job {number} arrives at {arrival}, not in 0..{config.last_step - 1}")
         if not 1 <= duration <= config.max_duration:
             raise StudyError(f"job {number} lasts {duration} steps, not 1..{config.max_duration}")
         if len(demand) != config.resources or not all(

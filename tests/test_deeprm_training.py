@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from decima.rl.baselines import TimedReturns, input_dependent_baseline
+from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
 from decima.rl.checkpoint import load_tensors
-from decima.rl.returns import undiscounted
+from decima.rl.returns import accumulated, undiscounted
 from decima.rl.study.streams import Draws, Purpose
 from deeprm.config import PAPER
 from deeprm.episodes import Episodes
-from deeprm.evaluation import evaluate
+from deeprm.evaluation import TUNING_SETS, evaluate, tuned_hold
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.learner import DeepRmLearner
@@ -33,14 +33,16 @@ from tests.studies import DEEPRM
 SMALL: TrainConfig = DEEPRM.training
 
 
-def rollouts(moment: Literal["step", "time"], size: int = 3) -> tuple[Rollouts, Episodes]:
+def rollouts(
+    moment: Literal["step", "time"], size: int = 3, discount: float = 1.0
+) -> tuple[Rollouts, Episodes]:
     """Two job sets, some episodes of each, played by a network that has learned nothing."""
     jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
     episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
     network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
     grouping = Grouping(size, moment)
-    found = roll_out(network.frozen(), episodes, Draws(1, 2 * size), Objective.SLOWDOWN, grouping)
-    return found, episodes
+    draws, objective = Draws(1, 2 * size), Objective.SLOWDOWN
+    return roll_out(network.frozen(), episodes, draws, objective, grouping, discount), episodes
 
 
 def test_rewards_of_rollouts_are_those_of_their_episodes() -> None:
@@ -68,6 +70,23 @@ def test_the_timed_baseline_is_that_of_the_library() -> None:
         own.returns - base
         for members in (timed[:3], timed[3:])
         for own, base in zip(members, input_dependent_baseline(members), strict=True)
+    ]
+    rounds = max(len(one) for one in expected)
+    in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
+    assert played.advantage == pytest.approx(np.array(in_order))
+
+
+def test_discounted_returns_fall_with_the_time_that_passes() -> None:
+    """Each step of time halves what follows; actions that let none pass do not."""
+    played, _ = rollouts("step", discount=0.5)
+    returns = []
+    for history in histories(size=3):
+        gaps = np.diff([*history.time, history.end])
+        returns.append(accumulated(np.array(history.reward), 0.5**gaps))
+    expected = [
+        own - base
+        for members in (returns[:3], returns[3:])
+        for own, base in zip(members, mean_baseline(members), strict=True)
     ]
     rounds = max(len(one) for one in expected)
     in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
@@ -129,6 +148,15 @@ def test_whoever_imitates_becomes_like_the_teacher() -> None:
     student = Learned(learner.network.frozen(), greedy=True)
     found = [evaluate(one, TINY, jobs, 0).slowdown.mean() for one in (student, SJF, RandomChoice())]
     assert found[0] < found[1] + 0.25 * (found[2] - found[1])
+
+
+def test_hold_may_be_the_teacher() -> None:
+    """Whoever imitates it holds jobs back, which shortest job first does not."""
+    config = replace(SMALL, policy="compact", imitation=9, teacher="hold")
+    learner = DeepRmLearner(config)
+    assert learner.iterate(0)["imitation_loss"] > 0.0
+    tuning = draw_jobs(TINY, TUNING_SETS, config.seed, Purpose.TUNING)
+    assert learner._teacher == tuned_hold(TINY, tuning, Objective.SLOWDOWN)
 
 
 def test_a_few_iterations_make_it_better() -> None:
