@@ -71,7 +71,7 @@ class Record:
         reward = np.zeros((len(self.rows), len(self._episodes)))
         for k, rows in enumerate(self.rows):
             reward[k, rows] = objective.reward(self._episodes.config, self._steps[k].cost)
-        factor = discount ** np.diff(np.stack(self._time), axis=0)
+        factor = np.power(discount, np.diff(np.stack(self._time), axis=0))
         for k in range(len(reward) - 1, 0, -1):
             reward[k - 1] += factor[k - 1] * reward[k]
         return reward
