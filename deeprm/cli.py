@@ -180,7 +180,7 @@ def import_trace(form: str, trace: Path, output: Path, step_s: float, cluster: s
 
 def _config(cluster: str, load: float | None, jobs: Path | None = None) -> Config:
     config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
-    return config if jobs is None else replace(config, jobs_file=str(jobs))
+    return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
 
 
 if __name__ == "__main__":

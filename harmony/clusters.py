@@ -177,6 +177,8 @@ class Clusters(Lockstep):
             arrived=zeros(),
             finished=zeros(),
             free=zeros(config.servers, K),
+            tasks=zeros(config.servers),
+            owner=zeros(config.servers),
             placed=zeros(most, config.servers, 2, kind=np.int8),
             left=zeros(most, 2),
             spread=zeros(most),
@@ -199,4 +201,5 @@ class Clusters(Lockstep):
 @cache
 def types_of(config: Config) -> Types:
     """Return the properties of the types of jobs in such a cluster."""
-    return types(config.max_workers, config.max_workers, config.most_servers)
+    most = config.max_workers
+    return types(most, most, config.most_servers, config.table_file)
