@@ -210,6 +210,24 @@ def import_trace(form: str, trace: Path, output: Path, servers: str, table: Path
     click.echo(write_import(form, trace, _of_files(CONFIGS[servers], table, None), output))
 
 
+@main.command()
+@click.argument("model", type=FILE)
+@click.option("--secret-file", type=FILE, required=True, help="Its content comes with requests.")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8750, show_default=True, type=click.IntRange(0, 65535))
+def serve(model: Path, secret_file: Path, host: str, port: int) -> None:
+    """Answer over HTTP where a policy places a job.
+
+    Example: harmony serve harmony/data/policy-6-0.safetensors --secret-file secret
+    """
+    from harmony.serving import read_secret, server_of
+
+    with server_of(model, read_secret(secret_file), host, port) as server:
+        bound = server.server_address
+        click.echo(f"serving http://{host}:{bound[1]}/place; Ctrl-C stops it", err=True)
+        server.serve_forever()
+
+
 def _of_files(config: Config, table: Path | None, jobs: Path | None) -> Config:
     """Return the configuration with the files' interference and jobs."""
     paths = {"table_file": table, "jobs_file": jobs}
