@@ -14,7 +14,8 @@ import torch
 from decima.rl.objectives import entropy_loss, policy_gradient_loss
 from decima.rl.optimiser import RmsProp
 from decima.rl.study.learner import NetworkLearner, entropy_of, taken_of
-from decima.rl.study.streams import Draws, Purpose, torch_seed
+from decima.rl.study.streams import Draws, Purpose, seed_of, torch_seed
+from deeprm.branches import branched
 from deeprm.episodes import Episodes
 from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold
 from deeprm.imitation import imitated
@@ -27,6 +28,8 @@ from deeprm.schedulers import SJF, Scheduler
 from deeprm.tables import Float64, Int32, Jobs
 from deeprm.training_config import TrainConfig
 
+_PASSES = 2
+"""uses of each decision with branches"""
 CHUNK = 2**16
 """decisions whose gradient is taken at once: it bounds the memory that takes"""
 
@@ -55,6 +58,8 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
             weight = np.ones(len(action))
             found = self._update(seen, action, weight, rate)
             return {"imitation_loss": found["entropy"], "gradient_norm": found["gradient_norm"]}
+        if iteration < config.imitation + config.branches:
+            return self._improve(iteration, jobs, rate)
         repeated = np.repeat(np.arange(config.job_sets, dtype=np.int32), config.episodes)
         episodes = Episodes(config.cluster, jobs, repeated)
         draws = Draws(config.seed, len(episodes), iteration)
@@ -65,6 +70,32 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         return {
             **self._update(played.seen, played.action, played.advantage, rate),
             **_figures(played),
+        }
+
+    def _improve(self, iteration: int, jobs: Jobs, rate: float) -> Mapping[str, float]:
+        """Lower the expected cost of branches, in minibatches."""
+        config = self._config
+        episodes = Episodes(config.cluster, jobs)
+        draws = Draws(config.seed, len(episodes), iteration)
+        found = branched(self.network.frozen(), self._teacher, episodes, draws, self._objective)
+        count = len(found.seen)
+        rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
+        order = np.concatenate([rng.permutation(count) for _ in range(_PASSES)])
+        loss_sum, norm, steps = 0.0, 0.0, 0
+        for first in range(0, len(order), config.branch_batch):
+            part = order[first : first + config.branch_batch]
+            probability = self.network(torch.from_numpy(found.seen[part])).softmax(1)
+            excess = torch.from_numpy(found.excess[part]).float()
+            loss = (probability * excess).sum(1).mean()
+            torch.autograd.backward(loss)
+            loss_sum += float(loss.detach())
+            norm += self._move(rate)
+            steps += 1
+        steps = max(steps, 1)
+        return {
+            "branch_excess": loss_sum / steps,
+            "gradient_norm": norm / steps,
+            "decisions": float(count),
         }
 
     def validate(self) -> Mapping[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import cache
 from typing import NamedTuple
 
@@ -145,16 +144,6 @@ class Clusters(Lockstep):
             sim_kernels.pass_interval(*self.world, held, earned)
             reward[at] += self.rules.discount ** passed[at] * earned
             passed[at] += 1
-
-    def fork(self, rows: Int32) -> Clusters:
-        """(n,) new episodes that go on from where the episodes `rows` are; one may come often.
-
-        Those branches of one episode meet the same arrivals and the same noise.
-        """
-        found = copy(self)
-        found.state = State._make(np.take(column, rows, axis=0) for column in self.state)
-        found._all = np.arange(len(rows), dtype=np.int32)
-        return found
 
     def completion_min(self) -> Float64:
         """(E, J) minutes from arrival to completion, or to the cut; 0 where there is no job."""

@@ -14,7 +14,9 @@ import torch
 from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
 from decima.rl.checkpoint import load_tensors
 from decima.rl.returns import accumulated, undiscounted
+from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
+from deeprm.branches import SHARE, branched
 from deeprm.config import PAPER
 from deeprm.episodes import Episodes
 from deeprm.evaluation import TUNING_SETS, evaluate, tuned_hold
@@ -157,6 +159,48 @@ def test_hold_may_be_the_teacher() -> None:
     assert learner.iterate(0)["imitation_loss"] > 0.0
     tuning = draw_jobs(TINY, TUNING_SETS, config.seed, Purpose.TUNING)
     assert learner._teacher == tuned_hold(TINY, tuning, Objective.SLOWDOWN)
+
+
+def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
+    """Each action, then SJF to the end, played one by one, less the mean over the actions."""
+    jobs = draw_jobs(TINY, 1, 8, Purpose.TRAINING)
+    network = new_network(TrainConfig(cluster=TINY, policy="compact")).frozen()
+    found = branched(network, SJF, Episodes(TINY, jobs), Draws(1, 1), Objective.SLOWDOWN)
+    scheduler, draws, episodes = Learned(network), Draws(1, 1), Episodes(TINY, jobs)
+    expected = []
+    while len(rows := episodes.under_way()) > 0:
+        action = scheduler.choose(episodes, rows, draws)
+        allowed = np.nonzero(episodes.masks(rows)[0])[0].astype(np.int32)
+        is_tried = len(allowed) > 1 and draws.next(rows)[0] < SHARE
+        if len(allowed) <= 1:
+            draws.next(rows)
+        if is_tried:
+            costs = []
+            for one in allowed:
+                branch = episodes.fork(rows)
+                branch.step(np.zeros(1, np.int32), one[None])
+                play(SJF, branch, Draws(0, 1))
+                costs.append(-float(Objective.SLOWDOWN.reward(TINY, branch.state.cost)[0]))
+            row = np.zeros(TINY.actions)
+            row[allowed] = np.array(costs) - np.mean(costs)
+            expected.append(row)
+        episodes.step(rows, action)
+    assert len(expected) > 0
+    assert found.excess == pytest.approx(np.array(expected))
+
+
+def test_branches_lower_the_slowdown() -> None:
+    """After a short imitation, in ten iterations, by a tenth."""
+    cluster = replace(PAPER.at_load(0.9), arrival_steps=20, slots=4, max_steps=120)
+    config = TrainConfig(cluster=cluster, policy="compact", teacher="hold", fresh_job_sets=True)
+    config = replace(config, imitation=100, branches=10, branch_batch=128, iterations=110)
+    learner = DeepRmLearner(replace(config, learning_rate=5e-3, final_learning_rate=5e-4))
+    for iteration in range(100):
+        learner.iterate(iteration)
+    before = learner.validate()["score"]
+    for iteration in range(100, 110):
+        learner.iterate(iteration)
+    assert learner.validate()["score"] < 0.9 * before
 
 
 def test_a_few_iterations_make_it_better() -> None:

@@ -155,7 +155,7 @@ def test_a_figure_is_kept_while_its_settings_are_the_same(
     write_figures(("one", "two"), first, tmp_path)
     capsys.readouterr()
     assert to_measure(("one", "two"), first, tmp_path) == []
-    assert capsys.readouterr().err.count("is there: kept (--force measures it again)\n") == 2
+    assert capsys.readouterr().err.count("is there (--force measures it again)\n") == 2
     (tmp_path / "two.png").unlink()
     assert to_measure(("one", "two"), first, tmp_path) == ["two"]
     with pytest.raises(Refused, match=r"one\.json: was measured with other settings: .* --force"):

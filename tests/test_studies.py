@@ -200,6 +200,7 @@ IMPOSSIBLE: list[tuple[type, dict[str, Any], str]] = [
     (DeepRmTraining, {"final_learning_rate": 0.1}, "must stay above 0 and not rise"),
     (DeepRmTraining, {"decay": 1.0}, r"decay is 1\.0"),
     (DeepRmTraining, {"discount": 1.1}, r"discount is 1\.1"),
+    (DeepRmTraining, {"branches": -1}, "branches is -1"),
     (DeepRmTraining, {"teacher": "packer"}, "teacher is 'packer'"),
     (DeepRmTraining, {"objective": "speed"}, "objective is 'speed'"),
     (DeepRmTraining, {"cluster": {"slots": 0}}, "slots is 0"),

@@ -1,4 +1,4 @@
-"""Figures of a study: measured, drawn, and kept once they are there."""
+"""Figures of a study: measured and drawn, unless they are there already."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _PICTURES = (".svg", ".png")
 
 @dataclass(frozen=True)
 class Measurement:
-    """What `reproduce` measures."""
+    """Task of `reproduce`: figures, and how to measure them."""
 
     seconds: Mapping[str, float]
     """about how long each figure takes on one core, by name"""
     settings: Mapping[str, Any]
-    """what the results depend on, as JSON; a figure that was measured with it is kept"""
+    """what the results depend on, as JSON; a figure measured with it is not measured again"""
     measure: Callable[[str], dict[str, Any]]
     """gives what is written as JSON"""
     drawn: Mapping[str, Callable[[dict[str, Any]], Figure]]
@@ -57,7 +57,7 @@ def to_measure(names: Sequence[str], measurement: Measurement, out: Path) -> lis
                 f"{path}: was measured with other settings: take another folder, or --force"
             )
         if all((out / f"{name}{ending}").exists() for ending in _PICTURES):
-            click.echo(f"{name} is there: kept (--force measures it again)", err=True)
+            click.echo(f"{name} is there (--force measures it again)", err=True)
         else:
             missing.append(name)
     return missing
