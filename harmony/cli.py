@@ -230,9 +230,9 @@ def serve(model: Path, secret_file: Path, host: str, port: int) -> None:
 
 def _of_files(config: Config, table: Path | None, jobs: Path | None) -> Config:
     """Return the configuration with the files' interference and jobs."""
-    paths = {"table_file": table, "jobs_file": jobs}
-    given = {name: str(path.resolve()) for name, path in paths.items() if path is not None}
-    return replace(config, **given)
+    if table is not None:
+        config = replace(config, table_file=str(table.resolve()))
+    return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
 
 
 def _cluster(servers: str, arrivals: Any, trace: Path | None) -> Config:

@@ -87,8 +87,8 @@ def read_table(path: str, config: Config) -> JobTable:
     if not jobs:
         raise StudyError(f"{path}: no jobs: at least 1 is needed")
     arrival_min, model, workers, ps, minutes = np.array(sorted(jobs)).T
-    whole = (column.astype(np.int32) for column in (model, workers, ps))
-    return JobTable(arrival_min - arrival_min[0], *whole, minutes)
+    types, sizes, servers = (column.astype(np.int32) for column in (model, workers, ps))
+    return JobTable(arrival_min - arrival_min[0], types, sizes, servers, minutes)
 
 
 def write_import(form: str, path: Path, config: Config, out: Path) -> str:

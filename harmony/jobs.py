@@ -92,15 +92,15 @@ def _draw(config: Config, rng: np.random.Generator) -> Jobs:
     exclusive = np.zeros(count, np.bool_)
     if config.exclusive_share > 0.0:
         exclusive = rng.random(count) < config.exclusive_share
-    columns = (
-        asked.arrival_min,
-        asked.model,
-        asked.workers,
-        asked.ps,
-        asked.minutes * _alone(config, asked.model, asked.workers, asked.ps),
-        exclusive,
+    return Jobs(
+        np.array([count], np.int32),
+        asked.arrival_min[None],
+        asked.model[None],
+        asked.workers[None],
+        asked.ps[None],
+        (asked.minutes * _alone(config, asked.model, asked.workers, asked.ps))[None],
+        exclusive[None],
     )
-    return Jobs(np.array([count], np.int32), *(column[None] for column in columns))
 
 
 def _drawn(config: Config, rng: np.random.Generator) -> JobTable:
@@ -124,7 +124,13 @@ def _of_file(config: Config, rng: np.random.Generator) -> JobTable:
         arrival_min = _at_mean_rate(config, table.arrival_min, first)
     else:
         arrival_min = _arrivals(config, rng)
-    return JobTable(arrival_min, *(column[taken] for column in table[1:]))
+    return JobTable(
+        arrival_min,
+        table.model[taken],
+        table.workers[taken],
+        table.ps[taken],
+        table.minutes[taken],
+    )
 
 
 def _alone(config: Config, model: Int32, workers: Int32, ps: Int32) -> Float64:

@@ -88,9 +88,10 @@ class _Model:
             known = ", ".join(("name", *_NUMBERS, *_TASKS))
             raise StudyError(f"{self._where}: unknown key {min(unknown)!r:.40}; there are {known}")
         self._content = content
-        self.name = content.get("name")
-        if not (isinstance(self.name, str) and 0 < len(self.name) <= 100):
-            raise StudyError(f"{self._where}: name is {self.name!r:.40}: 1 to 100 characters")
+        name = content.get("name")
+        if not (isinstance(name, str) and 0 < len(name) <= 100):
+            raise StudyError(f"{self._where}: name is {name!r:.40}: 1 to 100 characters")
+        self.name = name
 
     def number_of(self, name: str) -> float:
         default, least, most = _NUMBERS[name]
@@ -102,13 +103,13 @@ class _Model:
         return float(found)
 
     def task(self, kind: str) -> list[int]:
-        found = self._content.get(kind, list(_TASKS[kind]))
+        found: Any = self._content.get(kind, list(_TASKS[kind]))
         whole = isinstance(found, list) and all(type(one) is int for one in found)
         if not (whole and len(found) == K and all(0 <= one <= _MOST_UNITS for one in found)):
             raise StudyError(f"{self._where}: {kind} is {found!r:.40}: 4 whole numbers are needed")
         if kind == "worker" and found[0] < 1:
             raise StudyError(f"{self._where}: a worker has {found[0]} GPUs: at least 1 is needed")
-        return found
+        return list(found)
 
 
 def _ratio(path: Path, rows: Any, count: int) -> Float64:

@@ -42,7 +42,7 @@ def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
     wanted = [_count(job, number) for number, job in enumerate(jobs)]
     cluster = _cluster(config, len(servers))
     rows = [
-        (0.0, job.get("model"), counts["workers"], counts["ps"], _EPOCHS)
+        (0.0, str(job["model"]), counts["workers"], counts["ps"], _EPOCHS)
         for job, counts in zip(jobs, wanted, strict=True)
     ]
     exclusive = [job.get("exclusive") is True for job in jobs]

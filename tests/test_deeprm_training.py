@@ -178,7 +178,7 @@ def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
             costs = []
             for one in allowed:
                 branch = episodes.fork(rows)
-                branch.step(np.zeros(1, np.int32), one[None])
+                branch.step(np.zeros(1, np.int32), np.array([one], np.int32))
                 play(SJF, branch, Draws(0, 1))
                 costs.append(-float(Objective.SLOWDOWN.reward(TINY, branch.state.cost)[0]))
             row = np.zeros(TINY.actions)
