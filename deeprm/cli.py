@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ _cluster = click.option(
     "--cluster", type=click.Choice(list(CONFIGS)), default="paper", show_default=True
 )
 _load = click.option("--load", type=float, help="0.7 is 70 %; else the cluster's own.")
+_jobs = click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV).")
 _objective = click.option(
     "--objective", type=click.Choice(OBJECTIVES), default="slowdown", show_default=True
 )
@@ -64,6 +66,7 @@ def main() -> None:
 @resume_option
 @_cluster
 @_load
+@_jobs
 @_objective
 @seed_option
 @set_option
@@ -74,6 +77,7 @@ def train(
     resume: bool,
     cluster: str,
     load: float | None,
+    jobs: Path | None,
     objective: str,
     seed: int,
     changes: tuple[str, ...],
@@ -92,7 +96,7 @@ def train(
     from deeprm.training_config import TrainConfig
 
     def begin() -> Any:
-        config = _config(cluster, load)
+        config = _config(cluster, load, jobs)
         table: dict[str, Any] = {"cluster": config.to_json(), "objective": objective, "seed": seed}
         for change in changes:
             change_setting(table, change, StudyError)
@@ -112,6 +116,7 @@ add_study_commands(
 @click.argument("models", nargs=-1, type=FILE)
 @_cluster
 @_load
+@_jobs
 @_objective
 @inputs_option("sets")
 @seed_option
@@ -119,6 +124,7 @@ def evaluate(
     models: tuple[Path, ...],
     cluster: str,
     load: float | None,
+    jobs: Path | None,
     objective: str,
     sets: int,
     seed: int,
@@ -130,7 +136,7 @@ def evaluate(
     from decima.rl.tables import print_rows
     from deeprm.comparison import compare
 
-    rows = compare(_config(cluster, load), objective, models, sets, seed)
+    rows = compare(_config(cluster, load, jobs), objective, models, sets, seed)
     print_rows(next(rows), rows)
 
 
@@ -154,8 +160,27 @@ def show(
     picture(_config(cluster, load), model, seed, step, output)
 
 
-def _config(cluster: str, load: float | None) -> Config:
-    return CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
+@main.command("import")
+@click.argument("form", type=click.Choice(["alibaba", "google"]))
+@click.argument("trace", type=FILE)
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--step-s", default=60.0, show_default=True, type=click.FloatRange(1e-3, 1e9))
+@_cluster
+def import_trace(form: str, trace: Path, output: Path, step_s: float, cluster: str) -> None:
+    """Write a public trace as a table of jobs, for --jobs.
+
+    FORM is alibaba (batch_task.csv of 2018) or google (task_events of 2011, one plain file).
+
+    Example: deeprm import alibaba batch_task.csv -o jobs.csv
+    """
+    from deeprm.job_files import write_import
+
+    click.echo(write_import(form, trace, CONFIGS[cluster], step_s, output))
+
+
+def _config(cluster: str, load: float | None, jobs: Path | None = None) -> Config:
+    config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
+    return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
 
 
 if __name__ == "__main__":

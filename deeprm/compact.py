@@ -3,7 +3,7 @@
 Everything is a share (of the horizon, of a resource, of what the backlog counts), so the same
 numbers stand for a small cluster and a large one.
 
-Letters: n observations, M slots, T steps of the horizon, d resources, F numbers.
+Letters: n observations, M slots, T steps of the horizon, d resources, P of all machines, F numbers.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class CompactLayout:
 
     First for each slot, 0 where it is empty: 1 as there is a job, its duration over T, the steps
     until it could start over T (1 if it cannot end within the horizon), its share of each resource.
-    Then for each step of the horizon and each resource the share that is free. At last the jobs
-    beyond the slots, over those that the backlog counts.
+    Then for each step of the horizon and each resource of each machine the share that is free. At
+    last the jobs beyond the slots, over those that the backlog counts.
     """
 
     config: Config
@@ -38,8 +38,8 @@ class CompactLayout:
 
     @property
     def of_cluster(self) -> int:
-        """numbers of the cluster: T d + 1"""
-        return self.config.horizon * self.config.resources + 1
+        """numbers of the cluster: T P + 1"""
+        return self.config.horizon * self.config.pools + 1
 
     @property
     def size(self) -> int:

@@ -38,7 +38,7 @@ def numbers(
     rules: Rules, jobs: Jobs, state: State, backlog: int, rows: Int32, found: Float32
 ) -> None:
     """Write (n, F) numbers of the episodes `rows`: each slot's, then the cluster's."""
-    horizon, resources = state.used.shape[1], state.used.shape[2]
+    horizon, pools, resources = state.used.shape[1], state.used.shape[2], jobs.demand.shape[2]
     for i in range(len(rows)):
         e = rows[i]
         s = state.jobs_of[e]
@@ -53,11 +53,12 @@ def numbers(
                 found[i, at + DURATION] = jobs.duration[s, job] / horizon
                 found[i, at + WAIT] = 1.0 if wait == NONE else wait / horizon
                 for r in range(resources):
-                    found[i, at + DEMAND + r] = jobs.demand[s, job, r] / rules.capacity
+                    found[i, at + DEMAND + r] = jobs.demand[s, job, r] / rules.capacity[r]
             at += DEMAND + resources
         for row in range(horizon):
-            for r in range(resources):
-                found[i, at] = 1.0 - state.used[e, row, r] / rules.capacity
+            for pool in range(pools):
+                free = 1.0 - state.used[e, row, pool] / rules.capacity[pool % resources]
+                found[i, at] = free
                 at += 1
         found[i, at] = min(state.arrived[e] - state.entered[e], backlog) / backlog
 

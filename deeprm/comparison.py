@@ -13,14 +13,12 @@ from decima.rl.study.streams import Purpose
 from deeprm.config import Config
 from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
-from deeprm.evaluation import baselines, evaluate
+from deeprm.evaluation import TUNING_SETS, baselines, evaluate
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.models import load_model
 from deeprm.objectives import Objective
 from deeprm.schedulers import SJF, Scheduler
-
-TUNING_SETS = 200
 
 
 def compare(

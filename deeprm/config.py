@@ -6,14 +6,21 @@ the paper's 1r.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
 
 from decima.rl.study.settings import ABOVE_0, ANY, Settings
 
 Span = tuple[int, int]
 """lowest and highest whole number, each as likely as any between"""
 
+MAX_POOLS = 64
+"""resources of all machines"""
+MAX_WHOLE = 10**9
+"""parts into which resources of several capacities are divided: utilisation is summed in these"""
 MAX_DURATION, MAX_JOBS, MAX_STEPS = 25, 1_500, 10_000
 """of a job, a job set and an episode: sums of slowdowns in whole units, each the least common
 multiple of all durations over a job's own, then fit 64 bits"""
@@ -30,11 +37,18 @@ class Config(Settings):
     """
 
     resources: int = 2
-    """d, how many there are, all of the same capacity"""
+    """d, of a machine"""
     capacity: int = 20
     """units of each resource: 1r"""
+    capacity_by_resource: tuple[int, ...] = ()
+    """units of each, if they differ; (): all have `capacity`"""
+    machines: int = 1
+    """all alike. A job runs on one of them: where it can start first, of equal ones the first"""
     horizon: int = 20
     """T, steps that images look ahead; jobs are placed within them"""
+    unused_steps: int = 0
+    """steps at the end of the horizon in which no job is placed; 1 in `allocate_job` of the
+    released code, so that with 0 a job may start one step later"""
     slots: int = 10
     """M, waiting jobs that the scheduler sees and may choose"""
     backlog: int = 60
@@ -52,6 +66,12 @@ class Config(Settings):
     process) jobs of this size cannot load the cluster above 92 %"""
     max_steps: int = 300
     """an episode that is not over by then is cut"""
+    end: Literal["all_done", "no_new_job"] = "all_done"
+    """when an episode ends: when all jobs are complete; or already with the last step in which jobs
+    arrive, as with this setting of the released code"""
+    jobs_file: str = ""
+    """of jobs (`deeprm.job_files`), in place of drawn ones: each set is what arrives in a random
+    stretch of `arrival_steps` steps; the load is the file's"""
     small_share: float = 0.8
     """of the jobs; the others are large"""
     small_duration: Span = (1, 3)
@@ -64,6 +84,8 @@ class Config(Settings):
     RANGES = {  # noqa: RUF012 (annotated in the base)
         "resources": (1, 16),
         "capacity": (1, 10_000),
+        "machines": (1, MAX_POOLS),
+        "unused_steps": (0, MAX_STEPS),
         "horizon": (1, MAX_STEPS),
         "slots": (1, MAX_JOBS),
         "backlog": (1, 2**15),
@@ -82,19 +104,12 @@ class Config(Settings):
             self.require(whole, f"{name} is {low} to {high}: whole numbers are needed")
             rises = 1 <= low <= high
             self.require(rises, f"{name} is {low} to {high}: it must not fall, nor be below 1")
-        longest = min(self.horizon, MAX_DURATION)
+        longest = min(self.reach, MAX_DURATION)
         self.require(
             self.max_duration <= longest,
             f"jobs last up to {self.max_duration} steps: at most {longest} can be placed",
         )
-        self.require(
-            self.max_demand <= self.capacity,
-            f"jobs need up to {self.max_demand} units: a resource has {self.capacity}",
-        )
-        self.require(
-            self.capacity % self.cluster_columns == 0,
-            f"{self.capacity} units do not fill {self.cluster_columns} columns evenly",
-        )
+        self._check_capacities()
         most = self.arrival_steps * self.arrival_trials
         self.require(
             most <= MAX_JOBS, f"up to {most} jobs may arrive: at most {MAX_JOBS} are allowed"
@@ -110,7 +125,53 @@ class Config(Settings):
             f"{self.arrival_trials} can arrive",
         )
 
+    def _check_capacities(self) -> None:
+        count = len(self.capacity_by_resource)
+        self.require(
+            count in (0, self.resources),
+            f"capacity_by_resource has {count} entries: there are {self.resources} resources",
+        )
+        for units in self.capacities:
+            self.require(1 <= units <= 10_000, f"a capacity is {units}: 1 to 10,000 units")
+            self.require(
+                self.max_demand <= units,
+                f"jobs need up to {self.max_demand} units: a resource has {units}",
+            )
+            self.require(
+                units % self.cluster_columns == 0,
+                f"{units} units do not fill {self.cluster_columns} columns evenly",
+            )
+        self.require(
+            self.pools <= MAX_POOLS,
+            f"{self.machines} machines of {self.resources} resources: at most {MAX_POOLS} in all",
+        )
+        whole = math.lcm(*self.capacities)
+        self.require(
+            whole <= MAX_WHOLE,
+            f"the least common multiple of the capacities is {whole}: at most {MAX_WHOLE:,}",
+        )
+
     # --- what follows from it --------------------------------------------------------------------
+
+    @property
+    def capacities(self) -> tuple[int, ...]:
+        """(d,) units of each resource of a machine"""
+        return self.capacity_by_resource or (self.capacity,) * self.resources
+
+    @property
+    def pools(self) -> int:
+        """P, resources of all machines"""
+        return self.machines * self.resources
+
+    @property
+    def reach(self) -> int:
+        """steps ahead by whose end a placed job must be complete"""
+        return self.horizon - self.unused_steps
+
+    @property
+    def last_step(self) -> int:
+        """step at which an episode is over at the latest"""
+        return self.arrival_steps if self.end == "no_new_job" else self.max_steps
 
     @property
     def max_duration(self) -> int:
@@ -134,7 +195,9 @@ class Config(Settings):
         duration += (1.0 - self.small_share) * sum(self.large_duration) / 2.0
         demand = sum(self.dominant_demand) / 2.0
         demand += (self.resources - 1) * sum(self.other_demand) / 2.0
-        return duration * demand / self.resources / self.capacity
+        # The harmonic mean, exact, so that equal capacities give the figures of one.
+        mean = self.resources / sum(Fraction(1, units) for units in self.capacities)
+        return duration * demand / self.resources / float(mean) / self.machines
 
     @property
     def arrival_rate(self) -> float:

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from decima.rl.colours import job_colour
 from decima.rl.drawing import panels
 from deeprm.episodes import Episodes
-from deeprm.render import CELL, GAP, cluster_cells, panel_corners, rgb
+from deeprm.render import CELL, GAP, machine_cells, panel_corners, rgb
 from deeprm.tables import NONE
 
 _INCH = 110.0
@@ -43,7 +43,11 @@ def _label_columns(axes: Axes, episodes: Episodes) -> None:
         f"slot {number + 1}\n" + ("empty" if job == NONE else f"job {job}")
         for number, job in enumerate(episodes.state.slot[0].tolist())
     ]
-    names = [f"cluster of\n{config.capacity} units", *slots, f"{beyond} more\nwait"]
+    units = "/".join(str(one) for one in dict.fromkeys(config.capacities))
+    machines = [f"machine {number + 1} of\n{units} units" for number in range(config.machines)]
+    if config.machines == 1:
+        machines = [f"cluster of\n{units} units"]
+    names = [*machines, *slots, f"{beyond} more\nwait"]
     for (left, right), name in zip(corners, names, strict=True):
         axes.text((left + right) / 2, GAP - 3, name, ha="center", va="bottom", **_SMALL)
 
@@ -63,9 +67,10 @@ def _label_rows(axes: Axes, episodes: Episodes) -> None:
 
 def _name_running(figure: Figure, episodes: Episodes) -> None:
     """Write the colours of the running jobs below the cluster."""
-    jobs = np.unique(cluster_cells(episodes, 0, 0))
+    machines = range(episodes.config.machines)
+    jobs = np.unique([machine_cells(episodes, 0, one, 0) for one in machines])
     handles = [
-        Patch(color=job_colour(job), label=f"job {job}") for job in jobs.tolist() if job != NONE
+        Patch(color=job_colour(job), label=f"job {job}") for job in jobs.tolist() if job >= 0
     ]
     if handles:
         figure.legend(

@@ -34,10 +34,10 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
     ## Description
     Jobs arrive over time, each with a duration and a demand for each resource, all known on
     arrival. A job that is placed starts at the first step at which its units are free until it
-    ends, and is never moved. The first M jobs that wait stand in slots and may be chosen; the
-    others wait behind them, in the order of arrival, and are not lost however many they are. Time
-    stands still while jobs are placed, so one step may admit several. While no job waits, time
-    passes by itself.
+    ends, and is never moved. Of several machines it takes the one on which it can start first. The
+    first M jobs that wait stand in slots and may be chosen; the others wait behind them, in the
+    order of arrival, and are not lost however many they are. Time stands still while jobs are
+    placed, so one step may admit several. While no job waits, time passes by itself.
 
     ## Action space
     `Discrete(M + 1)`
@@ -69,7 +69,8 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
     `job_set`. `reset(options={"jobs": ...})` plays a set of `deeprm.jobs.job_set`.
 
     ## Episode end
-    Terminated when every job of the set is complete; truncated after `config.max_steps` time steps.
+    Terminated when every job of the set is complete; truncated after `config.max_steps` time steps,
+    or with `end="no_new_job"` after the steps in which jobs arrive.
     The info of the last step holds `slowdown` and `completion` (means over jobs), `utilisation`
     (mean while jobs arrive), `makespan` and `jobs`.
 
@@ -160,7 +161,7 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
         def total(objective: Objective) -> float:
             return abs(float(objective.reward(self.config, episodes.state.cost[0])))
 
-        busy = total(Objective.UTILISATION) / self.config.arrival_steps / self.config.resources
+        busy = total(Objective.UTILISATION) / self.config.arrival_steps / self.config.pools
         return {
             "slowdown": total(Objective.SLOWDOWN) / jobs,
             "completion": total(Objective.COMPLETION) / jobs,

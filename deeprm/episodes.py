@@ -10,7 +10,7 @@ from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import Lockstep
 from deeprm import sim_kernels
 from deeprm.config import Config
-from deeprm.objectives import common_multiple
+from deeprm.objectives import Objective, common_multiple
 from deeprm.tables import COSTS, NONE, VOID, Bool, Int32, Int64, Jobs, Rules, State
 
 
@@ -39,16 +39,14 @@ class Episodes(Lockstep):
         super().__init__(jobs, jobs_of)
         self.jobs: Jobs
         self.config = config
-        self.rules = Rules(
-            config.capacity, common_multiple(config), config.arrival_steps, config.max_steps
-        )
+        self.rules = rules_of(config)
         self.state: State = self._empty()
         sim_kernels.begin(self.rules, self.jobs, self.state, self._all)
 
     @property
     def is_time_up(self) -> Bool:
         """(E,) whether an episode has reached its longest duration."""
-        return np.asarray(self.state.time >= self.rules.max_steps)
+        return np.asarray(self.state.time >= self.rules.last_step)
 
     def step(self, rows: Int32, action: Int32) -> Steps:
         """Let the episodes `rows` act; each must be under way.
@@ -97,9 +95,25 @@ class Episodes(Lockstep):
             last_arrival=zeros(),
             slot=zeros(config.slots),
             start=zeros(most),
-            used=zeros(config.horizon, config.resources),
+            machine=zeros(most),
+            used=zeros(config.horizon, config.pools),
             ending=zeros(config.horizon),
             ending_weight=zeros(config.horizon, kind=np.int64),
             weight=zeros(kind=np.int64),
             cost=zeros(COSTS, kind=np.int64),
         )
+
+
+def rules_of(config: Config) -> Rules:
+    """Return the parts of a configuration that kernels need."""
+    capacity = np.array(config.capacities, np.int64)
+    whole = Objective.UTILISATION.unit(config)
+    return Rules(
+        capacity,
+        whole // capacity,
+        whole,
+        config.reach,
+        common_multiple(config),
+        config.arrival_steps,
+        config.last_step,
+    )

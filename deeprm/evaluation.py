@@ -18,6 +18,8 @@ from deeprm.objectives import Objective
 from deeprm.schedulers import PACKER, SJF, RandomChoice, Scheduler, Scored
 from deeprm.tables import Bool, Float64, Int32, Jobs
 
+TUNING_SETS = 200
+"""job sets that heuristics are tuned on, of the purpose `TUNING`"""
 WEIGHTS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 """of shortness against fit, among which that of Tetris* is found"""
 
@@ -73,7 +75,7 @@ def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Out
     count = jobs.number
     exists = jobs.duration > 0
     # A job that was never placed, or not to its end, is in the system until the cut.
-    end = np.where(state.start >= 0, state.start + jobs.duration, episodes.config.max_steps)
+    end = np.where(state.start >= 0, state.start + jobs.duration, config.last_step)
     span = np.minimum(end, state.time[:, None]) - jobs.arrival
     job_slowdown = np.where(exists, span / np.maximum(jobs.duration, 1), 0.0)
 
@@ -83,7 +85,7 @@ def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Out
     return Outcome(
         slowdown=total(Objective.SLOWDOWN) / count,
         completion=total(Objective.COMPLETION) / count,
-        utilisation=total(Objective.UTILISATION) / config.arrival_steps / config.resources,
+        utilisation=total(Objective.UTILISATION) / config.arrival_steps / config.pools,
         makespan=total(Objective.MAKESPAN),
         duration=jobs.duration,
         job_slowdown=job_slowdown,
@@ -144,7 +146,7 @@ def tuned_hold(config: Config, jobs: Jobs, objective: Objective) -> Scored:
     In an empty cluster every job can start, so theta is at most what the largest leaves free; about
     ten values up to there are tried.
     """
-    most = config.capacity - config.max_demand
+    most = min(config.capacities) - config.max_demand
     thetas = range(0, most + 1, max(1, most // 10))
     return _best([Scored(1.0, theta) for theta in thetas], config, jobs, objective)
 

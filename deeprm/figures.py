@@ -17,7 +17,7 @@ from decima.rl.errors import NoModelsError
 from decima.rl.statistics import compared, mean_of
 from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER, Config
-from deeprm.evaluation import Outcome, baselines, evaluate
+from deeprm.evaluation import TUNING_SETS, Outcome, baselines, evaluate
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.models import Model
@@ -31,7 +31,6 @@ SEED = 2016
 """of job sets and choices; trainings have theirs"""
 HELD_AT = 110
 """percent, of figure 7"""
-TUNING_SETS = 200
 PLAYS = 5
 """episodes of a policy on each job set, as its actions are drawn"""
 SIZES = {1: 10, 2: 15, 4: 20}

@@ -49,7 +49,8 @@ class ImageLayout:
         return Shape(
             horizon=config.horizon,
             resources=config.resources,
-            capacity=config.capacity,
+            pools=config.pools,
+            capacity=max(config.capacities),
             cluster_columns=config.cluster_columns,
             slots=config.slots,
             slot_columns=config.max_demand,
@@ -63,22 +64,24 @@ class ImageLayout:
     def columns(self) -> int:
         """C."""
         shape = self.shape
-        resources = shape.cluster_columns + shape.slots * shape.slot_columns
-        return shape.resources * resources + shape.backlog_columns + shape.arrival_columns
+        cluster = shape.pools * shape.cluster_columns
+        slots = shape.resources * shape.slots * shape.slot_columns
+        return cluster + slots + shape.backlog_columns + shape.arrival_columns
 
     @property
     def rectangles(self) -> int:
         """K, empty ones included."""
         shape = self.shape
-        return shape.resources * (shape.horizon + shape.slots) + 2
+        return shape.pools * shape.horizon + shape.resources * shape.slots + 2
 
     @property
     def table_rows(self) -> int:
         """R."""
         shape = self.shape
-        cluster = shape.horizon * (shape.capacity + 1)
-        slots = shape.slots * (shape.max_duration + 1) * (shape.slot_columns + 1)
-        return shape.resources * (cluster + slots) + shape.backlog + 1 + ARRIVAL_LEVELS
+        cluster = shape.pools * shape.horizon * (shape.capacity + 1)
+        each_slot = (shape.max_duration + 1) * (shape.slot_columns + 1)
+        slots = shape.resources * shape.slots * each_slot
+        return cluster + slots + shape.backlog + 1 + ARRIVAL_LEVELS
 
     def read(self, episodes: Episodes, rows: Int32) -> Int16:
         """(n, K) images of the episodes `rows` as rows of the table; NONE where nothing is."""
@@ -89,12 +92,12 @@ class ImageLayout:
     def empty_slots(self, seen: Int16) -> Bool:
         """(n, M) which slots show no job in (n, K) images that `read` gave."""
         shape = self.shape
-        first = shape.horizon * shape.resources
+        first = shape.horizon * shape.pools
         slots = seen[:, first : first + shape.slots * shape.resources : shape.resources]
         return np.asarray(slots == NONE)
 
     def pixels(self, episodes: Episodes, rows: Int32) -> Float32:
         """(n, T, C) images of the episodes `rows`, each cell in 0..1."""
         found = np.zeros((len(rows), self.config.horizon, self.columns), np.float32)
-        image_kernels.draw(self.shape, episodes.jobs, episodes.state, rows, found)
+        image_kernels.draw(self.shape, episodes.rules, episodes.jobs, episodes.state, rows, found)
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from deeprm.compile import inlined_kernel, kernel
-from deeprm.tables import NONE, Float32, Int16, Int32, Jobs, State
+from deeprm.tables import NONE, Float32, Int16, Int32, Jobs, Rules, State
 
 LONGEST_GAP = 10
 """steps without an arrival beyond which the image shows no difference, as in the released code"""
@@ -19,10 +19,12 @@ class Shape(NamedTuple):
     """T rows of the image, one for each step"""
     resources: int
     """d"""
+    pools: int
+    """P, parts of the cluster: each resource of each machine"""
     capacity: int
-    """units of each resource"""
+    """units of the largest resource of a machine"""
     cluster_columns: int
-    """of each resource"""
+    """of each pool"""
     slots: int
     """M"""
     slot_columns: int
@@ -51,7 +53,7 @@ def rectangles(shape: Shape, jobs: Jobs, state: State, rows: Int32, found: Int16
     """Write the (n, K) rectangles of the episodes `rows`; NONE for one without cells."""
     levels = shape.capacity + 1
     widths = shape.slot_columns + 1
-    first_slot = shape.horizon * shape.resources * levels
+    first_slot = shape.horizon * shape.pools * levels
     each_slot = (shape.max_duration + 1) * widths
     first_backlog = first_slot + shape.slots * shape.resources * each_slot
     for i in range(len(rows)):
@@ -59,8 +61,8 @@ def rectangles(shape: Shape, jobs: Jobs, state: State, rows: Int32, found: Int16
         s = state.jobs_of[e]
         k = 0
         for row in range(shape.horizon):
-            for r in range(shape.resources):
-                used = state.used[e, row, r]
+            for pool in range(shape.pools):
+                used = state.used[e, row, pool]
                 found[i, k] = NONE if used == 0 else k * levels + used
                 k += 1
         for m in range(shape.slots):
@@ -86,17 +88,19 @@ def _fill(pixels: Float32, i: int, column: int, duration: int, width: int) -> No
 
 
 @kernel
-def draw(shape: Shape, jobs: Jobs, state: State, rows: Int32, pixels: Float32) -> None:
+def draw(
+    shape: Shape, rules: Rules, jobs: Jobs, state: State, rows: Int32, pixels: Float32
+) -> None:
     """Draw the (n, T, C) images of the episodes `rows`, each cell in 0..1, onto zeros."""
-    each = shape.capacity // shape.cluster_columns
     for i in range(len(rows)):
         e = rows[i]
         s = state.jobs_of[e]
         column = 0
-        for r in range(shape.resources):
+        for pool in range(shape.pools):
+            each = rules.capacity[pool % shape.resources] // shape.cluster_columns
             for row in range(shape.horizon):
                 for c in range(shape.cluster_columns):
-                    units = min(max(state.used[e, row, r] - c * each, 0), each)
+                    units = min(max(state.used[e, row, pool] - c * each, 0), each)
                     pixels[i, row, column + c] = units / each
             column += shape.cluster_columns
         for m in range(shape.slots):

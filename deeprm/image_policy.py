@@ -70,7 +70,8 @@ class ImagePolicy(nn.Module):
 
     def fits(self, config: Config) -> bool:
         """Return whether the policy can choose in such a cluster: one with the same image."""
-        return ImageLayout(config).shape == self.layout.shape
+        shape, mine = ImageLayout(config).shape, self.layout
+        return (shape, config.capacities) == (mine.shape, mine.config.capacities)
 
     def forward(self, seen: Tensor) -> Tensor:
         """(n, A) scores for (n, K) observations, with graph."""
@@ -93,7 +94,7 @@ class ImagePolicy(nn.Module):
     def table(self) -> Tensor:
         """(R, H) for each rectangle the sum of the weights of its cells, with graph."""
         shape = self.layout.shape
-        width = shape.cluster_columns * shape.resources
+        width = shape.cluster_columns * shape.pools
         weight = self.hidden.weight.view(HIDDEN, shape.horizon, self.layout.columns)
         slots_end = width + shape.slots * shape.resources * shape.slot_columns
         backlog_end = slots_end + shape.backlog_columns
@@ -106,12 +107,19 @@ class ImagePolicy(nn.Module):
         return torch.cat([cluster, slots, backlog, arrival], 1).T.contiguous()
 
     def _cluster_rows(self, weight: Tensor) -> Tensor:
-        """(H, T * d * levels) from the (H, T, d * columns) weights of the cluster's image."""
+        """(H, T * P * levels) from the (H, T, P * columns) weights of the cluster's image."""
+        shape, config = self.layout.shape, self.layout.config
+        parts = weight.reshape(HIDDEN, shape.horizon, shape.pools, shape.cluster_columns)
+        by_capacity = {units: parts @ self._covered(units).T for units in set(config.capacities)}
+        capacities = config.capacities * config.machines
+        rows = [by_capacity[units][:, :, pool] for pool, units in enumerate(capacities)]
+        return torch.stack(rows, 2).reshape(HIDDEN, -1)
+
+    def _covered(self, capacity: int) -> Tensor:
+        """(levels, columns) share of each cell that the units in use of a resource cover."""
         shape = self.layout.shape
-        units = torch.arange(shape.capacity + 1)[:, None] * shape.cluster_columns / shape.capacity
-        covered = (units - torch.arange(shape.cluster_columns)).clamp(0.0, 1.0)
-        parts = weight.reshape(HIDDEN, shape.horizon, shape.resources, shape.cluster_columns)
-        return (parts @ covered.T).reshape(HIDDEN, -1)
+        units = torch.arange(shape.capacity + 1)[:, None] * shape.cluster_columns / capacity
+        return (units - torch.arange(shape.cluster_columns)).clamp(0.0, 1.0)
 
     def _slot_rows(self, weight: Tensor) -> Tensor:
         """(H, M * d * durations * demands) from the (H, T, M * d * columns) weights of slots."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose, each_drawn
-from deeprm.config import Config
+from deeprm.config import MAX_JOBS, Config
+from deeprm.job_files import read_table
 from deeprm.tables import Int32, Jobs
 
 
@@ -49,8 +50,8 @@ def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) ->
         if arrival < latest:
             raise StudyError(f"job {number} arrives at {arrival}, after one at {latest}")
         latest = arrival
-        if not 0 <= arrival < config.max_steps:
-            raise StudyError(f"job {number} arrives at {arrival}, not in 0..{config.max_steps - 1}")
+        if not 0 <= arrival < config.last_step:
+            raise StudyError(f"job {number} arrives at {arrival}, not in 0..{config.last_step - 1}")
         if not 1 <= duration <= config.max_duration:
             raise StudyError(f"job {number} lasts {duration} steps, not 1..{config.max_duration}")
         if len(demand) != config.resources or not all(
@@ -64,7 +65,29 @@ def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) ->
     return Jobs(np.array([len(jobs)], np.int32), *columns)
 
 
+def _stretch(config: Config, rng: np.random.Generator) -> Jobs:
+    """Return the jobs of a file that arrive in a random stretch, which begins with one of them."""
+    table = read_table(config.jobs_file, config)
+    first = int(rng.integers(len(table.arrival)))
+    begin = int(table.arrival[first])
+    # Jobs that arrive together are all taken, whichever of them was drawn.
+    low, high = np.searchsorted(table.arrival, [begin, begin + config.arrival_steps])
+    if high - low > MAX_JOBS:
+        raise StudyError(
+            f"{config.jobs_file}: {high - low} jobs arrive in {config.arrival_steps} steps: at "
+            f"most {MAX_JOBS} are allowed; import it with shorter steps"
+        )
+    return Jobs(
+        np.array([high - low], np.int32),
+        table.arrival[None, low:high] - np.int32(begin),
+        table.duration[None, low:high],
+        table.demand[None, low:high],
+    )
+
+
 def _draw(config: Config, rng: np.random.Generator) -> Jobs:
+    if config.jobs_file:
+        return _stretch(config, rng)
     chance = config.arrival_rate / config.arrival_trials
     shape = (config.arrival_steps, config.arrival_trials)
     arrived = rng.random(shape) < chance

@@ -6,6 +6,7 @@ Source: DeepRM (HotNets 2016), figure 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -13,18 +14,22 @@ import torch
 from decima.rl.objectives import entropy_loss, policy_gradient_loss
 from decima.rl.optimiser import RmsProp
 from decima.rl.study.learner import NetworkLearner, entropy_of, taken_of
-from decima.rl.study.streams import Draws, Purpose, torch_seed
+from decima.rl.study.streams import Draws, Purpose, seed_of, torch_seed
+from deeprm.branches import branched
 from deeprm.episodes import Episodes
-from deeprm.evaluation import evaluate, score_of
+from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold
 from deeprm.imitation import imitated
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned, Seen
 from deeprm.models import AnyNetwork, new_network
 from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
+from deeprm.schedulers import SJF, Scheduler
 from deeprm.tables import Float64, Int32, Jobs
 from deeprm.training_config import TrainConfig
 
+_PASSES = 2
+"""uses of each decision with branches"""
 CHUNK = 2**16
 """decisions whose gradient is taken at once: it bounds the memory that takes"""
 
@@ -49,18 +54,48 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         jobs = self._jobs_of(iteration)
         rate = self._learning_rate(iteration)
         if iteration < config.imitation:
-            seen, action = imitated(self.network.frozen(), config.cluster, jobs)
+            seen, action = imitated(self.network.frozen(), self._teacher, config.cluster, jobs)
             weight = np.ones(len(action))
             found = self._update(seen, action, weight, rate)
             return {"imitation_loss": found["entropy"], "gradient_norm": found["gradient_norm"]}
+        if iteration < config.imitation + config.branches:
+            return self._improve(iteration, jobs, rate)
         repeated = np.repeat(np.arange(config.job_sets, dtype=np.int32), config.episodes)
         episodes = Episodes(config.cluster, jobs, repeated)
         draws = Draws(config.seed, len(episodes), iteration)
         grouping = Grouping(config.episodes, config.baseline)
-        played = roll_out(self.network.frozen(), episodes, draws, self._objective, grouping)
+        played = roll_out(
+            self.network.frozen(), episodes, draws, self._objective, grouping, config.discount
+        )
         return {
             **self._update(played.seen, played.action, played.advantage, rate),
             **_figures(played),
+        }
+
+    def _improve(self, iteration: int, jobs: Jobs, rate: float) -> Mapping[str, float]:
+        """Lower the expected cost of branches, in minibatches."""
+        config = self._config
+        episodes = Episodes(config.cluster, jobs)
+        draws = Draws(config.seed, len(episodes), iteration)
+        found = branched(self.network.frozen(), self._teacher, episodes, draws, self._objective)
+        count = len(found.seen)
+        rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
+        order = np.concatenate([rng.permutation(count) for _ in range(_PASSES)])
+        loss_sum, norm, steps = 0.0, 0.0, 0
+        for first in range(0, len(order), config.branch_batch):
+            part = order[first : first + config.branch_batch]
+            probability = self.network(torch.from_numpy(found.seen[part])).softmax(1)
+            excess = torch.from_numpy(found.excess[part]).float()
+            loss = (probability * excess).sum(1).mean()
+            torch.autograd.backward(loss)
+            loss_sum += float(loss.detach())
+            norm += self._move(rate)
+            steps += 1
+        steps = max(steps, 1)
+        return {
+            "branch_excess": loss_sum / steps,
+            "gradient_norm": norm / steps,
+            "decisions": float(count),
         }
 
     def validate(self) -> Mapping[str, float]:
@@ -73,6 +108,14 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         found = evaluate(scheduler, self._config.cluster, self._validation, self._config.seed)
         figures = {one.value: float(found.measure(one).mean()) for one in Objective}
         return {"score": score_of(found, self._objective), **figures}
+
+    @cached_property
+    def _teacher(self) -> Scheduler:
+        config = self._config
+        if config.teacher == "sjf":
+            return SJF
+        tuning = draw_jobs(config.cluster, TUNING_SETS, config.seed, Purpose.TUNING)
+        return tuned_hold(config.cluster, tuning, self._objective)
 
     def _jobs_of(self, iteration: int) -> Jobs:
         config = self._config

@@ -57,7 +57,7 @@ class Objective(Enum):
         """Return how many kernel units make one unit of the objective."""
         if self is Objective.SLOWDOWN:
             return common_multiple(config)
-        return config.capacity if self is Objective.UTILISATION else 1
+        return math.lcm(*config.capacities) if self is Objective.UTILISATION else 1
 
     def reward(self, config: Config, cost: Int64) -> Float64:
         """Rewards for (..., COSTS) costs: (...)."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from decima.rl.progress import Reference
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.streams import Purpose
-from deeprm.comparison import TUNING_SETS
-from deeprm.evaluation import evaluate, score_of, tuned_hold, tuned_tetris
+from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold, tuned_tetris
 from deeprm.jobs import draw_jobs
 from deeprm.objectives import Objective
 from deeprm.schedulers import SJF

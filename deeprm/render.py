@@ -1,7 +1,7 @@
 """The state of a cluster as a picture, as in figure 2 of the paper: each job in its own colour.
 
-A row for each resource; from left to right the cluster (a row of cells for each step ahead), the
-jobs in the slots, and the count of those beyond.
+A row for each resource; from left to right the machines (a row of cells for each step ahead), the
+jobs in the slots, and the count of those beyond. Units that a resource does not have are grey.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ CELL = 6
 """pixels of a unit, and of a step, on the screen"""
 GAP = 10
 """pixels between two parts"""
+MISSING = -2
+"""a unit that the resource does not have; a job beyond the slots has its colour"""
 _WHITE = (255, 255, 255)
 _FRAME = (60, 60, 60)
 _GREY = (120, 120, 120)
@@ -30,10 +32,11 @@ def rgb(episodes: Episodes, e: int = 0) -> UInt8:
 
 
 def panel_corners(episodes: Episodes) -> list[tuple[int, int]]:
-    """Return the left and right pixels of the cluster, each slot and the backlog count."""
+    """Return the left and right pixels of each machine, each slot and the backlog count."""
     config = episodes.config
     beyond = -(-config.backlog // config.horizon)
-    widths = [config.capacity, *[config.max_demand] * config.slots, beyond]
+    machines = [max(config.capacities)] * config.machines
+    widths = [*machines, *[config.max_demand] * config.slots, beyond]
     found, left = [], 0
     for columns in widths:
         width = columns * CELL + 2
@@ -42,15 +45,16 @@ def panel_corners(episodes: Episodes) -> list[tuple[int, int]]:
     return found
 
 
-def cluster_cells(episodes: Episodes, e: int, resource: int) -> Int32:
-    """(T, capacity) row of the job that holds each unit in each step ahead, or NONE.
+def machine_cells(episodes: Episodes, e: int, machine: int, resource: int) -> Int32:
+    """(T, most units) row of the job that holds each unit in each step ahead, NONE or MISSING.
 
     Jobs are drawn in the order of arrival, each in the first units that are free in the step.
     """
     config, state, jobs = episodes.config, episodes.state, episodes.jobs
     s, now = state.jobs_of[e], state.time[e]
-    cells = np.full((config.horizon, config.capacity), NONE, np.int32)
-    for job in np.nonzero(state.start[e] != NONE)[0]:
+    cells = np.full((config.horizon, max(config.capacities)), NONE, np.int32)
+    cells[:, config.capacities[resource] :] = MISSING
+    for job in np.nonzero((state.start[e] != NONE) & (state.machine[e] == machine))[0]:
         start, units = state.start[e, job] - now, jobs.demand[s, job, resource]
         for step in range(max(start, 0), start + jobs.duration[s, job]):
             free = np.nonzero(cells[step] == NONE)[0][:units]
@@ -61,7 +65,8 @@ def cluster_cells(episodes: Episodes, e: int, resource: int) -> Int32:
 def _resource(episodes: Episodes, e: int, resource: int) -> UInt8:
     """One row of the picture."""
     config, state, jobs = episodes.config, episodes.state, episodes.jobs
-    parts = [_panel(cluster_cells(episodes, e, resource))]
+    machines = range(config.machines)
+    parts = [_panel(machine_cells(episodes, e, one, resource)) for one in machines]
     for job in state.slot[e]:
         cells = np.full((config.horizon, config.max_demand), NONE, np.int32)
         if job != NONE:
@@ -77,7 +82,7 @@ def _backlog(episodes: Episodes, e: int, height: int) -> UInt8:
     columns = -(-config.backlog // config.horizon)
     waiting = int(episodes.backlog(np.array([e], np.int32))[0])
     place = np.arange(config.horizon * columns).reshape(config.horizon, columns)
-    shown = np.where(place < min(waiting, config.backlog), -2, NONE).astype(np.int32)
+    shown = np.where(place < min(waiting, config.backlog), MISSING, NONE).astype(np.int32)
     panel = _panel(shown)
     picture = np.full((height, panel.shape[1], 3), _WHITE, np.uint8)
     picture[: len(panel)] = panel

@@ -61,12 +61,20 @@ class Record:
         self._steps.append(steps)
         self._time.append(self._episodes.state.time.copy())
 
-    def returns(self, objective: Objective) -> Float64:
-        """(K, E) reward from each action to the end of its episode; 0 after that."""
+    def returns(self, objective: Objective, discount: float) -> Float64:
+        """(K, E) reward from each action to the end of its episode; 0 after that.
+
+        Args:
+            objective: what is rewarded.
+            discount: gamma, for each step of time.
+        """
         reward = np.zeros((len(self.rows), len(self._episodes)))
         for k, rows in enumerate(self.rows):
             reward[k, rows] = objective.reward(self._episodes.config, self._steps[k].cost)
-        return np.asarray(reward[::-1].cumsum(axis=0)[::-1])
+        factor = np.power(discount, np.diff(np.stack(self._time), axis=0))
+        for k in range(len(reward) - 1, 0, -1):
+            reward[k - 1] += factor[k - 1] * reward[k]
+        return reward
 
     def times(self) -> Int32:
         """(K, E) when each action was taken; after the end of an episode, the end."""
@@ -89,6 +97,7 @@ def roll_out(
     draws: Draws,
     objective: Objective,
     grouping: Grouping,
+    discount: float = 1.0,
 ) -> Rollouts:
     """Play all episodes, and return the advantage of each action.
 
@@ -98,12 +107,12 @@ def roll_out(
         draws: of its choices.
         objective: what is rewarded.
         grouping: of the E episodes, whose number its size divides.
+        discount: gamma of the returns, for each step of time.
     """
     scheduler = Learned(frozen)
     record = Record(scheduler, episodes)
-    begun = objective.reward(episodes.config, episodes.state.cost)
     play(scheduler, episodes, draws, record.acted)
-    returns = record.returns(objective)
+    returns = record.returns(objective, discount)
     size = grouping.size
     members = [slice(first, first + size) for first in range(0, len(episodes), size)]
     of_group = _by_step if grouping.moment == "step" else _by_time
@@ -113,7 +122,7 @@ def roll_out(
         np.concatenate(record.seen),
         np.concatenate(record.action),
         np.concatenate([advantage[k, rows] for k, rows in enumerate(record.rows)]),
-        (begun + returns[0]).reshape(-1, size),
+        objective.reward(episodes.config, episodes.state.cost).reshape(-1, size),
     )
 
 

@@ -25,23 +25,46 @@ from deeprm.tables import (
 
 
 @inlined_kernel
-def delay(rules: Rules, jobs: Jobs, state: State, e: int, job: int) -> int:
-    """Steps until `job` can start such that its units are free until it ends.
-
-    NONE if it cannot end within the horizon.
-    """
+def _delay_on(rules: Rules, jobs: Jobs, state: State, e: int, job: int, machine: int) -> int:
+    """Steps until `job` can start on the machine; NONE if it cannot end within reach."""
     s = state.jobs_of[e]
     duration = jobs.duration[s, job]
+    resources = jobs.demand.shape[2]
     start = 0
     row = 0
-    while start + duration <= state.used.shape[1]:
+    while start + duration <= rules.reach:
         if row == start + duration:
             return start
-        for r in range(state.used.shape[2]):
-            if state.used[e, row, r] + jobs.demand[s, job, r] > rules.capacity:
+        for r in range(resources):
+            used = state.used[e, row, machine * resources + r]
+            if used + jobs.demand[s, job, r] > rules.capacity[r]:
                 start = row + 1
         row += 1
     return NONE
+
+
+@inlined_kernel
+def soonest(rules: Rules, jobs: Jobs, state: State, e: int, job: int) -> tuple[int, int]:
+    """Steps until `job` can start such that its units are free until it ends, and the machine.
+
+    NONE if it cannot end within reach. Of machines on which it can start at once the first is
+    taken.
+    """
+    wait = _delay_on(rules, jobs, state, e, job, 0)
+    machine = 0
+    for other in range(1, state.used.shape[2] // jobs.demand.shape[2]):
+        if wait != 0:
+            found = _delay_on(rules, jobs, state, e, job, other)
+            if found != NONE and (wait == NONE or found < wait):
+                wait = found
+                machine = other
+    return wait, machine
+
+
+@inlined_kernel
+def delay(rules: Rules, jobs: Jobs, state: State, e: int, job: int) -> int:
+    """Steps until `job` can start; NONE if it cannot end within reach."""
+    return soonest(rules, jobs, state, e, job)[0]
 
 
 @inlined_kernel
@@ -68,16 +91,18 @@ def _arrive(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
 
 
 @inlined_kernel
-def _place(rules: Rules, jobs: Jobs, state: State, e: int, m: int, wait: int) -> None:
-    """Start the job of slot m in `wait` steps; the next in line takes the slot."""
+def _place(rules: Rules, jobs: Jobs, state: State, e: int, m: int, wait: int, machine: int) -> None:
+    """Start the job of slot m in `wait` steps on a machine; the next in line takes the slot."""
     s, job = state.jobs_of[e], state.slot[e, m]
     last = wait + jobs.duration[s, job] - 1
+    resources = jobs.demand.shape[2]
     for row in range(wait, last + 1):
-        for r in range(state.used.shape[2]):
-            state.used[e, row, r] += jobs.demand[s, job, r]
+        for r in range(resources):
+            state.used[e, row, machine * resources + r] += jobs.demand[s, job, r]
     state.ending[e, last] += 1
     state.ending_weight[e, last] += rules.multiple // jobs.duration[s, job]
     state.start[e, job] = state.time[e] + wait
+    state.machine[e, job] = machine
     _fill(state, e, m)
 
 
@@ -88,8 +113,9 @@ def _charge(rules: Rules, state: State, e: int) -> None:
     state.cost[e, COMPLETION] += state.arrived[e] - state.finished[e]
     state.cost[e, MAKESPAN] += 1
     if state.time[e] < rules.arrival_steps:
-        for r in range(state.used.shape[2]):
-            state.cost[e, UTILISATION] -= state.used[e, 0, r]
+        for pool in range(state.used.shape[2]):
+            share = rules.share[pool % len(rules.share)]
+            state.cost[e, UTILISATION] -= state.used[e, 0, pool] * share
 
 
 @inlined_kernel
@@ -102,12 +128,12 @@ def _pass(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
     for row in range(last):
         state.ending[e, row] = state.ending[e, row + 1]
         state.ending_weight[e, row] = state.ending_weight[e, row + 1]
-        for r in range(state.used.shape[2]):
-            state.used[e, row, r] = state.used[e, row + 1, r]
+        for pool in range(state.used.shape[2]):
+            state.used[e, row, pool] = state.used[e, row + 1, pool]
     state.ending[e, last] = 0
     state.ending_weight[e, last] = 0
-    for r in range(state.used.shape[2]):
-        state.used[e, last, r] = 0
+    for pool in range(state.used.shape[2]):
+        state.used[e, last, pool] = 0
     state.time[e] += 1
     _arrive(rules, jobs, state, e)
 
@@ -116,7 +142,7 @@ def _pass(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
 def is_over(rules: Rules, jobs: Jobs, state: State, e: int) -> bool:
     """Return whether all jobs of the set are complete, or the episode is cut."""
     return bool(
-        state.finished[e] == jobs.number[state.jobs_of[e]] or state.time[e] >= rules.max_steps
+        state.finished[e] == jobs.number[state.jobs_of[e]] or state.time[e] >= rules.last_step
     )
 
 
@@ -140,13 +166,13 @@ def _until_choice(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
 @inlined_kernel
 def act(rules: Rules, jobs: Jobs, state: State, e: int, action: int) -> None:
     """Place the chosen job; void, an empty slot or a job that does not fit let a step pass."""
-    wait = NONE
+    wait, machine = NONE, 0
     if action != VOID and state.slot[e, action - 1] != NONE:
-        wait = delay(rules, jobs, state, e, state.slot[e, action - 1])
+        wait, machine = soonest(rules, jobs, state, e, state.slot[e, action - 1])
     if wait == NONE:
         _pass(rules, jobs, state, e)
     else:
-        _place(rules, jobs, state, e, action - 1, wait)
+        _place(rules, jobs, state, e, action - 1, wait, machine)
     _until_choice(rules, jobs, state, e)
 
 
@@ -167,8 +193,8 @@ def begin(rules: Rules, jobs: Jobs, state: State, rows: Int32) -> None:
         for row in range(state.used.shape[1]):
             state.ending[e, row] = 0
             state.ending_weight[e, row] = 0
-            for r in range(state.used.shape[2]):
-                state.used[e, row, r] = 0
+            for pool in range(state.used.shape[2]):
+                state.used[e, row, pool] = 0
         for kind in range(COSTS):
             state.cost[e, kind] = 0
         _arrive(rules, jobs, state, e)

@@ -1,7 +1,7 @@
 """The state of many episodes as plain arrays that kernels change in place.
 
-Letters: S job sets, E episodes, J the most jobs of one, d resources, T steps of the horizon,
-M slots.
+Letters: S job sets, E episodes, J the most jobs of one, d resources, P pools (each resource of each
+machine, machine by machine), T steps of the horizon, M slots.
 """
 
 from __future__ import annotations
@@ -47,13 +47,19 @@ class Jobs(NamedTuple):
 class Rules(NamedTuple):
     """Parts of the configuration that kernels need."""
 
-    capacity: int
-    """units of each resource"""
+    capacity: Int64
+    """(d,) units of each resource of a machine"""
+    share: Int64
+    """(d,) parts of a resource that one unit is, of `whole` parts"""
+    whole: int
+    """least common multiple of all capacities"""
+    reach: int
+    """steps ahead by whose end a placed job must be complete"""
     multiple: int
     """least common multiple of all durations"""
     arrival_steps: int
     """steps of the experiment: utilisation counts in these"""
-    max_steps: int
+    last_step: int
     """an episode is cut then"""
 
 
@@ -76,8 +82,10 @@ class State(NamedTuple):
     """(E, M) row of the job that waits there, or NONE"""
     start: Int32
     """(E, J) step at which the job starts, once it is placed, or NONE"""
+    machine: Int32
+    """(E, J) machine on which the job was placed"""
     used: Int32
-    """(E, T, d) units taken in the step `time` + row"""
+    """(E, T, P) units taken in the step `time` + row"""
     ending: Int32
     """(E, T) jobs that are complete at the end of that step"""
     ending_weight: Int64

@@ -31,6 +31,8 @@ class TrainConfig(Settings):
     """N, on each job set"""
     baseline: Literal["step", "time"] = "step"
     """mean return over the N episodes at the same number of actions, or at the same time"""
+    discount: float = 1.0
+    """gamma, of rewards, for each step of time; with 1 a return is the objective"""
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3
     """the rate falls to it in a straight line, over all iterations"""
@@ -41,7 +43,15 @@ class TrainConfig(Settings):
     initial: bool = False
     """begin with the weights in the run folder's `initial.safetensors`"""
     imitation: int = 0
-    """iterations at the beginning that imitate shortest job first instead"""
+    """iterations at the beginning that imitate a teacher instead"""
+    branches: int = 0
+    """iterations after those, which lower the cost of trying every action and then going on as the
+    teacher does (`deeprm.branches`)"""
+    branch_batch: int = 512
+    """decisions of one step of the optimiser in these iterations; each comes twice"""
+    teacher: Literal["sjf", "hold"] = "sjf"
+    """who is imitated and goes on in branches: shortest job first, as in the released code, or
+    `hold`, tuned"""
     validate_every: int = 10
     """iterations"""
     validation_sets: int = 100
@@ -49,7 +59,9 @@ class TrainConfig(Settings):
 
     RANGES = {  # noqa: RUF012 (annotated in the base)
         **dict.fromkeys(("iterations", "job_sets", "validate_every", "validation_sets"), (1, ANY)),
-        **dict.fromkeys(("seed", "imitation", "entropy"), (0, ANY)),
+        **dict.fromkeys(("seed", "imitation", "branches", "entropy"), (0, ANY)),
+        "branch_batch": (1, ANY),
         "episodes": (2, ANY),
         "decay": (0.0, BELOW_1),
+        "discount": (0.0, 1.0),
     }

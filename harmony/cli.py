@@ -57,6 +57,8 @@ _servers = click.option(
 _arrivals = click.option(
     "--arrivals", type=click.Choice(list(RATES)), default="uniform", show_default=True
 )
+_table = click.option("--table", type=FILE, help="Interference of one's own models (JSON).")
+_jobs = click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV).")
 _trace = click.option("--trace", type=FILE, help="Times of arrival, for --arrivals trace (JSON).")
 
 
@@ -75,6 +77,8 @@ def main() -> None:
 @resume_option
 @click.option("--what", type=click.Choice(["policy", "recipe", "reward"]), default="policy")
 @_servers
+@_table
+@_jobs
 @seed_option
 @set_option
 @click.option("--initial", type=FILE, help="A policy whose weights to begin with.")
@@ -85,6 +89,8 @@ def train(
     resume: bool,
     what: str,
     servers: str,
+    table: Path | None,
+    jobs: Path | None,
     seed: int,
     changes: tuple[str, ...],
     initial: Path | None,
@@ -99,6 +105,7 @@ def train(
     Example: harmony train --out runs/harmony
     """
     # torch takes a second to load, which other commands need not wait for.
+    from harmony.measured import measured
     from harmony.reward_config import RewardConfig
     from harmony.session import AnyConfig, new_run
     from harmony.training_config import TrainConfig, recipe
@@ -107,10 +114,12 @@ def train(
         first: AnyConfig = recipe() if what == "recipe" else TrainConfig()
         if what == "reward":
             first = RewardConfig()
-        table = replace(first, cluster=CONFIGS[servers], seed=seed).to_json()
+        cluster = _of_files(CONFIGS[servers], table, jobs)
+        size = replace(first.size, models=len(measured(cluster.table_file).models))
+        settings = replace(first, cluster=cluster, size=size, seed=seed).to_json()
         for change in changes:
-            change_setting(table, change, StudyError)
-        config = build(type(first), table, StudyError)
+            change_setting(settings, change, StudyError)
+        config = build(type(first), settings, StudyError)
         _warned(config.cluster)
         return new_run(out, config, initial, reward)
 
@@ -129,6 +138,8 @@ add_study_commands(
 @_servers
 @_arrivals
 @_trace
+@_table
+@_jobs
 @inputs_option("sequences")
 @seed_option
 def evaluate(
@@ -136,6 +147,8 @@ def evaluate(
     servers: str,
     arrivals: Any,
     trace: Path | None,
+    table: Path | None,
+    jobs: Path | None,
     sequences: int,
     seed: int,
 ) -> None:
@@ -146,7 +159,8 @@ def evaluate(
     from decima.rl.tables import print_rows
     from harmony.comparison import compare
 
-    rows = compare(_cluster(servers, arrivals, trace), models, sequences, seed)
+    config = _of_files(_cluster(servers, arrivals, trace), table, jobs)
+    rows = compare(config, models, sequences, seed)
     print_rows(next(rows), rows)
 
 
@@ -175,6 +189,50 @@ def show(
 
     check_picture(output)
     picture(_cluster(servers, arrivals, trace), model, seed, interval, output)
+
+
+@main.command("import")
+@click.argument("form", type=click.Choice(["alibaba", "helios", "philly"]))
+@click.argument("trace", type=FILE)
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@_servers
+@_table
+def import_trace(form: str, trace: Path, output: Path, servers: str, table: Path | None) -> None:
+    """Write a public trace of a GPU cluster as a table of jobs, for --jobs.
+
+    FORM is alibaba (pai_task_table.csv of 2020), helios (cluster_log.csv) or philly
+    (cluster_job_log).
+
+    Example: harmony import philly cluster_job_log -o jobs.csv
+    """
+    from harmony.job_files import write_import
+
+    click.echo(write_import(form, trace, _of_files(CONFIGS[servers], table, None), output))
+
+
+@main.command()
+@click.argument("model", type=FILE)
+@click.option("--secret-file", type=FILE, required=True, help="Its content comes with requests.")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8750, show_default=True, type=click.IntRange(0, 65535))
+def serve(model: Path, secret_file: Path, host: str, port: int) -> None:
+    """Answer over HTTP where a policy places a job.
+
+    Example: harmony serve harmony/data/policy-6-0.safetensors --secret-file secret
+    """
+    from harmony.serving import read_secret, server_of
+
+    with server_of(model, read_secret(secret_file), host, port) as server:
+        bound = server.server_address
+        click.echo(f"serving http://{host}:{bound[1]}/place; Ctrl-C stops it", err=True)
+        server.serve_forever()
+
+
+def _of_files(config: Config, table: Path | None, jobs: Path | None) -> Config:
+    """Return the configuration with the files' interference and jobs."""
+    if table is not None:
+        config = replace(config, table_file=str(table.resolve()))
+    return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
 
 
 def _cluster(servers: str, arrivals: Any, trace: Path | None) -> Config:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import cache
 from typing import NamedTuple
 
@@ -146,16 +145,6 @@ class Clusters(Lockstep):
             reward[at] += self.rules.discount ** passed[at] * earned
             passed[at] += 1
 
-    def fork(self, rows: Int32) -> Clusters:
-        """(n,) new episodes that go on from where the episodes `rows` are; one may come often.
-
-        Those branches of one episode meet the same arrivals and the same noise.
-        """
-        found = copy(self)
-        found.state = State._make(np.take(column, rows, axis=0) for column in self.state)
-        found._all = np.arange(len(rows), dtype=np.int32)
-        return found
-
     def completion_min(self) -> Float64:
         """(E, J) minutes from arrival to completion, or to the cut; 0 where there is no job."""
         arrival = self.jobs.arrival_min[self.state.jobs_of]
@@ -177,6 +166,8 @@ class Clusters(Lockstep):
             arrived=zeros(),
             finished=zeros(),
             free=zeros(config.servers, K),
+            tasks=zeros(config.servers),
+            owner=zeros(config.servers),
             placed=zeros(most, config.servers, 2, kind=np.int8),
             left=zeros(most, 2),
             spread=zeros(most),
@@ -199,4 +190,5 @@ class Clusters(Lockstep):
 @cache
 def types_of(config: Config) -> Types:
     """Return the properties of the types of jobs in such a cluster."""
-    return types(config.max_workers, config.max_workers, config.most_servers)
+    most = config.max_workers
+    return types(most, most, config.most_servers, config.table_file)

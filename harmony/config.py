@@ -45,6 +45,13 @@ class Config(Settings):
     """mean; a fraction carries over to the next 20 minutes"""
     arrivals_file: str = ""
     """of a trace: JSON with a list `arrivals` of rising times, in any unit; "" is the package's"""
+    jobs_file: str = ""
+    """table of jobs (`harmony.job_files`), of which each sequence takes some in a row; "" draws
+    them. With `arrivals = "trace"` they arrive as there, at the configuration's mean rate"""
+    table_file: str = ""
+    """of interference between one's own models (`harmony.own_table`); "" is the package's"""
+    exclusive_share: float = 0.0
+    """of the jobs, which share no server with another"""
     jobs: int = 60
     """of a sequence"""
     max_workers: int = 3
@@ -75,6 +82,7 @@ class Config(Settings):
         "sigma": (0.0, 10.0),
         "noise": (0.0, 10.0),
         "all_reduce_share": (0.0, 1.0),
+        "exclusive_share": (0.0, 1.0),
         "max_intervals": (1, MAX_INTERVALS),
     }
 
@@ -87,6 +95,10 @@ class Config(Settings):
         self.require(
             self.longest_min >= self.median_min,
             f"longest_min is {self.longest_min}: at least median_min, {self.median_min}",
+        )
+        self.require(
+            "" in (self.arrivals_file, self.jobs_file),
+            "arrivals_file and jobs_file both have times of arrival: one may be given",
         )
         self.require(
             self.arrivals_file == "" or self.arrivals == "trace",

@@ -16,7 +16,7 @@ _LEGEND_ROWS = 16
 
 def picture_of(clusters: Clusters) -> Figure:
     """The tasks on each server of the first episode: a colour and a number for each job."""
-    state, models = clusters.state, measured().models
+    state, models = clusters.state, measured(clusters.config.table_file).models
     running = sorted(state.running[0, : state.running_count[0]].tolist())
     figure, (axes,) = panels(1)
     figure.set_size_inches(*_size(clusters.config.servers, len(running)))

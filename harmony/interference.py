@@ -13,6 +13,7 @@ from harmony.measured import measured
 from harmony.samples import Samples
 from harmony.schedulers import FORM
 from harmony.tables import Float64, Types
+from harmony.token_kernels import JOB_COLUMNS
 
 LINEAR, QUADRATIC = 3, FORM
 """weights that are fitted: of 1, cores and network; and of their three products too"""
@@ -31,7 +32,7 @@ def fit_lif(samples: Samples, terms: int) -> Float64:
     lost = 1.0 - samples.speed[has_others] / samples.alone[has_others]
     table = terms_of(samples.others[has_others])[:, :terms]
     model = samples.running.shape[has_others][:, 0]
-    weights = np.zeros((len(measured().models), FORM))
+    weights = np.zeros((samples.running.job.shape[2] - JOB_COLUMNS, FORM))
     for number in range(len(weights)):
         own = model == number
         if own.any():
@@ -62,7 +63,7 @@ def fit_pairs(config: Config, samples: Samples) -> Types:
     Speeds alone are those of profiling, as LIF's are.
     """
     running = samples.running
-    models = len(measured().models)
+    models = len(measured(config.table_file).models)
     one_hot = np.eye(models)[running.shape[..., 0]] * running.is_job[..., None]
     neighbours = running.beside & ~np.eye(running.beside.shape[1], dtype=bool)
     counts = (neighbours.astype(float) @ one_hot)[running.is_job]

@@ -12,6 +12,7 @@ import numpy as np
 from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose, each_drawn
 from harmony.config import MAX_MIN, Config
+from harmony.job_files import JobTable, read_table
 from harmony.measured import measured, types
 from harmony.tables import Float64, Int32, Jobs, Types
 from traces.files.numbers import is_number
@@ -36,15 +37,24 @@ def draw_jobs(config: Config, sequences: int, seed: int, purpose: Purpose, first
     return Jobs(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
 
 
-def job_sequence(config: Config, jobs: Sequence[tuple[float, str, int, int, float]]) -> Jobs:
+def job_sequence(
+    config: Config,
+    jobs: Sequence[tuple[float, str, int, int, float]],
+    exclusive: Sequence[bool] | None = None,
+) -> Jobs:
     """One sequence made by hand: (arrival in minutes, model, workers, parameter servers, epochs).
+
+    Args:
+        config: the cluster.
+        jobs: as above.
+        exclusive: whether each job shares no server with another; None: none does so.
 
     Raises:
         StudyError: there is none, they are not in the order of arrival, or one cannot be placed.
     """
     if not jobs:
         raise StudyError("a sequence without jobs: at least 1 is needed")
-    models = measured().models
+    models = measured(config.table_file).models
     latest = 0.0
     for number, (arrival, model, workers, ps, epochs) in enumerate(jobs):
         if not latest <= arrival <= MAX_MIN:
@@ -72,25 +82,54 @@ def job_sequence(config: Config, jobs: Sequence[tuple[float, str, int, int, floa
         np.array([columns[2]], np.int32),
         np.array([columns[3]], np.int32),
         np.array([columns[4]], np.float64),
+        np.array([[False] * len(jobs) if exclusive is None else list(exclusive)], np.bool_),
     )
 
 
 def _draw(config: Config, rng: np.random.Generator) -> Jobs:
+    asked = _of_file(config, rng) if config.jobs_file else _drawn(config, rng)
+    count = config.jobs
+    exclusive = np.zeros(count, np.bool_)
+    if config.exclusive_share > 0.0:
+        exclusive = rng.random(count) < config.exclusive_share
+    return Jobs(
+        np.array([count], np.int32),
+        asked.arrival_min[None],
+        asked.model[None],
+        asked.workers[None],
+        asked.ps[None],
+        (asked.minutes * _alone(config, asked.model, asked.workers, asked.ps))[None],
+        exclusive[None],
+    )
+
+
+def _drawn(config: Config, rng: np.random.Generator) -> JobTable:
     count = config.jobs
     arrival_min = _arrivals(config, rng)
-    model = rng.integers(len(measured().models), size=count, dtype=np.int32)
+    models = len(measured(config.table_file).models)
+    model = rng.integers(models, size=count, dtype=np.int32)
     workers, ps = rng.integers(1, config.max_workers, (2, count), dtype=np.int32, endpoint=True)
     ps = np.where(rng.random(count) < config.all_reduce_share, 0, ps).astype(np.int32)
     time_min = config.median_min * np.exp(config.sigma * rng.standard_normal(count))
     time_min = np.clip(time_min, _SHORTEST * config.median_min, config.longest_min)
-    epochs = time_min * _alone(config, model, workers, ps)
-    return Jobs(
-        np.array([count], np.int32),
-        arrival_min[None],
-        model[None],
-        workers[None],
-        ps[None],
-        epochs[None],
+    return JobTable(arrival_min, model, workers, ps, time_min)
+
+
+def _of_file(config: Config, rng: np.random.Generator) -> JobTable:
+    """Jobs of a file in a row, from a random one on; after the last comes the first."""
+    table = read_table(config.jobs_file, config)
+    first = int(rng.integers(len(table.model)))
+    taken = np.arange(first, first + config.jobs) % len(table.model)
+    if config.arrivals == "trace":
+        arrival_min = _at_mean_rate(config, table.arrival_min, first)
+    else:
+        arrival_min = _arrivals(config, rng)
+    return JobTable(
+        arrival_min,
+        table.model[taken],
+        table.workers[taken],
+        table.ps[taken],
+        table.minutes[taken],
     )
 
 
@@ -98,12 +137,13 @@ def _alone(config: Config, model: Int32, workers: Int32, ps: Int32) -> Float64:
     """(J,) epochs a minute on the fewest servers whose GPUs suffice."""
     fewest = -(-workers // config.gpus)
     most = config.max_workers
-    return np.asarray(_types(most, config.most_servers).alone[model, workers, ps, fewest])
+    found = _types(most, config.most_servers, config.table_file)
+    return np.asarray(found.alone[model, workers, ps, fewest])
 
 
 @cache
-def _types(most: int, servers: int) -> Types:
-    return types(most, most, servers)
+def _types(most: int, servers: int, table: str) -> Types:
+    return types(most, most, servers, table)
 
 
 def _arrivals(config: Config, rng: np.random.Generator) -> Float64:
@@ -115,7 +155,13 @@ def _arrivals(config: Config, rng: np.random.Generator) -> Float64:
         spans = np.floor(np.arange(config.jobs) / config.jobs_per_20_min)
         return np.sort(20.0 * (spans + rng.random(config.jobs)))
     times = read_arrivals(config.arrivals_file)
-    first = int(rng.integers(len(times)))
+    return _at_mean_rate(config, times, int(rng.integers(len(times))))
+
+
+def _at_mean_rate(config: Config, times: Float64, first: int) -> Float64:
+    """(J,) minutes at which jobs arrive, with the gaps of rising times from the `first` on."""
+    if not times[-1] > 0.0:
+        raise StudyError(f"{config.jobs_file}: all jobs arrive at once: arrivals other than trace")
     gaps = np.diff(times, prepend=0.0)
     taken = np.take(gaps, np.arange(first, first + config.jobs), mode="wrap")
     return np.asarray(np.cumsum(taken) * (len(times) / times[-1]) / config.per_min)
@@ -148,7 +194,7 @@ def read_arrivals(path: str) -> Float64:
 
 def equal_arrivals(config: Config) -> str | None:
     """A sentence to warn with, if all times of the configuration's trace are equal."""
-    if config.arrivals != "trace":
+    if config.arrivals != "trace" or config.jobs_file:
         return None
     times = read_arrivals(config.arrivals_file)
     if times[0] < times[-1]:

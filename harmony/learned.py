@@ -5,14 +5,30 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from decima.rl.errors import StudyError
 from decima.rl.study.streams import Draws
 from decima.rl.threads import one_thread
 from harmony.clusters import Clusters
 from harmony.config import Config
+from harmony.measured import measured
 from harmony.network import PolicyNetwork, RewardModel
 from harmony.schedulers import Tiresias
 from harmony.tables import Float64, Int32, Jobs
 from harmony.tokens import Scene, see, see_running
+
+
+def check_models(known: int, config: Config) -> None:
+    """Refuse a network that does not know as many models as the cluster's table has.
+
+    Raises:
+        StudyError: so it is.
+    """
+    count = len(measured(config.table_file).models)
+    if known != count:
+        raise StudyError(
+            f"a network for {known} models, where the table of interference has {count}: train one "
+            "with size.models"
+        )
 
 
 class Learned:
@@ -25,9 +41,13 @@ class Learned:
         network: the policy.
         config: the cluster.
         greedy: take the likeliest action instead of drawing one.
+
+    Raises:
+        StudyError: the network was made for another number of models.
     """
 
     def __init__(self, network: PolicyNetwork, config: Config, *, greedy: bool = True) -> None:
+        check_models(network.models, config)
         self.network = network
         self._order = Tiresias(config)
         self._greedy = greedy

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decima.rl.errors import StudyError
+from harmony.own_table import OwnTable, read_own_table
 from harmony.tables import PS, WORKER, Float64, Int32, Types
 from traces.files.reading import read_json
 
@@ -52,12 +53,38 @@ class Measured(NamedTuple):
 
 
 @cache
-def measured() -> Measured:
-    """Load the measurements of the package.
+def measured(table: str = "") -> Measured:
+    """Load measurements: those of the package, or of a file of one's own.
 
     Raises:
-        StudyError: the file is damaged.
+        StudyError: the file cannot be read, or holds something else.
     """
+    return _from_own(read_own_table(Path(table))) if table else _published()
+
+
+def _from_own(table: OwnTable) -> Measured:
+    """Put one's own models on the grid; each has one configuration."""
+    count, numbers = len(table.names), table.numbers
+    shape = np.ones((count, 3), np.int32)
+    shape[:, 0] = np.arange(count)
+    size = numbers["epochs_per_min"][:, None] * np.array(SIZES) ** numbers["scaling"][:, None]
+    apart = 1.0 - np.log2(DENSITIES) / np.log2(DENSITIES[-1])
+    alone = size[:, :, None] * (numbers["spread"][:, None] ** apart)[:, None]
+    alone[:, 0] = size[:, :1]
+    return Measured(
+        table.names,
+        shape,
+        alone,
+        table.ratio,
+        table.demand,
+        numbers["cores"],
+        numbers["gbps"],
+        numbers["largest_tensor"],
+    )
+
+
+def _published() -> Measured:
+    """Load the measurements of the package."""
     path = Path(str(files("harmony") / "data" / "interference.json"))
     content = read_json(path, StudyError)
     if content.get("schema") != _SCHEMA:
@@ -111,9 +138,9 @@ def _filled(configuration: Int32, epochs: Float64, gains: list[float | None]) ->
     return alone
 
 
-def types(workers: int, ps: int, servers: int) -> Types:
+def types(workers: int, ps: int, servers: int, table: str = "") -> Types:
     """Build the lookup tables of kernels, up to so many workers, parameter servers and servers."""
-    found = measured()
+    found = measured(table)
     shape = (len(found.models), workers + 1, ps + 1, servers + 1)
     alone, measured_as = np.zeros(shape), np.zeros(shape, np.int32)
     for model, w, p, n in np.ndindex(shape):

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from decima.rl.errors import StudyError
 from decima.rl.model_files import MAX_LAYERS, check_layers
+from harmony.own_table import MOST_MODELS
 from harmony.token_kernels import SERVER_COLUMNS
 from harmony.tokens import Running, Scene, job_columns
 from traces.files.numbers import check_numbers
@@ -37,6 +38,8 @@ class Size:
     """of the encoder, and as many of the decoder"""
     heads: int = 8
     """H"""
+    models: int = 6
+    """types of jobs that there are"""
 
     def __post_init__(self) -> None:
         check_numbers(self, StudyError)
@@ -45,6 +48,8 @@ class Size:
                 f"width {self.width}, {self.layers} layers, {self.heads} heads: at least 1 of "
                 "each, and heads must divide the width"
             )
+        if not 1 <= self.models <= MOST_MODELS:
+            raise StudyError(f"{self.models} types of jobs: 1 to {MOST_MODELS} are possible")
         if self.layers > MAX_LAYERS:
             raise StudyError(f"{self.layers} layers: at most {MAX_LAYERS} are possible")
         check_layers({"width": (self.width,)}, StudyError)
@@ -82,7 +87,7 @@ class Representation(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
         self._heads = size.heads
-        self.job = nn.Linear(job_columns(), size.width)
+        self.job = nn.Linear(job_columns(size.models), size.width)
         self.server = nn.Linear(SERVER_COLUMNS, size.width)
         self.encoder = _encoder(size)
         layer = nn.TransformerDecoderLayer(
@@ -109,6 +114,7 @@ class PolicyNetwork(nn.Module):
 
     def __init__(self, size: Size) -> None:
         super().__init__()
+        self.models = size.models
         self.representation = Representation(size)
         self.head = nn.Linear(size.width, 2)
 
@@ -155,7 +161,7 @@ class RewardModel(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
         self._heads = size.heads
-        self.job = nn.Linear(job_columns(), size.width)
+        self.job = nn.Linear(job_columns(size.models), size.width)
         self.norm = nn.BatchNorm1d(size.width)
         self.encoder = _encoder(size)
         self.head = nn.Linear(size.width, 2)

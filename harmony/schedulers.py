@@ -60,7 +60,7 @@ class _Rule:
 
     def choose(self, clusters: Clusters, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions."""
-        models = len(measured().models)
+        models = len(clusters.types.demand)
         weights = np.zeros((models, FORM)) if self.weights is None else self.weights
         believed = clusters.types if self.believed is None else self.believed
         together = np.zeros(models, np.bool_) if self.together is None else self.together
@@ -108,7 +108,7 @@ class Tiresias(_Rule):
     def __init__(self, config: Config, index: str = "gittins", threshold: float = 0.5) -> None:
         if index not in ("gittins", "las"):
             raise StudyError(f"index is {index!r:.40}: gittins or las")
-        self.together = measured().skew >= threshold
+        self.together = measured(config.table_file).skew >= threshold
         self._gittins = _gittins(config) if index == "gittins" else None
 
     def priority(self, jobs: Jobs) -> Float64 | None:

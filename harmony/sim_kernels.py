@@ -11,6 +11,14 @@ from harmony.tables import GIVEN, NONE, PS, WORKER, Bool, Float64, Int32, Jobs, 
 
 
 @inlined_kernel
+def is_open(jobs: Jobs, state: State, e: int, job: int, m: int) -> bool:
+    """Return whether the job may share server m with the tasks that are there."""
+    if state.owner[e, m] != NONE:
+        return bool(state.owner[e, m] == job)
+    return not jobs.exclusive[state.jobs_of[e], job] or bool(state.tasks[e, m] == 0)
+
+
+@inlined_kernel
 def _room(types: Types, state: State, e: int, m: int, model: int, kind: int, taken: int) -> int:
     """Tasks of a kind that server m has room for beside `taken` further workers."""
     most = 2**30
@@ -33,9 +41,10 @@ def fits(types: Types, jobs: Jobs, state: State, e: int, job: int) -> bool:
     workers, ps = state.left[e, job, WORKER], state.left[e, job, PS]
     m = 0
     while workers + ps > 0 and m < state.free.shape[1]:
-        here = min(workers, _room(types, state, e, m, model, WORKER, 0))
-        workers -= here
-        ps -= min(ps, _room(types, state, e, m, model, PS, here))
+        if is_open(jobs, state, e, job, m):
+            here = min(workers, _room(types, state, e, m, model, WORKER, 0))
+            workers -= here
+            ps -= min(ps, _room(types, state, e, m, model, PS, here))
         m += 1
     return bool(workers + ps == 0)
 
@@ -48,6 +57,9 @@ def put(types: Types, jobs: Jobs, state: State, e: int, job: int, kind: int, m: 
         state.spread[e, job] += 1
     state.placed[e, job, m, kind] += 1
     state.left[e, job, kind] -= 1
+    state.tasks[e, m] += 1
+    if jobs.exclusive[state.jobs_of[e], job]:
+        state.owner[e, m] = job
     for k in range(state.free.shape[2]):
         state.free[e, m, k] -= types.demand[model, kind, k]
 
@@ -58,8 +70,11 @@ def take_back(types: Types, jobs: Jobs, state: State, e: int, job: int, kind: in
     model = jobs.model[state.jobs_of[e], job]
     state.placed[e, job, m, kind] -= 1
     state.left[e, job, kind] += 1
+    state.tasks[e, m] -= 1
     if state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS] == 0:
         state.spread[e, job] -= 1
+        if state.owner[e, m] == job:
+            state.owner[e, m] = NONE
     for k in range(state.free.shape[2]):
         state.free[e, m, k] += types.demand[model, kind, k]
 
@@ -70,7 +85,11 @@ def is_allowed(types: Types, jobs: Jobs, state: State, e: int, kind: int, m: int
     job = state.current[e]
     model = jobs.model[state.jobs_of[e], job]
     allowed = False
-    if state.left[e, job, kind] > 0 and _room(types, state, e, m, model, kind, 0) > 0:
+    if (
+        state.left[e, job, kind] > 0
+        and is_open(jobs, state, e, job, m)
+        and _room(types, state, e, m, model, kind, 0) > 0
+    ):
         put(types, jobs, state, e, job, kind, m)
         allowed = fits(types, jobs, state, e, job)
         take_back(types, jobs, state, e, job, kind, m)
@@ -106,7 +125,10 @@ def _complete(types: Types, jobs: Jobs, state: State, e: int, i: int, now_min: f
             if count > 0:
                 for k in range(state.free.shape[2]):
                     state.free[e, m, k] += count * types.demand[model, kind, k]
+                state.tasks[e, m] -= count
                 state.placed[e, job, m, kind] = 0
+        if state.owner[e, m] == job:
+            state.owner[e, m] = NONE
     state.end_min[e, job] = now_min
     state.finished[e] += 1
     state.running_count[e] -= 1
@@ -252,6 +274,7 @@ def begin(
         e = rows[i]
         s = state.jobs_of[e]
         for m in range(state.free.shape[1]):
+            state.owner[e, m] = NONE
             for k in range(state.free.shape[2]):
                 state.free[e, m, k] = rules.capacity[k]
         for job in range(jobs.number[s]):

@@ -50,6 +50,8 @@ class Jobs(NamedTuple):
     """(S, J) parameter servers; 0 for all-reduce"""
     epochs: Float64
     """(S, J) to train; 1 beyond `number`"""
+    exclusive: Bool
+    """(S, J) whether the job shares no server with another"""
 
 
 class Types(NamedTuple):
@@ -117,6 +119,10 @@ class State(NamedTuple):
     """(E,) jobs that are complete"""
     free: Int32
     """(E, M, K) units of each server that no task has"""
+    tasks: Int32
+    """(E, M) tasks on each server"""
+    owner: Int32
+    """(E, M) the exclusive job that has the server alone, or NONE"""
     placed: Int8
     """(E, J, M, 2) workers and parameter servers of each job on each server"""
     left: Int32

@@ -12,7 +12,6 @@ import numpy as np
 from harmony import token_kernels
 from harmony.clusters import Clusters
 from harmony.config import Config
-from harmony.measured import measured
 from harmony.tables import Bool, Float32, Int32
 from harmony.token_kernels import JOB_COLUMNS, SERVER_COLUMNS, WAITING_ROWS
 
@@ -65,9 +64,9 @@ class Running(NamedTuple):
         return Running._make(column[chosen] for column in self)
 
 
-def job_columns() -> int:
-    """F"""
-    return len(measured().models) + JOB_COLUMNS
+def job_columns(models: int) -> int:
+    """F, where there are so many types of jobs."""
+    return models + JOB_COLUMNS
 
 
 def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
@@ -83,7 +82,7 @@ def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
         waiting = np.minimum(state.waiting_count[rows] - 1, WAITING_ROWS)
         most = int((1 + state.running_count[rows] + waiting).max())
     found = Scene(
-        np.zeros((count, most, job_columns()), np.float32),
+        np.zeros((count, most, job_columns(len(clusters.types.demand))), np.float32),
         np.zeros((count, most), np.bool_),
         np.zeros((count, most, most), np.bool_),
         np.zeros((count, servers, SERVER_COLUMNS), np.float32),
@@ -112,7 +111,7 @@ def see_running(clusters: Clusters, rows: Int32, most: int) -> Running:
     """The jobs that run in the episodes `rows`, of which none has more than `most`."""
     count = len(rows)
     found = Running(
-        np.zeros((count, most, job_columns()), np.float32),
+        np.zeros((count, most, job_columns(len(clusters.types.demand))), np.float32),
         np.zeros((count, most), np.bool_),
         np.zeros((count, most, most), np.bool_),
         np.zeros((count, most, 4), np.int32),

@@ -26,11 +26,16 @@ TINY = Config(
 )
 """two resources of 4 units, two slots, six steps ahead"""
 
+_capacities = st.lists(st.sampled_from([4, 8, 12]), min_size=1, max_size=3).map(tuple)
 tiny_configs = st.builds(
-    Config,
-    resources=st.integers(1, 3),
-    capacity=st.sampled_from([4, 8]),
-    horizon=st.integers(4, 8),
+    lambda capacities, **rest: Config(
+        resources=len(capacities), capacity_by_resource=capacities, **rest
+    ),
+    _capacities,
+    machines=st.integers(1, 3),
+    unused_steps=st.sampled_from([0, 1]),
+    end=st.sampled_from(["all_done", "no_new_job"]),
+    horizon=st.integers(5, 8),
     slots=st.integers(1, 4),
     backlog=st.integers(1, 5),
     cluster_columns=st.just(4),

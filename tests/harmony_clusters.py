@@ -28,6 +28,7 @@ tiny_configs = st.builds(
     jobs_per_20_min=st.floats(0.3, 4.0),
     arrivals=st.sampled_from(["uniform", "poisson", "trace"]),
     all_reduce_share=st.floats(0.0, 1.0),
+    exclusive_share=st.sampled_from([0.0, 0.3]),
     speed=st.sampled_from(["measured", "analytic"]),
     several=st.sampled_from(["worst", "product"]),
     noise=st.sampled_from([0.0, 0.2]),

@@ -15,7 +15,7 @@ from deeprm.env import DeepRmEnv
 from deeprm.episodes import Episodes
 from deeprm.image import ImageLayout
 from deeprm.jobs import job_set
-from deeprm.render import cluster_cells
+from deeprm.render import machine_cells
 from tests.deeprm_clusters import TINY
 from tests.studies import episode
 
@@ -130,7 +130,7 @@ def test_the_picture_has_every_unit_of_every_job_once() -> None:
     env.step(np.int64(2))
 
     assert env._episodes is not None
-    cells = cluster_cells(env._episodes, 0, 0)
+    cells = machine_cells(env._episodes, 0, 0, 0)
     assert [(cells == job).sum() for job in range(2)] == [4, 6]
     after = env.render()
     assert after.dtype == np.uint8

@@ -138,6 +138,53 @@ def test_an_episode_is_cut_when_the_time_is_up() -> None:
     assert objectives(episodes)["slowdown"] == -20.0
 
 
+def test_a_job_goes_to_the_machine_where_it_starts_first() -> None:
+    """Two machines of 4 units: two jobs beside each other, the third behind the shorter."""
+    config = replace(TINY, machines=2, slots=3)
+    episodes = Episodes(config, job_set(config, [(0, 2, (4, 1)), (0, 1, (4, 1)), (0, 1, (1, 1))]))
+
+    act(episodes, 1, 2, 3)
+
+    assert episodes.state.machine[0].tolist() == [0, 1, 1]
+    assert episodes.state.start[0].tolist() == [0, 0, 1]
+    assert episodes.state.used.shape == (1, 6, 4)
+
+
+def test_resources_may_have_different_capacities() -> None:
+    """8 units of the first and 4 of the second: the second is full, so the third job waits."""
+    config = replace(TINY, capacity_by_resource=(8, 4), slots=3)
+    episodes = Episodes(config, job_set(config, [(0, 1, (2, 2)), (0, 1, (2, 2)), (0, 1, (2, 1))]))
+
+    act(episodes, 1, 2, 3)
+
+    assert episodes.state.start[0].tolist() == [0, 0, 1]
+    assert objectives(episodes)["utilisation"] == (4 / 8 + 4 / 4) + (2 / 8 + 1 / 4)
+
+
+def test_the_released_code_leaves_the_last_step_of_the_horizon() -> None:
+    """A job of 2 steps behind one of 4 ends at the horizon, 6: `allocate_job` refuses it."""
+    jobs = [(0, 4, (4, 1)), (0, 2, (4, 1))]
+    for unused, waits in ((0, 4), (1, NONE)):
+        config = replace(TINY, unused_steps=unused)
+        episodes = Episodes(config, job_set(config, jobs))
+        act(episodes, 1)
+        assert episodes.delays(FIRST)[0, 1] == waits
+
+
+def test_an_episode_may_end_with_the_last_arrival() -> None:
+    """`no_new_job` of the released code: over at 6, with what was in the system until then."""
+    config = replace(TINY, end="no_new_job")
+    episodes = Episodes(config, job_set(config, [(4, 1, (1, 1))]))
+    assert episodes.state.time.tolist() == [4]
+
+    act(episodes, VOID, VOID)
+
+    assert episodes.over.tolist() == [True]
+    assert objectives(episodes)["slowdown"] == -2.0
+    with pytest.raises(StudyError, match=r"arrives at 6, not in 0\.\.5"):
+        job_set(config, [(6, 1, (1, 1))])
+
+
 # --- what always holds ---------------------------------------------------------------------------
 
 
@@ -154,7 +201,7 @@ def test_whatever_is_done_the_books_balance(config: Config, seed: int) -> None:
         steps = episodes.step(rows, random_actions(episodes, seed + int(state.time.sum())))
         total[rows] += steps.cost
 
-        assert (state.used <= config.capacity).all()
+        assert (state.used <= config.capacities * config.machines).all()
         assert (state.used >= 0).all()
         assert (state.time >= before).all()
         for e in range(2):
@@ -179,7 +226,8 @@ def assert_costs_are_those_of_the_schedule(episodes: Episodes, e: int) -> None:
         completion += left - arrival
         if start != NONE:
             counted = max(0, min(left, config.arrival_steps) - start)
-            busy += Fraction(counted * int(jobs.demand[e, job].sum()), config.capacity)
+            demands = zip(jobs.demand[e, job].tolist(), config.capacities, strict=True)
+            busy += counted * sum(Fraction(units, of) for units, of in demands)
     found = {one: -Fraction(int(state.cost[e, one.column]), one.unit(config)) for one in Objective}
     assert found == {
         Objective.SLOWDOWN: -slowdown,

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from decima.rl.baselines import TimedReturns, input_dependent_baseline
+from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
 from decima.rl.checkpoint import load_tensors
-from decima.rl.returns import undiscounted
+from decima.rl.returns import accumulated, undiscounted
+from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
+from deeprm.branches import SHARE, branched
 from deeprm.config import PAPER
 from deeprm.episodes import Episodes
-from deeprm.evaluation import evaluate
+from deeprm.evaluation import TUNING_SETS, evaluate, tuned_hold
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.learner import DeepRmLearner
@@ -33,14 +35,16 @@ from tests.studies import DEEPRM
 SMALL: TrainConfig = DEEPRM.training
 
 
-def rollouts(moment: Literal["step", "time"], size: int = 3) -> tuple[Rollouts, Episodes]:
+def rollouts(
+    moment: Literal["step", "time"], size: int = 3, discount: float = 1.0
+) -> tuple[Rollouts, Episodes]:
     """Two job sets, some episodes of each, played by a network that has learned nothing."""
     jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
     episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
     network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
     grouping = Grouping(size, moment)
-    found = roll_out(network.frozen(), episodes, Draws(1, 2 * size), Objective.SLOWDOWN, grouping)
-    return found, episodes
+    draws, objective = Draws(1, 2 * size), Objective.SLOWDOWN
+    return roll_out(network.frozen(), episodes, draws, objective, grouping, discount), episodes
 
 
 def test_rewards_of_rollouts_are_those_of_their_episodes() -> None:
@@ -68,6 +72,23 @@ def test_the_timed_baseline_is_that_of_the_library() -> None:
         own.returns - base
         for members in (timed[:3], timed[3:])
         for own, base in zip(members, input_dependent_baseline(members), strict=True)
+    ]
+    rounds = max(len(one) for one in expected)
+    in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
+    assert played.advantage == pytest.approx(np.array(in_order))
+
+
+def test_discounted_returns_fall_with_the_time_that_passes() -> None:
+    """Each step of time halves what follows; actions that let none pass do not."""
+    played, _ = rollouts("step", discount=0.5)
+    returns = []
+    for history in histories(size=3):
+        gaps = np.diff([*history.time, history.end])
+        returns.append(accumulated(np.array(history.reward), 0.5**gaps))
+    expected = [
+        own - base
+        for members in (returns[:3], returns[3:])
+        for own, base in zip(members, mean_baseline(members), strict=True)
     ]
     rounds = max(len(one) for one in expected)
     in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
@@ -129,6 +150,57 @@ def test_whoever_imitates_becomes_like_the_teacher() -> None:
     student = Learned(learner.network.frozen(), greedy=True)
     found = [evaluate(one, TINY, jobs, 0).slowdown.mean() for one in (student, SJF, RandomChoice())]
     assert found[0] < found[1] + 0.25 * (found[2] - found[1])
+
+
+def test_hold_may_be_the_teacher() -> None:
+    """Whoever imitates it holds jobs back, which shortest job first does not."""
+    config = replace(SMALL, policy="compact", imitation=9, teacher="hold")
+    learner = DeepRmLearner(config)
+    assert learner.iterate(0)["imitation_loss"] > 0.0
+    tuning = draw_jobs(TINY, TUNING_SETS, config.seed, Purpose.TUNING)
+    assert learner._teacher == tuned_hold(TINY, tuning, Objective.SLOWDOWN)
+
+
+def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
+    """Each action, then SJF to the end, played one by one, less the mean over the actions."""
+    jobs = draw_jobs(TINY, 1, 8, Purpose.TRAINING)
+    network = new_network(TrainConfig(cluster=TINY, policy="compact")).frozen()
+    found = branched(network, SJF, Episodes(TINY, jobs), Draws(1, 1), Objective.SLOWDOWN)
+    scheduler, draws, episodes = Learned(network), Draws(1, 1), Episodes(TINY, jobs)
+    expected = []
+    while len(rows := episodes.under_way()) > 0:
+        action = scheduler.choose(episodes, rows, draws)
+        allowed = np.nonzero(episodes.masks(rows)[0])[0].astype(np.int32)
+        is_tried = len(allowed) > 1 and draws.next(rows)[0] < SHARE
+        if len(allowed) <= 1:
+            draws.next(rows)
+        if is_tried:
+            costs = []
+            for one in allowed:
+                branch = episodes.fork(rows)
+                branch.step(np.zeros(1, np.int32), np.array([one], np.int32))
+                play(SJF, branch, Draws(0, 1))
+                costs.append(-float(Objective.SLOWDOWN.reward(TINY, branch.state.cost)[0]))
+            row = np.zeros(TINY.actions)
+            row[allowed] = np.array(costs) - np.mean(costs)
+            expected.append(row)
+        episodes.step(rows, action)
+    assert len(expected) > 0
+    assert found.excess == pytest.approx(np.array(expected))
+
+
+def test_branches_lower_the_slowdown() -> None:
+    """After a short imitation, in ten iterations, by a tenth."""
+    cluster = replace(PAPER.at_load(0.9), arrival_steps=20, slots=4, max_steps=120)
+    config = TrainConfig(cluster=cluster, policy="compact", teacher="hold", fresh_job_sets=True)
+    config = replace(config, imitation=100, branches=10, branch_batch=128, iterations=110)
+    learner = DeepRmLearner(replace(config, learning_rate=5e-3, final_learning_rate=5e-4))
+    for iteration in range(100):
+        learner.iterate(iteration)
+    before = learner.validate()["score"]
+    for iteration in range(100, 110):
+        learner.iterate(iteration)
+    assert learner.validate()["score"] < 0.9 * before
 
 
 def test_a_few_iterations_make_it_better() -> None:

@@ -147,9 +147,9 @@ def test_without_java_attaching_is_one_line(tmp_path: Path) -> None:
     assert "Java 17 or newer" in done.stderr or "pip install" in done.stderr
 
 
-def test_there_are_six_examples_and_the_readme_names_them() -> None:
+def test_there_are_seven_examples_and_the_readme_names_them() -> None:
     text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
     assert re.findall(r"\]\((\w+\.py)\)", text) != []
     assert sorted(re.findall(r"\]\((\w+\.py)\)", text)) == [path.name for path in EXAMPLES]
     assert len(text.split()) <= MAX_README_WORDS

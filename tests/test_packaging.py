@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -98,6 +99,28 @@ def test_a_wheel_is_light(wheel: zipfile.ZipFile) -> None:
     assert sum(one.compress_size for one in wheel.infolist()) < 2e6
     models = [name for name in wheel.namelist() if name.endswith(".safetensors")]
     assert models == ["decima/agent/data/decima.safetensors"]
+
+
+def test_gymnasium_makes_each_environment_without_an_import(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
+    """By the names in docs/environment.md, of an installed wheel."""
+    wheel.extractall(tmp_path)
+    page = (ROOT / "docs" / "environment.md").read_text()
+    names = sorted(set(re.findall(r"\b\w+\.env:\w+/\w+-v\d", page)))
+    assert len(names) == 4
+    code = f"import gymnasium; print([gymnasium.make(one).spec.id for one in {names}])"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str([name.partition(":")[2] for name in names])
 
 
 def test_an_index_shows_no_link_that_leads_nowhere(metadata: Message) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from decima.rl.command import OneLineErrors
+from decima.rl.command import OneLineErrors, Refused
 from decima.rl.drawing import panels, write_figure
 from decima.rl.errors import NoModelsError, RunError, StudyError
 from decima.rl.run_folder import RunFolder
-from decima.rl.study.command import write_figures
+from decima.rl.study.figures import Measurement, to_measure, write_figures
 from decima.rl.study.models import MODEL
 from decima.rl.study.trainings import Study
 from deeprm.cli import main as deeprm
@@ -134,10 +135,31 @@ def test_figures_without_models_do_not_keep_the_others_from_being_drawn(
             raise NoModelsError("recipe-6-0")
         return {"name": name}
 
-    write_figures(("one", "two"), measure, {"one": lambda _: panels(1)[0]}, tmp_path)
+    seconds = {"one": 5.0, "two": 100.0}
+    measurement = Measurement(seconds, {}, measure, {"one": lambda _: panels(1)[0]})
+    write_figures(("one", "two"), measurement, tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["one.json", "one.png", "one.svg"]
-    told = "two: no models: `study` trains recipe-6-0, and --models reads them\n"
-    assert capsys.readouterr().err == told
+    assert capsys.readouterr().err.splitlines() == [
+        "one, about 5 s of one core (1 of 2, 2 min left)",
+        "two, about 2 min of one core (2 of 2, 2 min left)",
+        "two: no models: `study` trains recipe-6-0, and --models reads them",
+    ]
+
+
+def test_a_figure_is_kept_while_its_settings_are_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is measured again without its picture; with other settings it is refused."""
+    drawn = {name: lambda _: panels(1)[0] for name in ("one", "two")}
+    first = Measurement({"one": 1.0, "two": 1.0}, {"sets": 4}, lambda name: {"name": name}, drawn)
+    write_figures(("one", "two"), first, tmp_path)
+    capsys.readouterr()
+    assert to_measure(("one", "two"), first, tmp_path) == []
+    assert capsys.readouterr().err.count("is there (--force measures it again)\n") == 2
+    (tmp_path / "two.png").unlink()
+    assert to_measure(("one", "two"), first, tmp_path) == ["two"]
+    with pytest.raises(Refused, match=r"one\.json: was measured with other settings: .* --force"):
+        to_measure(("one",), replace(first, settings={"sets": 5}), tmp_path)
 
 
 def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_path: Path) -> None:

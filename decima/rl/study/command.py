@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from decima.rl.command import Refused, refuse_beside_resume
-from decima.rl.errors import NoModelsError, StudyError
+from decima.rl.errors import StudyError
 from traces.files.entry import INTERRUPTED
 from traces.files.names import suggestion
-from traces.files.writing import make_folder, write_json
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from decima.rl.loop import StopReason, TrainingResult
     from decima.rl.run_folder import RunFolder
 
@@ -94,21 +91,31 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
     @inputs_option(words.inputs, words.usual)
     @click.option("--seed", type=click.IntRange(min=0), help="Of the inputs; default: the docs'.")
     @click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
+    @click.option("--force", is_flag=True, help="Measure again what the folder has.")
     def reproduce(
-        out: Path, only: tuple[str, ...], seed: int | None, models: Path | None, **inputs: int
+        out: Path,
+        only: tuple[str, ...],
+        seed: int | None,
+        models: Path | None,
+        force: bool,
+        **inputs: int,
     ) -> None:
-        from decima.rl.progress import duration_text
+        from decima.rl.study.figures import Measurement, to_measure, write_figures
 
         figures, count = _module(package, "figures"), inputs[words.inputs]
-        trained = _module(package, "study").Models(models)
-        bench = figures.Bench(trained, count, figures.SEED if seed is None else seed)
-
-        def measure(name: str) -> dict[str, Any]:
-            seconds = words.figures[name] * count / words.usual
-            click.echo(f"{name}, about {duration_text(seconds)} of one core", err=True)
-            return {words.inputs_key: count, **figures.FIGURES[name](bench)}
-
-        write_figures(only or list(words.figures), measure, _module(package, "plots").DRAWN, out)
+        trained, drawn_from = _module(package, "study").Models(models), seed
+        if drawn_from is None:
+            drawn_from = figures.SEED
+        bench = figures.Bench(trained, count, drawn_from)
+        usual = {words.inputs_key: count, "seed": drawn_from, "models": trained.fingerprint()}
+        measurement = Measurement(
+            {name: seconds * count / words.usual for name, seconds in words.figures.items()},
+            usual,
+            lambda name: {words.inputs_key: count, **figures.FIGURES[name](bench)},
+            _module(package, "plots").DRAWN,
+        )
+        names = list(only or words.figures)
+        write_figures(names if force else to_measure(names, measurement, out), measurement, out)
 
 
 def _module(package: str, name: str) -> Any:
@@ -199,44 +206,3 @@ def _train_named(package: str, only: Sequence[str], out: Path, minutes: float | 
         folder = open_planned(trainings[name], out, _module(package, "session").new_run)
         if run_and_tell(package, folder, minutes) is StopReason.SIGNAL:
             return
-
-
-def write_figures(
-    names: Sequence[str],
-    measure: Callable[[str], dict[str, Any]],
-    drawn: Mapping[str, Callable[[dict[str, Any]], Figure]],
-    out: Path,
-) -> None:
-    """Measure figures, and write each as JSON, SVG and PNG into a folder, which is made.
-
-    A figure whose models are missing is named on stderr and left out.
-
-    Args:
-        names: of the figures.
-        measure: gives what is written as JSON.
-        drawn: draws that, by name.
-        out: the folder.
-
-    Raises:
-        Refused: the models of all are missing.
-        StudyError: the folder cannot be made, or the JSON not be written.
-        RunError: a picture cannot be written.
-    """
-    from decima.rl.drawing import write_figure
-
-    make_folder(out, StudyError)
-    missing = []
-    for name in names:
-        try:
-            found = measure(name)
-        except NoModelsError as fault:
-            missing.append(f"{name}: no models: `study` trains {fault}, and --models reads them")
-            continue
-        path = out / f"{name}.json"
-        write_json(path, found, StudyError)
-        pictures = write_figure(drawn[name](found), name, out)
-        click.echo(", ".join(str(one) for one in (path, *pictures)))
-    if len(missing) == len(names):
-        raise Refused("; ".join(missing))
-    for line in missing:
-        click.echo(line, err=True)

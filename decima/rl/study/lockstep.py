@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from copy import copy
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,17 @@ class Lockstep(ABC):
     def under_way(self) -> Int32:
         """(n,) numbers of the episodes that are not over."""
         return np.nonzero(~self.over)[0].astype(np.int32)
+
+    def fork(self, rows: Int32) -> Self:
+        """(n,) new episodes that go on from where the episodes `rows` are; one may come often.
+
+        Those branches of one episode meet the same arrivals and the same noise.
+        """
+        found = copy(self)
+        taken = (np.take(column, rows, axis=0) for column in self.state)
+        found.state = type(self.state)._make(taken)
+        found._all = np.arange(len(rows), dtype=np.int32)
+        return found
 
     def _zeros(self, *shape: int, kind: Any = np.int32) -> Any:
         """(E, ...) zeros."""

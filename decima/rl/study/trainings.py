@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -173,6 +174,15 @@ class ModelFolder:
                 f"{package}/data of the unpacked source distribution "
                 f"(decima-scheduler-VERSION.tar.gz), or train them: {package} study"
             )
+
+    def fingerprint(self) -> str:
+        """Return sixteen hex digits over all files of the folder."""
+        digest = sha256()
+        for path in sorted(self.path.iterdir()):
+            if path.is_file():
+                content = sha256(read_bytes(path, StudyError)).hexdigest()
+                digest.update(f"{path.name} {content}\n".encode())
+        return digest.hexdigest()[:16]
 
     def loaded(self, kind: ModelKind[N, C], trainings: Sequence[Planned]) -> list[Model[N, C]]:
         """Return the models of those trainings that are there."""

@@ -1,0 +1,144 @@
+"""`harmony serve`: a policy answers over HTTP where to place a job.
+
+POST /place takes the description of `harmony.placing.place` and the header `X-Harmony-Secret`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable
+from hmac import compare_digest
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from decima.rl.errors import StudyError
+from harmony.learned import check_models
+from harmony.measured import measured
+from harmony.models import load_model
+from harmony.placing import place
+from traces.files.reading import parse_json, read_bytes
+
+SECRET_HEADER = "X-Harmony-Secret"  # noqa: S105 -- the header's name
+DEADLINE_S = 10.0
+"""from connection to answer; then the connection is closed"""
+MOST_BYTES = 2**20
+"""of a request's body"""
+MOST_CONNECTIONS = 32
+_SHORTEST_SECRET, _LONGEST_SECRET = 16, 4096
+
+Answer = Callable[[Any], dict[str, Any]]
+
+
+def read_secret(path: Path) -> bytes:
+    """Return the secret in a file, without the white space around it.
+
+    Raises:
+        StudyError: it cannot be read, or is too short.
+    """
+    secret = read_bytes(path, StudyError, _LONGEST_SECRET).strip()
+    if len(secret) < _SHORTEST_SECRET:
+        raise StudyError(f"{path}: a secret of at least {_SHORTEST_SECRET} characters is needed")
+    return secret
+
+
+def server_of(model: Path, secret: bytes, host: str, port: int) -> PlacementServer:
+    """Return a server, listening, that answers by a model.
+
+    Raises:
+        StudyError: the model is none, or the address is not free.
+    """
+    network, config, _ = load_model(model)
+    network.eval()
+    check_models(config.size.models, config.cluster)
+    lock = threading.Lock()
+
+    def answer(asked: Any) -> dict[str, Any]:
+        with lock:
+            return place(network.policy, config.cluster, asked)
+
+    # A first answer, so that the kernels are compiled before anybody waits for one.
+    names = [str(number) for number in range(config.cluster.servers)]
+    first = measured(config.cluster.table_file).models[0]
+    answer({"servers": names, "job": {"model": first, "count": {"workers": 1}}})
+    try:
+        return PlacementServer((host, port), answer, secret)
+    except OSError as fault:
+        raise StudyError(f"{host}:{port}: cannot listen: {fault.strerror}") from fault
+
+
+class PlacementServer(ThreadingHTTPServer):
+    """HTTP server of one endpoint; a thread for each of a bounded number of connections."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], answer: Answer, secret: bytes) -> None:
+        self.answer = answer
+        self.secret = secret
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Handle a connection in a thread, or close it if there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Handle a connection, which is closed when its time is up."""
+        timer = threading.Timer(DEADLINE_S, _close, [request])
+        timer.daemon = True
+        timer.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            timer.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a connection that broke off."""
+
+
+def _close(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PlacementServer
+    server_version, sys_version = "harmony", ""
+
+    def do_POST(self) -> None:
+        """Answer one request."""
+        status, content = self._found()
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _found(self) -> tuple[HTTPStatus, dict[str, Any]]:
+        given = self.headers.get(SECRET_HEADER, "").encode("latin-1", "replace")
+        if not compare_digest(given, self.server.secret):
+            return HTTPStatus.FORBIDDEN, {"error": f"{SECRET_HEADER} is not the secret"}
+        if self.path != "/place":
+            return HTTPStatus.NOT_FOUND, {"error": "there is POST /place"}
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            return HTTPStatus.LENGTH_REQUIRED, {"error": "Content-Length is needed"}
+        if len(length) > 9 or int(length) > MOST_BYTES:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"at most {MOST_BYTES} bytes"}
+        try:
+            asked = parse_json(self.rfile.read(int(length)), "request", StudyError)
+            return HTTPStatus.OK, self.server.answer(asked)
+        except StudyError as fault:
+            return HTTPStatus.BAD_REQUEST, {"error": str(fault)}
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: a scheduler asks often."""

@@ -1,0 +1,205 @@
+"""`harmony serve`: where a job goes, who may ask, and what no request can do."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decima.rl.errors import StudyError
+from harmony import serving
+from harmony.config import PAPER
+from harmony.models import POLICY, new_network
+from harmony.network import Size
+from harmony.placing import place
+from harmony.serving import SECRET_HEADER, PlacementServer, read_secret, server_of
+from harmony.training_config import TrainConfig
+from tests.studies import HARMONY
+
+ROOT = Path(__file__).parents[1]
+CONFIG = TrainConfig(size=Size(width=16, heads=2, layers=1))
+SECRET = "0123456789abcdef"  # noqa: S105 -- of this test
+NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlacementServer]:
+    """A server of a policy that has learned nothing."""
+    path = tmp_path_factory.mktemp("serve") / "model.safetensors"
+    POLICY.save(path, CONFIG, new_network(CONFIG.size).state_dict(), {})
+    with server_of(path, SECRET.encode(), "127.0.0.1", 0) as found:
+        thread = threading.Thread(target=found.serve_forever, daemon=True)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def ask(
+    server: PlacementServer, body: bytes, secret: str = SECRET, path: str = "/place"
+) -> tuple[int, Any]:
+    """Status and content of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection.request("POST", path, body, {SECRET_HEADER: secret})
+    answer = connection.getresponse()
+    found = answer.status, json.loads(answer.read())
+    connection.close()
+    return found
+
+
+def described(**changes: Any) -> dict[str, Any]:
+    """A cluster of three servers, of which the first two are full, and a job."""
+    full = {"model": "MoE", "workers": ["a", "a"], "ps": []}
+    running = [full, full | {"workers": ["b", "b"]}]
+    job = {"model": "DLRM", "count": {"workers": 1, "ps": 1}}
+    return {"servers": NAMES, "running": running, "job": job, **changes}
+
+
+def test_a_job_goes_where_there_is_room(server: PlacementServer) -> None:
+    """Its worker to the only server with a free GPU; its parameter server to any."""
+    status, found = ask(server, json.dumps(described()).encode())
+    assert (status, found["workers"]) == (200, ["c"])
+    assert len(found["ps"]) == 1
+    large = {"model": "DLRM", "count": {"workers": 3}}
+    assert ask(server, json.dumps(described(job=large)).encode()) == (200, {"wait": True})
+
+
+def test_the_rest_of_a_job_that_is_placed_in_part() -> None:
+    """One of two workers is at c, so one is to be placed."""
+    job = {"model": "DLRM", "count": {"workers": 2}, "workers": ["c"]}
+    found = place(new_network(CONFIG.size).policy, PAPER, described(job=job))
+    assert found == {"workers": ["c"], "ps": []}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"servers": []}, "a list `servers`"),
+        ({"servers": ["a", "a", "b"]}, "servers are not all different"),
+        ({"servers": ["a"]}, "1 servers: the policy is for at least 2"),
+        ({"running": 3}, "running is no list"),
+        ({"running": [3]}, "job 0 is no object with a model"),
+        ({"job": {"model": "ResNet", "count": {"workers": 1}}}, "job 2 is a 'ResNet'"),
+        ({"job": {"model": "MoE", "count": {"workers": 1.5}}}, "count of workers is 1.5"),
+        ({"job": {"model": "MoE", "count": {"workers": 0}}}, "job 2 has 0 workers"),
+        ({"job": {"model": "MoE", "count": []}}, "count is no object"),
+        ({"running": [{"model": "MoE", "workers": ["d"]}]}, "'d' is no server"),
+        ({"running": [{"model": "MoE", "workers": ["a"] * 3}]}, "server 'a' has no room"),
+    ],
+)
+def test_a_description_that_contradicts_itself_is_refused(
+    changes: dict[str, Any], words: str
+) -> None:
+    """In one line."""
+    with pytest.raises(StudyError, match=words) as caught:
+        place(new_network(CONFIG.size).policy, PAPER, described(**changes))
+    assert "\n" not in str(caught.value)
+
+
+def test_who_lacks_the_secret_learns_nothing(server: PlacementServer) -> None:
+    """Before the body or the path is looked at."""
+    for secret in ("", SECRET[:-1], SECRET + "x", "\u00fc" * 16):
+        assert ask(server, b"{", secret)[0] == 403
+        assert ask(server, b"{", secret, "/other")[0] == 403
+    assert ask(server, b"{", path="/other")[0] == 404
+
+
+def test_what_is_no_description_is_told(server: PlacementServer) -> None:
+    """Broken JSON, an absurd length, none."""
+    for body in (b"", b"{", b"[]", b'{"servers": NaN}', b"[" * 9_999):
+        status, found = ask(server, body)
+        assert (status, set(found)) == (400, {"error"})
+    head = f"POST /place HTTP/1.0\r\n{SECRET_HEADER}: {SECRET}\r\n"
+    for line, status in (
+        ("", 411),
+        ("Content-Length: 9999999\r\n", 413),
+        ("Content-Length: -1\r\n", 411),
+    ):
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as raw:
+            raw.sendall((head + line + "\r\n").encode())
+            assert raw.recv(100).split()[1] == str(status).encode()
+
+
+def test_a_request_that_never_ends_is_cut(
+    server: PlacementServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And others are answered."""
+    monkeypatch.setattr(serving, "DEADLINE_S", 0.2)
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as raw:
+        raw.sendall(b"POST /place HTTP/1.0\r\n")
+        assert raw.recv(100) == b""
+    monkeypatch.undo()
+    assert ask(server, json.dumps(described()).encode())[0] == 200
+
+
+def test_a_secret_is_long(tmp_path: Path) -> None:
+    """And a model is needed: one line each."""
+    path = tmp_path / "secret"
+    path.write_text("short\n")
+    with pytest.raises(StudyError, match="at least 16 characters"):
+        read_secret(path)
+    path.write_text(SECRET + "\n")
+    assert read_secret(path) == SECRET.encode()
+    result = HARMONY.run("serve", str(path), "--secret-file", str(path))
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+
+
+# --- the scheduler extender of Kubernetes --------------------------------------------------------
+
+
+def pod(job: str, role: str, node: str | None = None) -> dict[str, Any]:
+    """One task of a job of one worker and one parameter server, as the API has it."""
+    labels = {"job": job, "model": "DLRM", "role": role, "workers": "1", "ps": "1"}
+    spec = {} if node is None else {"nodeName": node}
+    return {"metadata": {"labels": {f"harmony/{k}": v for k, v in labels.items()}}, "spec": spec}
+
+
+class MockedApi(BaseHTTPRequestHandler):
+    """The pods of a cluster: servers a and b are full."""
+
+    def do_GET(self) -> None:
+        items = [pod(f"j{k}", "worker", "ab"[k % 2]) for k in range(4)]
+        body = json.dumps({"items": items}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_the_extender_scores_the_node_of_a_pod(server: PlacementServer, tmp_path: Path) -> None:
+    """Against a mocked API: the worker of a new job belongs on c, which has free GPUs."""
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    with HTTPServer(("127.0.0.1", 0), MockedApi) as api:
+        threading.Thread(target=api.serve_forever, daemon=True).start()
+        arguments = {
+            "--api": f"http://127.0.0.1:{api.server_port}",
+            "--harmony": f"http://127.0.0.1:{server.server_port}",
+            "--secret-file": str(secret),
+            "--port": "0",
+        }
+        command = [sys.executable, "examples/kubernetes_extender.py"]
+        command += [part for pair in arguments.items() for part in pair]
+        with subprocess.Popen(  # noqa: S603 - our own example
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
+            assert process.stdout is not None
+            port = int(process.stdout.readline().split()[-1])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            asked = {"pod": pod("new", "worker"), "nodenames": NAMES}
+            connection.request("POST", "/prioritize", json.dumps(asked))
+            scores = json.loads(connection.getresponse().read())
+            process.terminate()
+        api.shutdown()
+    assert {one["host"]: one["score"] for one in scores} == {"a": 0, "b": 0, "c": 10}

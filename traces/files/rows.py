@@ -1,0 +1,120 @@
+"""Reader of small tables of text (CSV): checked columns, one line for each fault."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+from pathlib import Path
+
+from traces.files.errors import FileError, reading
+
+MAX_ROWS = 5_000_000
+_MAX_CELL = 10_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row, by the names of its columns."""
+
+    where: str
+    """file and line, for messages"""
+    cells: dict[str, str]
+    error: type[ValueError]
+
+    def number(self, name: str, least: float, most: float) -> float:
+        """Return a number within bounds.
+
+        Raises:
+            ValueError: (`error`) the cell holds none.
+        """
+        try:
+            found = float(self.cells[name])
+        except ValueError:
+            found = float("nan")
+        if not (isfinite(found) and least <= found <= most):
+            raise self._fault(name, f"a number from {least:g} to {most:g} is needed")
+        return found
+
+    def whole(self, name: str, least: int, most: int) -> int:
+        """Return a whole number within bounds.
+
+        Raises:
+            ValueError: (`error`) the cell holds none.
+        """
+        found = self.number(name, least, most)
+        if found != int(found):
+            raise self._fault(name, "a whole number is needed")
+        return int(found)
+
+    def seconds(self, name: str) -> float:
+        """Return a time as seconds, from text such as 2020-04-01 00:00:03.
+
+        Raises:
+            ValueError: (`error`) the cell holds none.
+        """
+        try:
+            return (datetime.fromisoformat(self.cells[name]) - datetime(1970, 1, 1)).total_seconds()
+        except (ValueError, TypeError) as fault:
+            rule = "a time such as 2020-04-01 00:00:03 is needed"
+            raise self._fault(name, rule) from fault
+
+    def _fault(self, name: str, rule: str) -> ValueError:
+        return self.error(f"{self.where}: {name} is {self.cells[name]!r:.40}: {rule}")
+
+
+def read_rows(
+    path: Path,
+    columns: Sequence[str],
+    error: type[ValueError] = FileError,
+    *,
+    others: bool = False,
+    headless: bool = False,
+) -> Iterator[Row]:
+    """Yield the rows of a table, within bounds.
+
+    Args:
+        path: of a UTF-8 file of comma-separated values.
+        columns: names of the columns, all needed.
+        error: raised for a fault.
+        others: whether further columns are allowed.
+        headless: whether the first row is one of values, in the order of `columns`. A header is
+            taken for one even so.
+
+    Raises:
+        ValueError: (`error`) the file cannot be read, or is no such table.
+    """
+    try:
+        with reading(path, error), path.open(encoding="utf-8-sig", newline="") as stream:
+            lines = csv.reader(stream)
+            names = list(columns) if headless else next(lines, [])
+            _check_names(path, names, columns, others, error)
+            for cells in lines:
+                where = f"{path}:{lines.line_num}"
+                if lines.line_num > MAX_ROWS:
+                    raise error(f"{where}: more than {MAX_ROWS:,} rows are not read")
+                if not cells or cells == names:
+                    continue
+                if len(cells) != len(names) or max(map(len, cells)) > _MAX_CELL:
+                    raise error(f"{where}: {len(cells)} cells, where {len(names)} are needed")
+                yield Row(where, dict(zip(names, cells, strict=True)), error)
+    except UnicodeDecodeError as fault:
+        raise error(f"{path}: not UTF-8 text, at byte {fault.start}") from fault
+    except csv.Error as fault:
+        raise error(f"{path}: no table of comma-separated values: {fault}") from fault
+
+
+def _check_names(
+    path: Path, names: Sequence[str], columns: Sequence[str], others: bool, error: type[ValueError]
+) -> None:
+    missing = [name for name in columns if name not in names]
+    if missing:
+        raise error(f"{path}: no column {missing[0]!r}; needed are {', '.join(columns)}")
+    unknown = [name for name in names if name not in columns]
+    if unknown and not others:
+        known = ", ".join(columns)
+        raise error(f"{path}: unknown column {unknown[0]!r:.40}; there are {known}")
+    if len(set(names)) < len(names):
+        raise error(f"{path}: a column appears twice")
