@@ -23,6 +23,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "whatif": "Try other schedulers, or more executors, on recorded jobs.",
     "probe": "Check what the graph encoder can express.",
     "spark": "Try policies on a real, unmodified Spark.",
+    "coordinate": "Divide a cluster's executors among Spark applications.",
     "cluster": "Get ready for `--cluster`.",
     "prepare": "Compile beforehand what all commands need.",
 }

@@ -168,14 +168,21 @@ def simulated_s(
     slots: int,
     policy: str,
     parameters: Parameters | None = None,
+    moving_delay_ms: float | None = None,
 ) -> Float64:
-    """(K,) JCT of the same jobs in the simulator's shared session."""
+    """(K,) JCT of the same jobs in the simulator's shared session.
+
+    With `moving_delay_ms`, each is an application of the `executors` protocol.
+    """
     distinct = {job.name: job for job in jobs}
     place = {name: row for row, name in enumerate(distinct)}
     drawn = np.array([place[job.name] for job in jobs], np.int32)
     arrays = to_arrays(Trace("replay", tuple(distinct.values())))
     cluster = Cluster(
-        num_executors=slots, protocol=Protocol.SESSION, moving_delay_ms=0, warmup_delay_ms=0
+        num_executors=slots,
+        protocol=Protocol.SESSION if moving_delay_ms is None else Protocol.EXECUTORS,
+        moving_delay_ms=moving_delay_ms or 0,
+        warmup_delay_ms=0,
     )
     simulator = Simulator(arrays, cluster, 1000 * arrival_s, drawn)
     play(simulator, policy_named(policy, arrays, parameters=parameters))
