@@ -34,8 +34,8 @@ class Application:
     """executors that it may hold: its newest target"""
     registered: int = 0
     """executors that its driver knows, without those that leave"""
-    requested_ms: float = 0.0
-    """when `granted` last grew"""
+    requested_ms: float | None = None
+    """when a plan last raised `granted`; None: those that it has started with the application"""
     waits_since_ms: float | None = None
     """since when it has had work and held no executor; None if it does not wait"""
     serves_since_ms: float = 0.0

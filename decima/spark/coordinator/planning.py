@@ -97,7 +97,6 @@ class Coordinator:
             settings.caps_of(told.user, told.queue),
             granted=min(held, settings.slots) if held > 0 else min(told.most, free),
             registered=held,
-            requested_ms=now_ms,
             serves_since_ms=now_ms,
         )
         return key
@@ -113,8 +112,9 @@ class Coordinator:
     def report(self, key: str, told: Report, now_ms: float) -> None:
         """Take in the state of an application."""
         one = self.applications[key]
-        for _ in range(told.registered - one.registered):
-            self.delay.note_arrival(one.requested_ms, now_ms)
+        if one.requested_ms is not None:
+            for _ in range(told.registered - one.registered):
+                self.delay.note_arrival(one.requested_ms, now_ms)
         if told.registered < one.registered:
             self.delay.note_departure(now_ms)
         one.registered = told.registered

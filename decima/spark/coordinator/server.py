@@ -238,13 +238,11 @@ class CoordinatorServer:
                 connection.send({"beat": True})
 
     def _warn_of_missing(self) -> None:
+        late_ms = _now_ms() - 1000 * _MISSING_S
         for key, one in self.coordinator.applications.items():
-            late = one.starting > 0 and one.waiting_tasks > 0
-            if (
-                late
-                and key not in self._warned
-                and _now_ms() - one.requested_ms > 1000 * _MISSING_S
-            ):
+            is_missing = one.starting > 0 and one.waiting_tasks > 0
+            requested_ms = late_ms if one.requested_ms is None else one.requested_ms
+            if is_missing and key not in self._warned and requested_ms < late_ms:
                 self._warned.add(key)
                 LOG.warning(
                     "%s: %d of %d executors have not registered for %g s; does the cluster have "
