@@ -81,14 +81,19 @@ def with_overhead(job: Job, task_ms: float) -> Job:
 class Replayer:
     """Submitter of jobs to one Spark session."""
 
-    def __init__(self, spark: Any) -> None:
-        """Raises:
-        AttachError: this Spark lacks what is needed.
+    def __init__(self, spark: Any, *, is_warmed: bool = True) -> None:
+        """Args:
+            spark: a session.
+            is_warmed: run a first job, which needs executors.
+
+        Raises:
+            AttachError: this Spark lacks what is needed.
         """
         self._context = spark.sparkContext
         kind = replay_class(self._context)
         self._build = next(one for one in kind.getMethods() if one.getName() == "build")
-        self.run_one("warm-up", ":1,1;0:1")
+        if is_warmed:
+            self.run_one("warm-up", ":1,1;0:1")
 
     def run_one(self, name: str, graph: str) -> None:
         """One job from its first stage to its last; returns when it is complete."""
