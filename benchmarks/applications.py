@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ def schedule(
     rng = np.random.default_rng(seed)
     whole = load_trace("tpch")
     small = [job for job in whole.jobs if sum(one.num_tasks for one in job.stages) <= _MOST_TASKS]
-    drawn = [small[index] for index in rng.integers(0, len(small), apps * jobs)]
+    picked = [small[index] for index in rng.integers(0, len(small), apps * jobs)]
+    drawn = [replace(job, name=f"{place} {job.name}") for place, job in enumerate(picked)]
     mean_ms = np.mean([sum(one.num_tasks * one.mean_ms for one in job.stages) for job in drawn])
     scaled = at_scale(Trace("drawn", tuple(drawn)), 1000 * work_s / float(mean_ms)).jobs
     arrival_s = np.cumsum(rng.exponential(gap_s, apps * jobs))
@@ -131,8 +133,8 @@ def _drivers(
                     cwd=ROOT,
                 )
             )  # fmt: skip
-        out = running[-1].stdout
-        if out is None or out.readline().strip() != "ready":
+    for app, process in enumerate(running):
+        if process.stdout is None or process.stdout.readline().strip() != "ready":
             raise RuntimeError((folder / f"app{app}.log").read_text()[-2_000:])
     begin_s = time.time() + 5.0
     mine = [[k for k, one in enumerate(owner) if one == app] for app in range(len(running))]
@@ -164,6 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drive")
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--apps", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=5, help="of each application")
     parser.add_argument("--work", type=float, default=40.0, help="mean executor-seconds of a job")
@@ -176,15 +179,13 @@ def main() -> None:
     rows = []
     for run in range(given.runs):
         jobs, owner, arrival_s = schedule(given.apps, given.jobs, given.work, given.gap, run)
-        for way in (*WAYS[run % len(WAYS) :], *WAYS[: run % len(WAYS)]):
+        ways = given.ways.split(",")
+        for way in ways[run % len(ways) :] + ways[: run % len(ways)]:
             jct_s, delay_s = measure(way, jobs, owner, arrival_s)
             row = {"run": run, "way": way, "jct_s": jct_s, "moving_delay_s": delay_s}
             if way in _SIMULATED:
-                names = [f"{n} {job.name}" for n, job in enumerate(jobs)]
-                named = [Job(name, job.stages) for name, job in zip(names, jobs, strict=True)]
-                times = np.array(arrival_s)
                 delay_ms = 1000 * (delay_s or 0)
-                simulated = simulated_s(named, times, SLOTS, way, None, delay_ms)
+                simulated = simulated_s(jobs, np.array(arrival_s), SLOTS, way, None, delay_ms)
                 row["simulated_s"] = float(simulated.mean())
             rows.append(row)
             print(run, way, f"{np.mean(jct_s):.1f} s", delay_s, row.get("simulated_s"), flush=True)

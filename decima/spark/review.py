@@ -218,12 +218,10 @@ def review(
     known = {decisions.policy: decisions.parameters or None, **(parameters or {})}
     own_ms = [np.nan if one.own_ms is None else one.own_ms for one in decisions.jobs]
     own_s = np.array(own_ms) / 1000
-
     delay_ms = moving_delay_ms(decisions)
 
-    def played_s(name: str, values: Parameters | None) -> Float64:
-        took_s = simulated_s(jobs, arrival_s, slots, name, values, delay_ms)
-        return took_s + np.nan_to_num(own_s)
+    def played_s(name: str, of: Parameters | None) -> Float64:
+        return simulated_s(jobs, arrival_s, slots, name, of, delay_ms) + np.nan_to_num(own_s)
 
     simulated = {name: played_s(name, known.get(name)) for name in policies}
     jct_s = _jct_s(decisions)
