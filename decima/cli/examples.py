@@ -35,6 +35,7 @@ EXAMPLES: Mapping[str, str] = {
     "spark replay": "decima spark replay --policies strict_fair,decima --jobs 20",
     "spark demo": "decima spark demo --jobs 10 --slots 4",
     "spark review": "decima spark review decisions.jsonl --draw slots.svg",
+    "coordinate": "decima coordinate --slots 8 --policy decima --secret-file secret",
     "cluster": "decima cluster pack -o decima.tar.gz",
     "cluster pack": "decima cluster pack -o decima.tar.gz --python /usr/bin/python3.11",
 }

@@ -22,6 +22,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "report": "Make one HTML file of results and training runs.",
     "whatif": "Try other schedulers, or more executors, on recorded jobs.",
     "spark": "Try policies on a real, unmodified Spark.",
+    "coordinate": "Divide a cluster's executors among Spark applications.",
     "cluster": "Get ready for `--cluster`.",
     "prepare": "Compile beforehand what all commands need.",
 }

@@ -42,9 +42,14 @@ _HEADERS = {
 
 
 def serve(
-    status: Callable[[], SchedulerStatus], port: int, address: str = ADDRESS
+    status: Callable[[], SchedulerStatus],
+    port: int,
+    address: str = ADDRESS,
+    metrics: Callable[[], str] | None = None,
 ) -> tuple[str, Callable[[], None]]:
     """Serve on `port` (0: any free one), to this machine only, unless `address` is given.
+
+    With `metrics`, its text is `/metrics`, for Prometheus.
 
     Returns:
         The address of the page, and how to stop.
@@ -58,7 +63,7 @@ def serve(
     text, policy = live_page()
     statuses = _Statuses(status)
     try:
-        server = _Server((address, port), statuses, text.encode(), policy)
+        server = _Server((address, port), statuses, text.encode(), policy, metrics)
     except OSError as error:
         statuses.close()
         raise AttachError(f"dashboard port {port}: {error.strerror or error}") from error
@@ -171,8 +176,14 @@ class _Server(ThreadingTCPServer):
     request_queue_size = _CONNECTIONS
 
     def __init__(
-        self, address: tuple[str, int], statuses: _Statuses, page: bytes, policy: str
+        self,
+        address: tuple[str, int],
+        statuses: _Statuses,
+        page: bytes,
+        policy: str,
+        metrics: Callable[[], str] | None,
     ) -> None:
+        self.metrics = metrics
         self.statuses = statuses
         self.page = page
         self.policy = policy
@@ -219,6 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK, self.server.page, "text/html")
         elif self.path == "/status.json":
             self._answer_status()
+        elif self.path == "/metrics" and self.server.metrics is not None:
+            self._answer(HTTPStatus.OK, self.server.metrics().encode(), "text/plain")
         else:
             self._answer(HTTPStatus.NOT_FOUND, b"not found\n")
 

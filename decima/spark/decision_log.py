@@ -27,6 +27,8 @@ from traces.files.numbers import is_number
 from traces.files.reading import parse_json
 
 FORMAT = "decima-decisions"
+MODE_APPLICATIONS = "applications"
+"""mode of a coordinator's log: executors move between applications"""
 VERSION = 3
 """a job that goes on after its end has a row for each end: the last one counts"""
 _READABLE = (2, VERSION)

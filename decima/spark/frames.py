@@ -7,7 +7,8 @@ import struct
 
 MAX_BYTES = 1 << 28
 """longest frame"""
-_LENGTH = struct.Struct(">I")
+LENGTH = struct.Struct(">I")
+"""head of a frame"""
 
 
 class FrameError(ValueError):
@@ -20,7 +21,7 @@ def send(end: socket.socket, data: bytes) -> None:
     Raises:
         OSError: TimeoutError, or no process listens.
     """
-    end.sendall(_LENGTH.pack(len(data)) + data)
+    end.sendall(LENGTH.pack(len(data)) + data)
 
 
 def receive(end: socket.socket) -> bytes | None:
@@ -29,10 +30,10 @@ def receive(end: socket.socket) -> bytes | None:
     Raises:
         FrameError: it is too long.
     """
-    head = _exactly(end, _LENGTH.size)
+    head = _exactly(end, LENGTH.size)
     if head is None:
         return None
-    (length,) = _LENGTH.unpack(head)
+    (length,) = LENGTH.unpack(head)
     if length > MAX_BYTES:
         raise FrameError(f"a frame of {length} bytes; at most {MAX_BYTES}")
     return _exactly(end, length)

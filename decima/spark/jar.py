@@ -20,7 +20,7 @@ from traces.files.writing import written_whole
 
 PLUGIN = "decima.spark.DecimaPlugin"
 """for the setting ``spark.plugins``"""
-_FOLDERS = ("exact", "network", "plugin", "policy", "tasks")
+_FOLDERS = ("coordinator", "exact", "network", "plugin", "policy", "tasks")
 _WEIGHTS = (("decima.heuristics", "es_rule.json"), ("decima.agent", "decima.safetensors"))
 """package and name of what lies in its folder ``data``"""
 _SHIPPED = Path(str(files("decima.spark"))) / "data"

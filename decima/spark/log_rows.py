@@ -43,6 +43,8 @@ class LoggedPlan(NamedTuple):
     """how the policy failed, where another stood in"""
     is_in_force: bool = True
     """False: Spark's own order was, and the plan only what the policy would have done"""
+    moving_delay_ms: int | None = None
+    """of a coordinator: to start an executor in another application, as measured"""
 
 
 class LoggedJob(NamedTuple):
@@ -84,6 +86,7 @@ def logged_plan(row: Mapping[str, Any]) -> LoggedPlan:
         {text(job, "limits"): _count(limit, "limits") for job, limit in row["limits"].items()},
         None if row["fault"] is None else text(row["fault"], "fault"),
         row.get("in_force", True) is True,  # missing in older logs
+        None if row.get("moving_delay_ms") is None else _count(row["moving_delay_ms"], "delay"),
     )
 
 

@@ -84,14 +84,19 @@ def with_overhead(job: Job, task_ms: float) -> Job:
 class Replayer:
     """Submitter of jobs to one Spark session."""
 
-    def __init__(self, spark: Any) -> None:
-        """Raises:
-        AttachError: this Spark lacks what is needed.
+    def __init__(self, spark: Any, *, is_warmed: bool = True) -> None:
+        """Args:
+            spark: a session.
+            is_warmed: run a first job, which needs executors.
+
+        Raises:
+            AttachError: this Spark lacks what is needed.
         """
         self._context = spark.sparkContext
         kind = replay_class(self._context)
         self._build = next(one for one in kind.getMethods() if one.getName() == "build")
-        self.run_one("warm-up", ":1,1;0:1")
+        if is_warmed:
+            self.run_one("warm-up", ":1,1;0:1")
 
     def run_one(self, name: str, graph: str) -> None:
         """One job from its first stage to its last; returns when it is complete."""
@@ -200,20 +205,29 @@ def simulated_s(
     slots: int,
     policy: str,
     parameters: Parameters | None = None,
+    moving_delay_ms: float | None = None,
 ) -> Float64:
-    """(K,) JCT of the same jobs in the simulator's shared session."""
-    simulator = _simulator(jobs, arrival_s, slots)
+    """(K,) JCT of the same jobs in the simulator's shared session.
+
+    With `moving_delay_ms`, each is an application of the `executors` protocol.
+    """
+    simulator = _simulator(jobs, arrival_s, slots, moving_delay_ms)
     play(simulator, policy_named(policy, simulator.state.trace, parameters=parameters))
     found: Float64 = simulator.completion_ms() / 1000 - arrival_s
     return found
 
 
-def _simulator(jobs: Sequence[Job], arrival_s: Float64, slots: int) -> Simulator:
+def _simulator(
+    jobs: Sequence[Job], arrival_s: Float64, slots: int, moving_delay_ms: float | None = None
+) -> Simulator:
     distinct = {job.name: job for job in jobs}
     place = {name: row for row, name in enumerate(distinct)}
     drawn = np.array([place[job.name] for job in jobs], np.int32)
     arrays = to_arrays(Trace("replay", tuple(distinct.values())))
     cluster = Cluster(
-        num_executors=slots, protocol=Protocol.SESSION, moving_delay_ms=0, warmup_delay_ms=0
+        num_executors=slots,
+        protocol=Protocol.SESSION if moving_delay_ms is None else Protocol.EXECUTORS,
+        moving_delay_ms=moving_delay_ms or 0,
+        warmup_delay_ms=0,
     )
     return Simulator(arrays, cluster, 1000 * arrival_s, drawn)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from decima.policy_names import decides_alone
 from decima.registry import HEURISTICS, Parameters
 from decima.spark.auto import AUTO
-from decima.spark.decision_log import DecisionHistory
+from decima.spark.decision_log import MODE_APPLICATIONS, DecisionHistory
 from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
 from traces.files.writing import written_whole
@@ -66,6 +66,8 @@ class Review:
     """jobs without a successful task, so that their durations are unknown"""
     lost_slots: int = 0
     """the most that these held at a plan; the simulator gives them to others"""
+    moving_delay_ms: float | None = None
+    """of a coordinator's log, as measured; None for a session"""
 
     @property
     def is_trusted(self) -> bool:
@@ -105,6 +107,11 @@ def words(found: Review) -> Iterator[str]:
     """Describe how many jobs there were and how accurate the simulated figures are."""
     ended = int((~np.isnan(found.jct_s)).sum())
     yield f"{len(found.names)} jobs, {ended} of them ended; {found.slots} slots."
+    if found.moving_delay_ms is not None:
+        yield (
+            "Each job is simulated as an application of its own, with the measured "
+            f"{found.moving_delay_ms / 1000:.1f} s to start an executor."
+        )
     yield from _left_out_words(found)
     own_s = found.own_s[~np.isnan(found.own_s)]
     if len(own_s):
@@ -211,9 +218,10 @@ def review(
     known = {decisions.policy: decisions.parameters or None, **(parameters or {})}
     own_ms = [np.nan if one.own_ms is None else one.own_ms for one in decisions.jobs]
     own_s = np.array(own_ms) / 1000
+    delay_ms = moving_delay_ms(decisions)
 
-    def played_s(name: str, values: Parameters | None) -> Float64:
-        return simulated_s(jobs, arrival_s, slots, name, values) + np.nan_to_num(own_s)
+    def played_s(name: str, of: Parameters | None) -> Float64:
+        return simulated_s(jobs, arrival_s, slots, name, of, delay_ms) + np.nan_to_num(own_s)
 
     simulated = {name: played_s(name, known.get(name)) for name in policies}
     jct_s = _jct_s(decisions)
@@ -234,7 +242,15 @@ def review(
         error=_error(ran_s, jct_s, check.is_compared),
         left_out=left_out,
         lost_slots=_lost_slots(decisions),
+        moving_delay_ms=delay_ms,
     )
+
+
+def moving_delay_ms(decisions: DecisionHistory) -> float | None:
+    """Return a coordinator's measured delay, the median over its plans; None for a session."""
+    if decisions.mode != MODE_APPLICATIONS:
+        return None
+    return float(np.median([plan.moving_delay_ms or 0 for plan in decisions.plans]))
 
 
 def _lost_slots(decisions: DecisionHistory) -> int:

@@ -41,14 +41,15 @@ class LiveTables:
             self.trace = graph_arrays(told)
             arrival_ms = np.array(told["arrival_ms"], np.float64)
             self._state = session_tables(self.trace, told["slots"], arrival_ms)
-        _refill(self._state, told)
+        refill(self._state, told)
         round_ = Round(self._state)
         for stage, limit in told["given"]:
             round_.assign(Action(stage, limit))
         return round_
 
 
-def _refill(state: State, told: Mapping[str, Any]) -> None:
+def refill(state: State, told: Mapping[str, Any]) -> None:
+    """Overwrite the columns that change while jobs run with those of a message."""
     stages, jobs, clock = state.stages, state.jobs, state.clock
     for columns, names in ((stages, _OF_STAGES), (jobs, _OF_JOBS), (clock, _OF_CLOCK)):
         for name in names:

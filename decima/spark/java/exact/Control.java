@@ -60,6 +60,9 @@ final class Control {
   volatile long beatNs = System.nanoTime();
   final Idleness idleness = new Idleness(this);
 
+  /** executors that get no more tasks: a coordinator has another use for them */
+  private volatile Set<String> leaving = Collections.emptySet();
+
   /** by job: slots that it holds through our task set managers */
   final ConcurrentHashMap held = new ConcurrentHashMap();
   /** "stage.attempt" -> Watched, for the task sets that are ours */
@@ -268,6 +271,19 @@ final class Control {
       }
       counters.recoveries.incrementAndGet();
     }
+  }
+
+  /** Start no more tasks on these executors; those that are not named are as before. */
+  void setLeaving(Set<String> executors) {
+    boolean isBack = !executors.containsAll(leaving);
+    leaving = executors;
+    if (isBack) {
+      revive();
+    }
+  }
+
+  boolean isLeaving(String executor) {
+    return attached && leaving.contains(executor);
   }
 
   void revive() {

@@ -27,7 +27,7 @@ final class Limited extends TaskSetManager {
   // Overridden here and not in resourceOffer, whose signature differs between versions of Spark.
   public Option dequeueTaskHelper(
       String executor, String host, Enumeration.Value locality, boolean speculative) {
-    if (watched != null && isRefused()) {
+    if (watched != null && (control.isLeaving(executor) || isRefused())) {
       return Option.empty();
     }
     return super.dequeueTaskHelper(executor, host, locality, speculative);

@@ -80,6 +80,9 @@ public final class Attachment {
               decider::takePriors);
     }
     choosePolicy(settings, control, planner, absent);
+    if (settings.coordinator != null) {
+      decider.follow(new Follower(settings, control));
+    }
   }
 
   private void choosePolicy(

@@ -30,6 +30,8 @@ final class Decider extends Thread {
   private Worker worker;
   /** null: one policy for the whole session */
   private Judge judge;
+  /** null: the application's executors are its own affair */
+  private Follower follower;
   private volatile DecisionLog log;
   private final Consumer<Throwable> refuse;
   private final LiveJobs live = new LiveJobs();
@@ -55,6 +57,14 @@ final class Decider extends Thread {
     this.judge = judge;
   }
 
+  void follow(Follower follower) {
+    this.follower = follower;
+  }
+
+  Follower follower() {
+    return follower;
+  }
+
   /**
    * Attach and begin to decide; all or nothing.
    *
@@ -70,6 +80,9 @@ final class Decider extends Thread {
       }
       if (worker != null) {
         worker.start();
+      }
+      if (follower != null) {
+        follower.start();
       }
     } catch (Exception error) {
       close();
@@ -111,6 +124,9 @@ final class Decider extends Thread {
     DecisionLog lines = log;
     if (lines != null) {
       lines.jobs(live.ended);
+    }
+    if (follower != null) {
+      follower.note(live);
     }
     if (!now.attached) {
       return false;
@@ -300,6 +316,9 @@ final class Decider extends Thread {
     }
     if (worker != null) {
       worker.close();
+    }
+    if (follower != null) {
+      follower.close();
     }
   }
 

@@ -16,6 +16,11 @@ final class Frames {
 
   /** The next message; null when the other end is gone. */
   static Map<?, ?> read(InputStream from) throws IOException {
+    return read(from, MAX_BYTES);
+  }
+
+  /** Likewise, of at most so many bytes. */
+  static Map<?, ?> read(InputStream from, int maxBytes) throws IOException {
     DataInputStream in = new DataInputStream(from);
     int length;
     try {
@@ -23,8 +28,8 @@ final class Frames {
     } catch (EOFException gone) {
       return null;
     }
-    if (length < 0 || length > MAX_BYTES) {
-      throw new IOException("a message of " + length + " bytes; at most " + MAX_BYTES);
+    if (length < 0 || length > maxBytes) {
+      throw new IOException("a message of " + length + " bytes; at most " + maxBytes);
     }
     byte[] data = new byte[length];
     in.readFully(data);

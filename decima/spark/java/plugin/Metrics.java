@@ -42,6 +42,8 @@ final class Metrics {
     registry.register("startup_ms", (Gauge<Long>) () -> startupMs);
     registry.register("fallbacks", (Gauge<Long>) this::fallbacks);
     registry.register("worker", (Gauge<Integer>) () -> workerDecides() ? 1 : 0);
+    registry.register("coordinated", (Gauge<Integer>) () -> isCoordinated() ? 1 : 0);
+    registry.register("executors_granted", (Gauge<Integer>) this::granted);
     for (String name : ROUNDS) {
       registry.register(name, (Gauge<Object>) () -> counters().getOrDefault(name, 0.0));
     }
@@ -57,6 +59,14 @@ final class Metrics {
   /** Whether the plans of a policy are in force. */
   private boolean schedules() {
     return isAttached() && !decider.settings.isShadow() && !decider.control.isFree();
+  }
+
+  private boolean isCoordinated() {
+    return decider != null && decider.follower() != null && decider.follower().isConnected();
+  }
+
+  private int granted() {
+    return decider == null || decider.follower() == null ? -1 : decider.follower().granted();
   }
 
   private boolean workerDecides() {
@@ -108,6 +118,8 @@ final class Metrics {
     add(out, "decima_schedules", "gauge", schedules() ? 1 : 0);
     add(out, "decima_refused", "gauge", isRefused ? 1 : 0);
     add(out, "decima_worker", "gauge", workerDecides() ? 1 : 0);
+    add(out, "decima_coordinated", "gauge", isCoordinated() ? 1 : 0);
+    add(out, "decima_executors_granted", "gauge", granted());
     add(out, "decima_startup_ms", "gauge", startupMs);
     Map<String, Object> counters = counters();
     for (String name : ROUNDS) {

@@ -33,6 +33,7 @@ final class Settings {
     TIMES.put("starve", new String[] {"100ms", "7d"});
     TIMES.put("idle", new String[] {"100ms", "7d"});
     TIMES.put("autoEvery", new String[] {"1s", "7d"});
+    TIMES.put("coordinatorPatience", new String[] {"1s", "7d"});
   }
 
   static {
@@ -54,6 +55,12 @@ final class Settings {
     DEFAULTS.put("python", null);
     DEFAULTS.put("standIn", "strict_fair");
     DEFAULTS.put("autoEvery", "10min");
+    DEFAULTS.put("coordinator", null);
+    DEFAULTS.put("coordinatorSecretFile", null);
+    DEFAULTS.put("coordinatorTls", "false");
+    DEFAULTS.put("coordinatorPatience", "30s");
+    DEFAULTS.put("queue", "");
+    DEFAULTS.put("weight", "1");
     DEFAULTS.put("maxSlotsPerJob", null);
     DEFAULTS.put("maxSlotsPerUser", null);
     DEFAULTS.put("maxSlotsPerGroup", null);
@@ -93,6 +100,13 @@ final class Settings {
   final int decisionLogFiles;
   final String priors;
   final String python;
+  /** host and port of what divides the cluster; null: nothing does, as the next one */
+  final String coordinator;
+  final String coordinatorSecretFile;
+  final boolean isCoordinatorTls;
+  final long coordinatorPatienceMs;
+  final String queue;
+  final double weight;
   final Map<String, Integer> caps = new TreeMap<>();
   /** who is asked is the Python of the driver itself, not a process of `python` */
   final boolean isInDriver;
@@ -205,6 +219,13 @@ final class Settings {
     priors = values.get("priors");
     python = values.get("python");
     standIn = values.get("standIn");
+    coordinator = values.get("coordinator");
+    coordinatorSecretFile = values.get("coordinatorSecretFile");
+    isCoordinatorTls = values.get("coordinatorTls").equals("true");
+    coordinatorPatienceMs = duration("coordinatorPatience");
+    queue = values.get("queue");
+    weight = weight();
+    checkCoordinator();
     checkWorker();
   }
 
@@ -298,6 +319,35 @@ final class Settings {
     if (!Policies.NAMES.contains(standIn)) {
       throw new SettingsError(
           PREFIX + "standIn: '" + standIn + "', there are " + String.join(", ", Policies.NAMES));
+    }
+  }
+
+  private double weight() {
+    try {
+      double found = Double.parseDouble(values.get("weight").trim());
+      if (found > 0 && !Double.isInfinite(found)) {
+        return found;
+      }
+    } catch (NumberFormatException other) {
+      // below
+    }
+    throw new SettingsError(
+        PREFIX + "weight: '" + values.get("weight") + "', a number above 0 is needed");
+  }
+
+  private void checkCoordinator() {
+    if (coordinator == null) {
+      return;
+    }
+    if (!coordinator.matches(".+:[0-9]{1,5}")) {
+      throw new SettingsError(PREFIX + "coordinator: '" + coordinator + "', HOST:PORT is needed");
+    }
+    if (coordinatorSecretFile == null) {
+      throw new SettingsError(PREFIX + "coordinator needs " + PREFIX + "coordinatorSecretFile");
+    }
+    if (isInDriver || isShadow()) {
+      throw new SettingsError(
+          PREFIX + "coordinator needs the plugin, and mode exact or soft: shadow changes nothing");
     }
   }
 

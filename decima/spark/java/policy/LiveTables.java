@@ -37,6 +37,12 @@ final class LiveTables {
     return jobs.isEmpty() || slots < 1 ? null : new LiveTables(live, jobs, slots, graphs);
   }
 
+  /** The same for an application that may hold no slot at all; null if there is no job. */
+  static LiveTables ofApplication(LiveJobs live, LiveGraphs graphs) {
+    List<LiveJob> jobs = live.active();
+    return jobs.isEmpty() ? null : new LiveTables(live, jobs, Math.max(1, live.slots), graphs);
+  }
+
   private LiveTables(LiveJobs live, List<LiveJob> jobs, int slots, LiveGraphs graphs) {
     this.jobs = jobs;
     lostSlots = live.lostSlots;

@@ -1,0 +1,224 @@
+"""`decima coordinate`: the executors of one cluster, divided among its Spark applications."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from decima.cli.console import say
+from decima.cli.options import READ, WRITTEN, read_all_tuned
+from decima.errors import ConfigError
+
+if TYPE_CHECKING:
+    from decima.spark.coordinator.server import CoordinatorServer
+
+T = TypeVar("T")
+
+_PORTS = 65_535
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of "HOST:PORT".
+
+    Raises:
+        ConfigError: it is no such text.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > _PORTS:
+        raise ConfigError(f"--listen {text!r}: HOST:PORT is needed, such as 127.0.0.1:7087")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def parse_groups(option: str, values: tuple[str, ...]) -> dict[str, str]:
+    """Return the values of repeated "GROUP=VALUE".
+
+    Raises:
+        ConfigError: one has another form.
+    """
+    found = {}
+    for text in values:
+        group, equals, value = text.rpartition("=")
+        if not equals:
+            raise ConfigError(f"{option} {text!r}: GROUP=VALUE is needed, such as user:ann=4")
+        found[group] = value
+    return found
+
+
+def numbers(option: str, values: tuple[str, ...], kind: Callable[[str], T]) -> dict[str, T]:
+    """Return the numbers of repeated "GROUP=NUMBER".
+
+    Raises:
+        ConfigError: one is no such number.
+    """
+    found = {}
+    for group, text in parse_groups(option, values).items():
+        try:
+            found[group] = kind(text)
+        except ValueError as error:
+            raise ConfigError(f"{option} {group}={text}: {text!r} is no such number") from error
+    return found
+
+
+def tls_of(host: str, certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Return the TLS settings; None for plain loopback.
+
+    Raises:
+        ConfigError: another address without TLS, or a certificate that cannot be used.
+    """
+    if certificate is None:
+        if not is_loopback(host):
+            raise ConfigError(f"--listen {host}: beyond loopback, --tls-certificate is needed")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        raise ConfigError(f"{certificate}: no certificate with its key: {error.reason}") from error
+    return context
+
+
+@click.command()
+@click.option("--listen", default="127.0.0.1:7087", show_default=True, help="HOST:PORT.")
+@click.option("--slots", type=int, required=True, help="Executors of the cluster.")
+@click.option(
+    "--policy",
+    default="strict_fair",
+    show_default=True,
+    help="A heuristic, `decima`, or a model file.",
+)
+@click.option("--tuned", multiple=True, type=READ, help="Parameters from `decima tune`.")
+@click.option(
+    "--secret-file", type=READ, required=True, help="Secret that drivers must have, mode 0600."
+)
+@click.option("--tls-certificate", type=READ, help="PEM file; needed beyond loopback.")
+@click.option("--tls-key", type=READ, help="Its key, if not in the same file.")
+@click.option(
+    "--cap",
+    "caps",
+    multiple=True,
+    help="Most executors: user=N or queue=N (each), user:NAME=N, queue:NAME=N; may be repeated.",
+)
+@click.option(
+    "--weight",
+    "weights",
+    multiple=True,
+    help="Factor on the weight of applications: user:NAME=W, queue:NAME=W; may be repeated.",
+)
+@click.option(
+    "--moving-delay",
+    "moving_delay_s",
+    default=2.0,
+    show_default=True,
+    help="Seconds to start an executor, until that is measured.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    default=60.0,
+    show_default=True,
+    help="Seconds without an executor after which an application gets one of another's.",
+)
+@click.option(
+    "--silence",
+    "silence_s",
+    default=5.0,
+    show_default=True,
+    help="Seconds after which a silent driver has died.",
+)
+@click.option("--decision-log", "log", type=WRITTEN, help="For `decima spark review`.")
+@click.option(
+    "--status-port", type=click.IntRange(0, _PORTS), help="Live page and /metrics, on loopback."
+)
+def coordinate(
+    listen: str,
+    slots: int,
+    policy: str,
+    tuned: tuple[Path, ...],
+    secret_file: Path,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    caps: tuple[str, ...],
+    weights: tuple[str, ...],
+    moving_delay_s: float,
+    wait_s: float,
+    silence_s: float,
+    log: Path | None,
+    status_port: int | None,
+) -> None:
+    """Divide the executors of one cluster among its Spark applications.
+
+    Each driver needs the plugin with spark.decima.coordinator=HOST:PORT. It reports its stages, and
+    follows the number of executors that the policy gives it. Ends with ctrl-C; drivers then keep
+    what they hold for a while, and return to their own settings.
+    """
+    from decima.spark.coordinator.log import CoordinatorLog
+    from decima.spark.coordinator.secrets import read_secret
+    from decima.spark.coordinator.server import CoordinatorServer
+    from decima.spark.coordinator.settings import CoordinatorSettings
+    from decima.spark.loading import ready_policy
+    from decima.spark.log_files import DecisionLogFiles
+    from spark_sim.compiled.progress import announce
+
+    host, port = parse_address(listen)
+    tls = tls_of(host, tls_certificate, tls_key)
+    parameters = read_all_tuned(tuned).get(policy)
+    settings = CoordinatorSettings(
+        slots,
+        policy,
+        parameters,
+        moving_delay_s=moving_delay_s,
+        wait_s=wait_s,
+        silence_s=silence_s,
+        caps=numbers("--cap", caps, int),
+        weights=numbers("--weight", weights, float),
+    )
+    secret = read_secret(secret_file)
+    announce()
+    policy_for = ready_policy(policy, parameters)
+    lines = None if log is None else CoordinatorLog(DecisionLogFiles(log), policy, parameters or {})
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    asyncio.run(
+        _serve(CoordinatorServer(settings, policy_for, secret, lines), host, port, tls, status_port)
+    )
+
+
+async def _serve(
+    server: CoordinatorServer,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    status_port: int | None,
+) -> None:
+    from decima.spark.coordinator.status import metrics_of, status_of
+    from decima.spark.dashboard import serve
+
+    found = await server.start(host, port, tls)
+    settings = server.coordinator.settings
+    say(f"listening on {host}:{found}: {settings.slots} executors, policy {settings.policy}")
+    stop = None
+    try:
+        if status_port is not None:
+            page, stop = serve(
+                lambda: status_of(server), status_port, metrics=lambda: metrics_of(server)
+            )
+            say(f"status: {page}")
+        await server.run()
+    finally:
+        server.close()
+        if stop is not None:
+            stop()

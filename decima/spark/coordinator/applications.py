@@ -1,0 +1,149 @@
+"""Applications of one cluster: their work, and the executors that each holds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from decima.spark.coordinator.messages import Registration, Stages
+from spark_sim.tables import LEAST_WORK_MS
+
+_SAMPLES = 32
+_ENOUGH = 3
+_SAME_ARRIVAL_MS = 250.0
+"""two reports of one arrival differ by less: messages take time"""
+_MAX_DELAY_MS = 600_000.0
+
+
+@dataclass
+class Application:
+    """An application that is connected."""
+
+    registration: Registration
+    weight: float
+    caps: dict[str, int]
+    """by the group that shares each"""
+    stages: Stages | None = None
+    """None: it has no work"""
+    arrival_ms: float = 0.0
+    """of its oldest unfinished job"""
+    granted: int = 0
+    """executors that it may hold: its newest target"""
+    registered: int = 0
+    """executors that its driver knows, without those that leave"""
+    requested_ms: float | None = None
+    """when a plan last raised `granted`; None: those that it has started with the application"""
+    waits_since_ms: float | None = None
+    """since when it has had work and held no executor; None if it does not wait"""
+    serves_since_ms: float = 0.0
+    """since when it has held an executor"""
+
+    @property
+    def starting(self) -> int:
+        """Executors that are granted and not registered."""
+        return max(0, self.granted - self.registered)
+
+    @property
+    def waiting_tasks(self) -> int:
+        """Tasks that no executor runs yet."""
+        return 0 if self.stages is None else self.stages.waiting
+
+    def executors_for(self, tasks: int) -> int:
+        """Return how many of its executors run so many tasks at once."""
+        return -(-tasks // self.registration.tasks)
+
+    def waited_ms(self, now_ms: float) -> float:
+        """Return for how long it has waited for its first executor; 0 if it does not."""
+        return 0.0 if self.waits_since_ms is None else now_ms - self.waits_since_ms
+
+    def note_wait(self, now_ms: float) -> None:
+        """Update since when it has waited for its first executor, or held one."""
+        if self.granted > 0:
+            if self.waits_since_ms is not None:
+                self.serves_since_ms = now_ms
+            self.waits_since_ms = None
+        elif self.waiting_tasks == 0:
+            self.waits_since_ms = None
+        elif self.waits_since_ms is None:
+            self.waits_since_ms = now_ms
+
+
+class MovingDelay:
+    """Measured time from a request to a registered executor: the median of the newest."""
+
+    def __init__(self, first_ms: float) -> None:
+        """Args:
+        first_ms: the delay until a few have been measured.
+        """
+        self._first_ms = first_ms
+        self._samples: deque[float] = deque(maxlen=_SAMPLES)
+        self._room_since_ms = -math.inf
+
+    @property
+    def ms(self) -> float:
+        """The delay that plans count with."""
+        if len(self._samples) < _ENOUGH:
+            return self._first_ms
+        return statistics.median(self._samples)
+
+    @property
+    def samples(self) -> int:
+        """Number of measurements that the delay is made of."""
+        return len(self._samples)
+
+    def note_departure(self, now_ms: float) -> None:
+        """An executor left: only from now on may another start in its place."""
+        self._room_since_ms = now_ms
+
+    def note_arrival(self, requested_ms: float, now_ms: float) -> None:
+        """An executor registered that was requested then."""
+        took_ms = now_ms - max(requested_ms, self._room_since_ms)
+        if 0.0 < took_ms < _MAX_DELAY_MS:
+            self._samples.append(took_ms)
+
+
+class Arrivals:
+    """Statistics over all arrivals of work, which policies observe."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first_ms = math.inf
+        self.last_ms = 0.0
+        """when work last arrived"""
+        self._work_log = 0.0
+        self._ended = 0
+
+    def note(self, arrival_ms: float) -> None:
+        """Work arrived."""
+        self._count += 1
+        self._first_ms = min(self._first_ms, arrival_ms)
+        self.last_ms = max(self.last_ms, arrival_ms)
+
+    def note_end(self, work_ms: float) -> None:
+        """Work of so many milliseconds is over."""
+        self._ended += 1
+        self._work_log += math.log(max(work_ms, LEAST_WORK_MS))
+
+    @property
+    def mean_gap_ms(self) -> float:
+        """Mean time between arrivals; infinity before the second."""
+        gaps = self._count - 1
+        return (self.last_ms - self._first_ms) / gaps if gaps > 0 else math.inf
+
+    def typical_ms(self, active: Collection[float]) -> float:
+        """Return the geometric mean work of what is over and of `active`, in milliseconds."""
+        total = self._work_log + sum(math.log(max(work, LEAST_WORK_MS)) for work in active)
+        return math.exp(total / max(1, self._ended + len(active)))
+
+
+def is_same_arrival(one_ms: float, other_ms: float) -> bool:
+    """Return whether two reported arrivals are one."""
+    return abs(one_ms - other_ms) < _SAME_ARRIVAL_MS
+
+
+def work_ms(stages: Stages) -> float:
+    """Return tasks times mean duration over all stages."""
+    return float((stages.num_tasks * stages.mean_ms).sum())

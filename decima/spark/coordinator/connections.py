@@ -1,0 +1,77 @@
+"""`Connection`: frames of JSON to and from one driver, after both ends have proved themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from decima.spark import frames
+from decima.spark.coordinator import secrets
+from decima.spark.coordinator.messages import MessageError
+from traces.files.reading import parse_json
+
+HELLO_BYTES = 1_024
+"""longest frame before the proof"""
+HELLO_S = 5.0
+"""time for a proof to come"""
+MAX_BYTES = 16 << 20
+"""longest frame of a driver"""
+_MAX_UNSENT = 1 << 16
+"""bytes that a driver may leave unread"""
+
+
+class Connection:
+    """Connection of a driver."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def is_known(self, secret: bytes) -> bool:
+        """Return whether the driver proved in time that it has the secret."""
+        first = secrets.nonce()
+        self.send({"nonce": first})
+        try:
+            async with asyncio.timeout(HELLO_S):
+                hello = await self.receive(HELLO_BYTES)
+        except (TimeoutError, MessageError):
+            return False
+        second = None if hello is None else hello.get("nonce")
+        if hello is None or not isinstance(second, str):
+            return False
+        if not secrets.is_proof(hello.get("proof"), secret, secrets.DRIVER, first, second):
+            return False
+        self.send({"proof": secrets.proof(secret, secrets.COORDINATOR, first, second)})
+        return True
+
+    async def receive(self, max_bytes: int = MAX_BYTES) -> dict[str, Any] | None:
+        """Wait for the next message; None if the driver is gone.
+
+        Raises:
+            MessageError: it is too long, or no JSON object.
+        """
+        try:
+            head = await self._reader.readexactly(frames.LENGTH.size)
+            (length,) = frames.LENGTH.unpack(head)
+            if length > max_bytes:
+                raise MessageError(f"a frame of {length} bytes; at most {max_bytes}")
+            data = await self._reader.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        found = parse_json(data, "message of a driver", MessageError)
+        if not isinstance(found, dict):
+            raise MessageError(f"message of a driver: {found!r:.60} is no JSON object")
+        return found
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message without waiting; a driver that does not read is cut off."""
+        data = json.dumps(message).encode()
+        self._writer.write(frames.LENGTH.pack(len(data)) + data)
+        if self._writer.transport.get_write_buffer_size() > _MAX_UNSENT:
+            self.close()
+
+    def close(self) -> None:
+        """Hang up at once."""
+        self._writer.transport.abort()

@@ -1,0 +1,186 @@
+"""Messages between a driver and the coordinator, each value checked.
+
+The plugin's side is `decima/spark/java/coordinator/`. A driver registers, then reports.
+A report has the columns of `RoundMessage.java` for the stages of all its jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decima.spark.errors import AttachError
+from traces.files.names import clean
+from traces.files.numbers import MAX_TIME_MS, is_count, is_number
+from traces.numbers import Float64, Int64
+
+_MAX_COUNT = 2**31 - 1
+_MAX_WEIGHT = 1e6
+MAX_STAGES = 100_000
+"""stages of one application in a report"""
+
+
+class MessageError(AttachError):
+    """Error of a message that makes no sense; one line."""
+
+
+class Registration(NamedTuple):
+    """Introduction of an application."""
+
+    key: str
+    """Spark's id of the application"""
+    name: str
+    user: str
+    queue: str
+    weight: float
+    most: int
+    """executors that its own settings allow"""
+    tasks: int
+    """tasks that each of its executors runs at once"""
+
+
+class Stages(NamedTuple):
+    """The unfinished work of an application, as J = 1 job with S stages and E edges."""
+
+    age_ms: float
+    """since its oldest unfinished job arrived"""
+    num_tasks: Int64  # (S,)
+    launched: Int64  # (S,)
+    finished: Int64  # (S,)
+    runnable: Int64  # (S,) 0 or 1
+    mean_ms: Float64  # (S,)
+    critical_path_ms: Float64  # (S,)
+    first_child: Int64  # (S + 1,) row in `children`
+    children: Int64  # (E,) rows of stages
+
+    @property
+    def waiting(self) -> int:
+        """Number of tasks that no executor runs yet."""
+        return int((self.num_tasks - self.launched).sum())
+
+
+class Report(NamedTuple):
+    """State of an application."""
+
+    stages: Stages | None
+    """None: it has no work"""
+    registered: int
+    """executors that its driver knows, without those that leave"""
+    ended: tuple[Mapping[str, Any], ...]
+    """jobs that ended since the last report, as rows of a decision log"""
+    number: int
+    """of the newest target that the driver follows"""
+
+
+def read_registration(message: Mapping[str, Any]) -> Registration:
+    """Parse the introduction of an application.
+
+    Raises:
+        MessageError: a part is missing or of another kind.
+    """
+    weight = message.get("weight", 1.0)
+    if not is_number(weight) or not 0 < weight <= _MAX_WEIGHT:
+        raise MessageError(f"weight is {weight!r:.40}: a number above 0 is needed")
+    key, name, user, queue = (_text(message, label) for label in ("id", "name", "user", "queue"))
+    return Registration(
+        key,
+        name,
+        user,
+        queue,
+        float(weight),
+        max(1, _count(message, "most")),
+        max(1, _count(message, "tasks")),
+    )
+
+
+def read_report(message: Mapping[str, Any]) -> Report:
+    """Parse the state of an application.
+
+    Raises:
+        MessageError: a part is missing, of another kind, or contradicts another.
+    """
+    ended = message.get("ended", [])
+    if not isinstance(ended, list) or not all(isinstance(row, dict) for row in ended):
+        raise MessageError("ended is no list of jobs")
+    columns = message.get("stages")
+    if columns is not None and not isinstance(columns, dict):
+        raise MessageError(f"stages is {columns!r:.40}: columns are needed")
+    return Report(
+        None if columns is None else _stages(columns),
+        _count(message, "registered"),
+        tuple(ended),
+        _count(message, "number"),
+    )
+
+
+def _stages(columns: Mapping[str, Any]) -> Stages:
+    num_tasks = _counts(columns, "num_tasks")
+    size = len(num_tasks)
+    launched, finished, runnable = (
+        _counts(columns, label, size) for label in ("launched", "finished", "runnable")
+    )
+    if size == 0 or size > MAX_STAGES:
+        raise MessageError(f"{size:,} stages: from 1 to {MAX_STAGES:,} are allowed")
+    if (num_tasks < 1).any() or (finished > launched).any() or (launched > num_tasks).any():
+        raise MessageError("stages need finished <= launched <= num_tasks, and a task each")
+    first_child = _counts(columns, "first_child", size + 1)
+    children = _counts(columns, "children")
+    ordered = first_child[0] == 0 and (np.diff(first_child) >= 0).all()
+    if not ordered or first_child[-1] != len(children) or (children >= size).any():
+        raise MessageError("first_child and children are no edges between the stages")
+    age_ms = columns.get("time_ms")
+    if not is_number(age_ms) or not 0 <= age_ms <= MAX_TIME_MS:
+        raise MessageError(f"time_ms is {age_ms!r:.40}: a time is needed")
+    return Stages(
+        float(age_ms),
+        num_tasks,
+        launched,
+        finished,
+        np.minimum(runnable, 1),
+        _times(columns, "mean_ms", size),
+        _times(columns, "critical_path_ms", size),
+        first_child,
+        children,
+    )
+
+
+def _text(message: Mapping[str, Any], label: str) -> str:
+    value = message.get(label)
+    if not isinstance(value, str):
+        raise MessageError(f"{label} is {value!r:.40}: text is needed")
+    return clean(value)
+
+
+def _count(message: Mapping[str, Any], label: str) -> int:
+    value = message.get(label)
+    if not is_count(value, _MAX_COUNT):
+        raise MessageError(f"{label} is {value!r:.40}: a whole number is needed")
+    return value
+
+
+def _counts(columns: Mapping[str, Any], label: str, size: int | None = None) -> Int64:
+    """(size,) a column of whole numbers or truth values."""
+    values = _numbers(columns, label, size)
+    if len(values) and (values != np.floor(values)).any():
+        raise MessageError(f"{label} must be whole numbers")
+    return values.astype(np.int64)
+
+
+def _times(columns: Mapping[str, Any], label: str, size: int) -> Float64:
+    """(size,) a column of milliseconds."""
+    return _numbers(columns, label, size)
+
+
+def _numbers(columns: Mapping[str, Any], label: str, size: int | None) -> Float64:
+    values = columns.get(label)
+    if not isinstance(values, list) or (size is not None and len(values) != size):
+        raise MessageError(f"{label} is no column of {size or 'the'} stages")
+    try:
+        found = np.array(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MessageError(f"{label} must be numbers") from error
+    if found.ndim != 1 or not (np.isfinite(found) & (found >= 0) & (found <= MAX_TIME_MS)).all():
+        raise MessageError(f"{label} must be numbers from 0 to {MAX_TIME_MS:,}")
+    return found

@@ -1,0 +1,310 @@
+"""`Coordinator`: the division of a cluster's executors among its applications; no sockets."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from decima.policy import Policy
+from decima.registry import Heuristic
+from decima.spark.coordinator.applications import (
+    Application,
+    Arrivals,
+    MovingDelay,
+    is_same_arrival,
+    work_ms,
+)
+from decima.spark.coordinator.messages import Registration, Report
+from decima.spark.coordinator.rounds import Bounds, ClusterRound
+from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.coordinator.tables import Share, message_of, share_of, state_of
+from decima.spark.loading import PolicyFor
+from decima.spark.tables import graph_arrays
+from traces.arrays import TraceArrays
+
+STAND_IN = "strict_fair"
+"""decides where the policy fails"""
+_GRAPH = ("slots", "arrival_ms", "first_stage", "first_child", "children")
+Ask = Callable[[Callable[[], None]], None]
+"""how a policy is called: within a time, or directly"""
+
+
+@dataclass(frozen=True)
+class Division:
+    """A division of the executors."""
+
+    number: int
+    by: str
+    """name of the policy"""
+    targets: dict[str, int]
+    """executors by application"""
+    chosen: tuple[int, ...] = ()
+    """stages that were given executors, rows over all applications with work"""
+    fault: str | None = None
+    """how the policy failed, where strict fair decided"""
+    shares: dict[str, Share] = field(default_factory=dict)
+    """by application with work: its executors when the plan was made"""
+
+
+class Coordinator:
+    """State of all applications, and the policy that divides the executors among them.
+
+    Times are milliseconds of one clock that never goes back.
+    """
+
+    def __init__(
+        self, settings: CoordinatorSettings, policy_for: PolicyFor, ask: Ask | None = None
+    ) -> None:
+        """Args:
+        settings: of the cluster.
+        policy_for: makes the policy (`decima.spark.loading.ready_policy`).
+        ask: calls the policy; by default directly.
+        """
+        self.settings = settings
+        self.applications: dict[str, Application] = {}
+        """by key, in the order of registration"""
+        self.delay = MovingDelay(1000 * settings.moving_delay_s)
+        self.failures = 0
+        """rounds in which the policy failed"""
+        self._arrivals = Arrivals()
+        self._policy_for = policy_for
+        self._ask = ask or (lambda call: call())
+        self._made: tuple[dict[str, Any], TraceArrays, Policy] | None = None
+        self._numbers = itertools.count(1)
+
+    def register(self, told: Registration, held: int, now_ms: float) -> str:
+        """Take in an application; return its key.
+
+        A cluster manager starts all executors that the application may have, or that are free.
+        It keeps them until another needs them.
+
+        Args:
+            told: introduction of the application.
+            held: executors that it was granted before the coordinator started again; 0: it is new.
+            now_ms: the time.
+        """
+        key = told.key
+        copies = itertools.count(2)
+        while key in self.applications:  # two clusters may have given one id
+            key = f"{told.key} #{next(copies)}"
+        settings = self.settings
+        free = max(0, settings.slots - sum(one.granted for one in self.applications.values()))
+        self.applications[key] = Application(
+            told,
+            settings.weight_of(told.weight, told.user, told.queue),
+            settings.caps_of(told.user, told.queue),
+            granted=min(held, settings.slots) if held > 0 else min(told.most, free),
+            registered=held,
+            serves_since_ms=now_ms,
+        )
+        return key
+
+    def remove(self, key: str, now_ms: float) -> None:
+        """Forget an application: its share is free."""
+        one = self.applications.pop(key)
+        if one.stages is not None:
+            self._arrivals.note_end(work_ms(one.stages))
+        if one.registered > 0:
+            self.delay.note_departure(now_ms)
+
+    def report(self, key: str, told: Report, now_ms: float) -> None:
+        """Take in the state of an application."""
+        one = self.applications[key]
+        if one.requested_ms is not None:
+            for _ in range(told.registered - one.registered):
+                self.delay.note_arrival(one.requested_ms, now_ms)
+        if told.registered < one.registered:
+            self.delay.note_departure(now_ms)
+        one.registered = told.registered
+        old, one.stages = one.stages, told.stages
+        if told.stages is not None:
+            arrival_ms = max(0.0, now_ms - told.stages.age_ms)
+            if old is not None and is_same_arrival(arrival_ms, one.arrival_ms):
+                return
+            one.arrival_ms = arrival_ms
+            self._arrivals.note(arrival_ms)
+        if old is not None:
+            self._arrivals.note_end(work_ms(old))
+
+    # --- a plan ---------------------------------------------------------------------------------
+
+    def plan(self, now_ms: float) -> Division:
+        """Divide the executors anew, and take the targets as granted."""
+        every = self.applications
+        self._shrink()
+        for one in every.values():
+            one.note_wait(now_ms)
+        active = sorted(
+            (key for key, one in every.items() if one.stages is not None),
+            key=lambda key: every[key].arrival_ms,
+        )
+        idlers = [key for key in every if every[key].stages is None]
+        if not active:
+            targets = {key: every[key].granted for key in idlers}
+            return Division(next(self._numbers), self.settings.policy, targets)
+        shares = self._with_floors([every[key] for key in active], now_ms)
+        round_, by, fault = self._decided([every[key] for key in active], shares, now_ms)
+        targets = dict(zip(active, round_.holds(), strict=True))
+        targets |= self._left_to(idlers, round_.unattached(), targets)
+        for key, target in targets.items():
+            if target > every[key].granted:
+                every[key].requested_ms = now_ms
+            every[key].granted = target
+            every[key].note_wait(now_ms)
+        return Division(
+            next(self._numbers), by, targets, tuple(round_.chosen), fault,
+            dict(zip(active, shares, strict=True)),
+        )  # fmt: skip
+
+    def _shrink(self) -> None:
+        """Keep to the cluster's size and to caps: after a restart, applications hold what they do.
+
+        The largest loses first.
+        """
+        every = list(self.applications.values())
+        groups = {group: cap for one in every for group, cap in one.caps.items()}
+        bounded = [
+            ([one for one in every if group in one.caps], cap) for group, cap in groups.items()
+        ]
+        for members, most in [*bounded, (every, self.settings.slots)]:
+            for _ in range(sum(one.granted for one in members) - most):
+                max(members, key=lambda one: one.granted).granted -= 1
+
+    def _with_floors(self, active: Sequence[Application], now_ms: float) -> list[Share]:
+        """(J,) the shares, with an executor free for each application that waits for its first.
+
+        If the cluster or a cap is full, the largest holder under it gives one. If all hold just
+        one, an application that has waited beyond the bound replaces the one served longest.
+        """
+        shares = [share_of(one) for one in active]
+        # An application with work keeps one that is idle now.
+        used = sum(
+            max(share.busy + share.starting, min(1, share.idle, one.waiting_tasks))
+            for share, one in zip(shares, active, strict=True)
+        )
+        free = self.settings.slots - used
+        waiting = [one for one in active if one.granted == 0 and one.waiting_tasks > 0]
+        for one in sorted(waiting, key=lambda one: one.waited_ms(now_ms), reverse=True):
+            holders = _full_groups(active, shares, one)
+            if holders is None and free > 0:
+                free -= 1
+                continue
+            every = range(len(active)) if holders is None else holders
+            victim = self._victim(every, active, shares, one.waited_ms(now_ms), now_ms)
+            if victim is not None:
+                shares[victim] = _with_one_less(shares[victim])
+        return shares
+
+    def _victim(
+        self,
+        holders: Sequence[int],
+        active: Sequence[Application],
+        shares: Sequence[Share],
+        waited_ms: float,
+        now_ms: float,
+    ) -> int | None:
+        """The application, of `holders`, that gives an executor to one that waits."""
+        rich = [job for job in holders if shares[job].total > 1]
+        if rich:
+            return max(rich, key=lambda job: shares[job].total / active[job].weight)
+        wait_ms = 1000 * self.settings.wait_s
+        if waited_ms < wait_ms:
+            return None
+        served = [
+            job
+            for job in holders
+            if shares[job].total == 1 and now_ms - active[job].serves_since_ms >= wait_ms
+        ]
+        return min(served, key=lambda job: active[job].serves_since_ms, default=None)
+
+    def _decided(
+        self, active: Sequence[Application], shares: Sequence[Share], now_ms: float
+    ) -> tuple[ClusterRound, str, str | None]:
+        """A round that the policy filled, or strict fair where it fails."""
+        message = message_of(active, now_ms, self.settings.slots, self._arrivals)
+        trace, policy = self._policy(message)
+        round_ = self._round(active, shares, trace, message, now_ms)
+        try:
+            self._ask(lambda: round_.fill(policy))
+        except Exception as error:  # noqa: BLE001 - a policy may raise anything
+            self.failures += 1
+            self._made = None
+            round_ = self._round(active, shares, trace, message, now_ms)
+            round_.fill(Heuristic(STAND_IN))
+            return round_, STAND_IN, f"{type(error).__name__}: {error}"[:200]
+        return round_, self.settings.policy, None
+
+    def _policy(self, message: dict[str, Any]) -> tuple[TraceArrays, Policy]:
+        """The policy for the graphs of now; made anew when they have changed."""
+        graph = {
+            label: message[label]
+            if isinstance(message[label], list | int)
+            else message[label].tolist()
+            for label in _GRAPH
+        }
+        if self._made is None or self._made[0] != graph:
+            trace = graph_arrays(message)
+            self._made = graph, trace, self._policy_for(trace)
+        return self._made[1:]
+
+    def _round(
+        self,
+        active: Sequence[Application],
+        shares: Sequence[Share],
+        trace: TraceArrays,
+        message: dict[str, Any],
+        now_ms: float,
+    ) -> ClusterRound:
+        bounds = Bounds(
+            [one.registration.most for one in active],
+            [one.caps for one in active],
+            [one.weight for one in active],
+        )
+        round_ = ClusterRound(
+            state_of(trace, message, shares, self.delay.ms), bounds, self.delay.ms
+        )
+        # Those first that have an executor themselves, so that no other takes it.
+        for job in sorted(
+            range(len(active)),
+            key=lambda job: (shares[job].idle == 0, -active[job].waited_ms(now_ms)),
+        ):
+            round_.serve_floor(job)
+        return round_
+
+    def _left_to(
+        self, idlers: Sequence[str], unattached: int, targets: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Return what each application without work keeps, as no other needs it."""
+        every = self.applications
+        left: dict[str, int] = {}
+        for key in sorted(idlers, key=lambda key: every[key].arrival_ms, reverse=True):
+            kept = min(unattached, every[key].granted)
+            for group, cap in every[key].caps.items():
+                holders = [*targets.items(), *left.items()]
+                used = sum(count for other, count in holders if group in every[other].caps)
+                kept = min(kept, max(0, cap - used))
+            left[key] = kept
+            unattached -= kept
+        return left
+
+
+def _full_groups(
+    active: Sequence[Application], shares: Sequence[Share], one: Application
+) -> list[int] | None:
+    """Places of the applications that share a full cap with `one`; None if no cap is full."""
+    for group, cap in one.caps.items():
+        members = [job for job, other in enumerate(active) if group in other.caps]
+        if sum(shares[job].total for job in members) >= cap:
+            return members
+    return None
+
+
+def _with_one_less(share: Share) -> Share:
+    """Take an executor away: an idle one, one that has not come yet, or one that is busy."""
+    if share.idle > 0:
+        return share._replace(idle=share.idle - 1)
+    if share.starting > 0:
+        return share._replace(starting=share.starting - 1, ahead=share.ahead - 1)
+    return share._replace(busy=share.busy - 1, ahead=max(0, share.ahead - 1))

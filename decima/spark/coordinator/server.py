@@ -1,0 +1,254 @@
+"""`CoordinatorServer`: drivers connect, register and report; each new target is sent at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as LateError
+from typing import Any
+
+from decima.spark.coordinator.connections import Connection
+from decima.spark.coordinator.log import CoordinatorLog
+from decima.spark.coordinator.messages import (
+    MessageError,
+    Registration,
+    read_registration,
+    read_report,
+)
+from decima.spark.coordinator.planning import Coordinator, Division
+from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.coordinator.status import PlanTimes
+from decima.spark.loading import PolicyFor
+from decima.spark.worker import Worker
+
+LOG = logging.getLogger("decima.spark")
+
+_UNKNOWN = 64
+"""connections that may be without a proof at a time; beyond it the oldest is closed"""
+_DRIVERS = 1_000
+_BACKLOG = 128
+_PAUSE_S = 0.02
+"""between plans: reports that come together are one plan"""
+_LOOK_S = 0.5
+"""between plans without news, which look at bounds of waiting"""
+_BEAT_S = 0.9
+"""between signs of life; a driver waits for some seconds"""
+_MISSING_S = 120.0
+"""an executor that is granted and does not register for so long is worth a warning"""
+
+
+class PolicyCalls:
+    """Calls of the policy in a thread, each within a time."""
+
+    def __init__(self, decision_s: float) -> None:
+        self._decision_s = decision_s
+        self._worker = Worker("decima-coordinator-policy")
+
+    def __call__(self, call: Callable[[], None]) -> None:
+        """Make a call.
+
+        Raises:
+            TimeoutError: it took too long; its thread is left alone.
+            Exception: its own.
+        """
+        future = self._worker.submit(call)
+        try:
+            future.result(timeout=self._decision_s)
+        except LateError as late:
+            if not future.done():
+                self._worker.close()
+                self._worker = Worker("decima-coordinator-policy")
+                raise TimeoutError(f"no decision within {self._decision_s:g} s") from late
+            raise
+
+
+class CoordinatorServer:
+    """Server of one coordinator; all its methods belong to one event loop."""
+
+    def __init__(
+        self,
+        settings: CoordinatorSettings,
+        policy_for: PolicyFor,
+        secret: bytes,
+        log: CoordinatorLog | None = None,
+    ) -> None:
+        self.coordinator = Coordinator(settings, policy_for, PolicyCalls(settings.decision_s))
+        self.times = PlanTimes()
+        self.division: Division | None = None
+        """the newest"""
+        self._secret = secret
+        self._log = log
+        self._unknown: OrderedDict[int, Connection] = OrderedDict()
+        self._drivers: dict[str, Connection] = {}
+        self._sent: dict[str, int] = {}
+        self._news = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._planner: asyncio.Task[None] | None = None
+        self._warned: set[str] = set()
+        self._beat_s = 0.0
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen; return the port.
+
+        Raises:
+            OSError: the address is taken.
+        """
+        self._server = await asyncio.start_server(
+            self._serve, host, port, backlog=_BACKLOG, ssl=tls
+        )
+        self._planner = asyncio.create_task(self._plan_for_ever())
+        found: int = self._server.sockets[0].getsockname()[1]
+        return found
+
+    async def run(self) -> None:
+        """Plan until the server is closed.
+
+        Raises:
+            Exception: planning failed, which no policy can cause.
+        """
+        if self._planner is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._planner
+
+    def close(self) -> None:
+        """Hang up; the drivers go on with what they hold."""
+        if self._planner is not None:
+            self._planner.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in [*self._drivers.values(), *self._unknown.values()]:
+            connection.close()
+        if self._log is not None:
+            self._log.close()
+
+    # --- connections ----------------------------------------------------------------------------
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(reader, writer)
+        self._unknown[id(connection)] = connection
+        if len(self._unknown) > _UNKNOWN:
+            self._unknown.popitem(last=False)[1].close()
+        try:
+            is_known = await connection.is_known(self._secret)
+            self._unknown.pop(id(connection), None)
+            if is_known:
+                await self._serve_driver(connection)
+            else:
+                LOG.debug("a connection without the secret")
+        except MessageError as error:
+            LOG.warning("a driver's message: %s", error)
+        except TimeoutError:
+            LOG.warning("a driver did not register in time")
+        finally:
+            self._unknown.pop(id(connection), None)
+            connection.close()
+
+    async def _serve_driver(self, connection: Connection) -> None:
+        silence_s = self.coordinator.settings.silence_s
+        async with asyncio.timeout(silence_s):
+            message = await connection.receive()
+        if message is None:
+            return
+        if len(self._drivers) >= _DRIVERS:
+            connection.send({"refused": f"{_DRIVERS} applications are connected already"})
+            return
+        told = read_registration(message)
+        key = self._register(told, message, connection)
+        try:
+            while True:
+                async with asyncio.timeout(silence_s):
+                    message = await connection.receive()
+                if message is None:
+                    break
+                self._take(key, message)
+        except TimeoutError:
+            LOG.warning("%s is silent for %g s: its share is free", key, silence_s)
+        finally:
+            self._forget(key)
+
+    def _register(self, told: Registration, message: dict[str, Any], connection: Connection) -> str:
+        first = read_report({"registered": message.get("held", 0), "number": 0})
+        key = self.coordinator.register(told, first.registered, _now_ms())
+        self._drivers[key] = connection
+        LOG.info("%s (%s, user %s) registered", key, told.name, told.user)
+        connection.send({"welcome": {"key": key, "policy": self.coordinator.settings.policy}})
+        self._news.set()
+        return key
+
+    def _take(self, key: str, message: dict[str, Any]) -> None:
+        told = read_report(message)
+        self.coordinator.report(key, told, _now_ms())
+        if self._log is not None and told.ended:
+            self._log.jobs(key, self.coordinator.applications[key].registration.name, told.ended)
+        if not message.get("is_beat"):
+            self._news.set()
+
+    def _forget(self, key: str) -> None:
+        self._drivers.pop(key, None)
+        self._sent.pop(key, None)
+        self._warned.discard(key)
+        self.coordinator.remove(key, _now_ms())
+        LOG.info("%s is gone: its share is free", key)
+        self._news.set()
+
+    # --- plans ----------------------------------------------------------------------------------
+
+    async def _plan_for_ever(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await self._news.wait()
+            self._news.clear()
+            self._plan()
+            self._beat()
+            await asyncio.sleep(_PAUSE_S)
+
+    def _plan(self) -> None:
+        if not self._drivers:
+            return
+        began = time.perf_counter()
+        time_ms = int(1000 * time.time())
+        division = self.coordinator.plan(_now_ms())
+        changed = {
+            key: target for key, target in division.targets.items()
+            if self._sent.get(key) != target
+        }  # fmt: skip
+        for key, target in changed.items():
+            self._sent[key] = target
+            self._drivers[key].send({"target": target, "number": division.number})
+        self.times.note(time.perf_counter() - began)
+        if division.fault is not None:
+            LOG.warning("the policy failed, strict fair decides: %s", division.fault)
+        if self.division is None or changed or division.fault is not None:
+            self.division = division
+            if self._log is not None:
+                self._log.plan(division, self.coordinator, time_ms)
+        self._warn_of_missing()
+
+    def _beat(self) -> None:
+        """Show the drivers that the coordinator lives."""
+        if time.monotonic() - self._beat_s > _BEAT_S:
+            self._beat_s = time.monotonic()
+            for connection in list(self._drivers.values()):
+                connection.send({"beat": True})
+
+    def _warn_of_missing(self) -> None:
+        late_ms = _now_ms() - 1000 * _MISSING_S
+        for key, one in self.coordinator.applications.items():
+            is_missing = one.starting > 0 and one.waiting_tasks > 0
+            requested_ms = late_ms if one.requested_ms is None else one.requested_ms
+            if is_missing and key not in self._warned and requested_ms < late_ms:
+                self._warned.add(key)
+                LOG.warning(
+                    "%s: %d of %d executors have not registered for %g s; does the cluster have "
+                    "so many?", key, one.starting, one.granted, _MISSING_S,
+                )  # fmt: skip
+
+
+def _now_ms() -> float:
+    return 1000 * time.monotonic()

@@ -1,0 +1,91 @@
+"""Settings of the coordinator, checked where they are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from decima.policies import check_name
+from decima.registry import Parameters
+from decima.spark.checks import check_above_zero, check_count, check_within
+from decima.spark.errors import AttachError
+from spark_sim.cluster import MAX_EXECUTORS
+
+KINDS = ("user", "queue")
+"""groups of applications that caps and weights may name"""
+_HOUR_S = 3_600.0
+_GROUP = re.compile(r"(user|queue)(?::(.+))?")
+
+
+@dataclass(frozen=True)
+class CoordinatorSettings:
+    """Settings of the division of one cluster.
+
+    Raises:
+        AttachError: a value makes no sense; one line.
+        PolicyError: there is no such policy.
+    """
+
+    slots: int
+    """executors of the cluster, all of one size"""
+    policy: str = "strict_fair"
+    """name of a heuristic, `decima`, or a model file"""
+    parameters: Parameters | None = None
+    """of a heuristic, in place of its own"""
+    moving_delay_s: float = 2.0
+    """from a request to a registered executor, until that has been measured"""
+    wait_s: float = 60.0
+    """an application that has work and no executor for so long gets one of another's"""
+    silence_s: float = 5.0
+    """a driver that is silent for so long has died: its share is free"""
+    decision_s: float = 0.5
+    """a policy may take so long; then strict fair decides"""
+    caps: Mapping[str, int] = field(default_factory=dict)
+    """most executors by "user" or "queue" (each), "user:NAME" or "queue:NAME" (this one)"""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """factors on the weights of applications, by group as in `caps`"""
+
+    def __post_init__(self) -> None:
+        check_count("slots", self.slots, 1)
+        if self.slots > MAX_EXECUTORS:
+            raise AttachError(f"slots must be at most {MAX_EXECUTORS:,}, got {self.slots}")
+        check_name(self.policy)
+        check_within("moving_delay_s", self.moving_delay_s, 0.0, _HOUR_S)
+        check_within("wait_s", self.wait_s, 0.1, 7 * 24 * _HOUR_S)
+        check_within("silence_s", self.silence_s, 0.5, _HOUR_S)
+        check_within("decision_s", self.decision_s, 0.001, 600.0)
+        for group, cap in self.caps.items():
+            check_group("cap", group)
+            check_count(f"cap {group}", cap, 1)
+        for group, weight in self.weights.items():
+            if check_group("weight", group) is None:
+                raise AttachError(f"weight {group!r}: name one, such as {group}:NAME")
+            check_above_zero(f"weight {group}", weight)
+
+    def caps_of(self, user: str, queue: str) -> dict[str, int]:
+        """Return the caps of an application by the group that shares each."""
+        found = {}
+        for kind, name in zip(KINDS, (user, queue), strict=True):
+            cap = self.caps.get(f"{kind}:{name}", self.caps.get(kind))
+            if cap is not None and name:
+                found[f"{kind}:{name}"] = cap
+        return found
+
+    def weight_of(self, weight: float, user: str, queue: str) -> float:
+        """Return the weight of an application that asks for `weight`."""
+        return (
+            weight * self.weights.get(f"user:{user}", 1.0) * self.weights.get(f"queue:{queue}", 1.0)
+        )
+
+
+def check_group(what: str, group: str) -> str | None:
+    """Return the name in a group such as "user:ann"; None for "user", every user.
+
+    Raises:
+        AttachError: it is neither.
+    """
+    match = _GROUP.fullmatch(group)
+    if match is None:
+        raise AttachError(f"{what} {group!r}: groups are user, queue, user:NAME and queue:NAME")
+    return match[2]

@@ -1,0 +1,220 @@
+"""The applications of a cluster in the simulator's tables, as in its `executors` protocol.
+
+An application is a job. Its executors are of three kinds: *busy* ones run a stage that has more
+tasks to start, *starting* ones are granted and not registered, the others are *idle*: on offer.
+Executors that run the last tasks of their stages count as idle, as an executor that leaves finishes
+its tasks first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decima.spark.coordinator.applications import Application, Arrivals, work_ms
+from decima.spark.coordinator.messages import Stages
+from decima.spark.tables import refill
+from spark_sim.cluster import Cluster, Protocol
+from spark_sim.setup import build_state
+from spark_sim.tables import IDLE, MOVING, NONE, RUNNING, State, Table
+from traces.arrays import TraceArrays
+from traces.numbers import Float64, Int64
+
+_INFLATION_AN_EXECUTOR, _MOST_INFLATION = 0.01, 0.94
+"""as in `LiveTables.java`"""
+
+
+class Share(NamedTuple):
+    """The executors that are granted to an application."""
+
+    busy: int
+    starting: int
+    idle: int
+    ahead: int = 0
+    """busy and starting ones whose next task is not launched yet"""
+
+    @property
+    def total(self) -> int:
+        """Number of all of them."""
+        return self.busy + self.starting + self.idle
+
+
+def share_of(one: Application) -> Share:
+    """Return how the executors of an application are used, from its newest report."""
+    if one.stages is None:
+        return Share(0, 0, one.granted)
+    launched, num_tasks = one.stages.launched, one.stages.num_tasks
+    goes_on = (launched > 0) & (launched < num_tasks)
+    running = int((launched - one.stages.finished)[goes_on].sum())
+    next_tasks = int((num_tasks - launched)[goes_on].sum())
+    present = min(one.granted, one.registered)
+    busy = min(present, one.executors_for(running + next_tasks))
+    # What it has no task for need not come.
+    starting = min(one.granted - present, one.executors_for(one.waiting_tasks))
+    between = max(0, busy - one.executors_for(running))
+    return Share(busy, starting, one.granted - busy - starting, between + starting)
+
+
+def message_of(
+    applications: Sequence[Application], now_ms: float, slots: int, arrivals: Arrivals
+) -> dict[str, Any]:
+    """Pool what J applications with work reported, each as a job, in columns of `RoundMessage`.
+
+    The applications come by arrival. Durations are divided by the weight of the application, so
+    that a policy that prefers short work minimises the weighted average JCT (Smith's rule).
+    """
+    pooled = [_counted_in_executors(one) for one in applications]
+    weight = [one.weight for one in applications]
+    origin_ms = min(one.arrival_ms for one in applications)
+    sizes = [len(one.num_tasks) for one in pooled]
+    first_stage = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    first_child, children = _edges(pooled, first_stage)
+    mean_ms = np.concatenate(
+        [np.maximum(one.mean_ms, 1.0) / w for one, w in zip(pooled, weight, strict=True)]
+    )
+    critical_path_ms = [one.critical_path_ms / w for one, w in zip(pooled, weight, strict=True)]
+    num_tasks, launched, finished, runnable = (
+        np.concatenate([getattr(one, label) for one in pooled])
+        for label in ("num_tasks", "launched", "finished", "runnable")
+    )
+    all_ms, left_ms = num_tasks * mean_ms, (num_tasks - launched) * mean_ms
+    works = [work_ms(one) / w for one, w in zip(pooled, weight, strict=True)]
+    return {
+        "slots": slots,
+        "time_ms": now_ms - origin_ms,
+        "last_arrival_ms": max(0.0, arrivals.last_ms - origin_ms),
+        "mean_gap_ms": arrivals.mean_gap_ms,
+        "typical_ms": arrivals.typical_ms(works),
+        "inflation": min(_INFLATION_AN_EXECUTOR * slots, _MOST_INFLATION),
+        "arrival_ms": [one.arrival_ms - origin_ms for one in applications],
+        "work_ms": np.add.reduceat(all_ms, first_stage[:-1]),
+        "remaining_ms": np.add.reduceat(left_ms, first_stage[:-1]),
+        "first_stage": first_stage,
+        "first_child": first_child,
+        "children": children,
+        "num_tasks": num_tasks,
+        "launched": launched,
+        "finished": finished,
+        "runnable": runnable,
+        "mean_ms": mean_ms,
+        "critical_path_ms": np.concatenate(critical_path_ms),
+    }
+
+
+def _counted_in_executors(one: Application) -> Stages:
+    """The stages with a task for as many tasks as an executor runs at once."""
+    stages, size = one.stages, one.registration.tasks
+    if stages is None:
+        raise ValueError(f"{one.registration.key}: no work")
+    if size == 1:
+        return stages
+    num_tasks = -(-stages.num_tasks // size)
+    is_launched = stages.launched == stages.num_tasks
+    launched = np.where(is_launched, num_tasks, np.minimum(stages.launched // size, num_tasks - 1))
+    is_over = stages.finished == stages.num_tasks
+    finished = np.where(is_over, num_tasks, np.minimum(stages.finished // size, num_tasks - 1))
+    return stages._replace(
+        num_tasks=num_tasks, launched=launched, finished=np.minimum(finished, launched)
+    )
+
+
+def _edges(pooled: Sequence[Stages], first_stage: Int64) -> tuple[Int64, Int64]:
+    first_child = [np.zeros(1, np.int64)]
+    children = []
+    for one, first in zip(pooled, first_stage[:-1], strict=True):
+        first_child.append(first_child[-1][-1] + one.first_child[1:])
+        children.append(one.children + first)
+    return np.concatenate(first_child), np.concatenate(children)
+
+
+def state_of(
+    trace: TraceArrays, message: dict[str, Any], shares: Sequence[Share], moving_delay_ms: float
+) -> State:
+    """Build the state of the cluster with a round open.
+
+    Args:
+        trace: the graphs of `message` (`graph_arrays`).
+        message: of J applications (`message_of`).
+        shares: (J,) their executors; others of the cluster's are in no job.
+        moving_delay_ms: to start an executor in another application.
+    """
+    arrival_ms: Float64 = np.array(message["arrival_ms"])
+    cluster = Cluster(
+        num_executors=message["slots"],
+        moving_delay_ms=moving_delay_ms,
+        protocol=Protocol.EXECUTORS,
+    )
+    jobs = np.arange(len(shares), dtype=np.int32)
+    state = build_state(trace, cluster, arrival_ms, jobs, 0, timeline=False)
+    refill(state, message)
+    state.jobs["active"] = 1
+    state.active[:] = jobs
+    clock = state.clock[0]
+    clock["num_active"] = clock["next_arrival"] = len(jobs)
+    _place_executors(state, shares)
+    _open_stages(state, shares)
+    clock["rounds"] = 1
+    clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
+    state.classes["idle"] = state.classes["on_offer"] = clock["on_offer"]
+    return state
+
+
+def _place_executors(state: State, shares: Sequence[Share]) -> None:
+    """Put executors into the jobs, and the idle ones into the lists of their owners."""
+    clock, executors = state.clock[0], state.executors
+    place = 0
+    for job, share in enumerate(shares):
+        row = state.jobs[job]
+        row["held"] = share.busy + share.starting
+        row["attached"] = share.busy + share.idle
+        row["local"] = share.idle
+        for kind, count in ((RUNNING, share.busy), (MOVING, share.starting), (IDLE, share.idle)):
+            rows = executors[place : place + count]
+            rows["state"] = kind
+            rows["job"] = NONE if kind == MOVING else job
+            rows["next"] = rows["prev"] = NONE
+            place += count
+        _link(executors, row, place - share.idle, place)
+        clock["idle_in_jobs"] += share.idle
+    clock["unattached"] = len(executors) - place
+    _link(executors, clock, place, len(executors))
+
+
+def _link(executors: Table, owner: Any, first: int, end: int) -> None:
+    """Make the executors from `first` to `end` the idle list of `owner`."""
+    owner["idle_head"] = first if end > first else NONE
+    owner["idle_tail"] = end - 1 if end > first else NONE
+    if end > first:
+        executors["next"][first:end] = np.append(np.arange(first + 1, end), NONE)
+        executors["prev"][first:end] = np.append(NONE, np.arange(first, end - 1))
+
+
+def _open_stages(state: State, shares: Sequence[Share]) -> None:
+    """Cover tasks by the executors that will run them, and open the stages that want others."""
+    stages, jobs, trace = state.stages, state.jobs, state.trace
+    stages["covered"] = stages["launched"]
+    for job, share in enumerate(shares):
+        rows = slice(jobs[job]["first_stage"], jobs[job]["first_stage"] + jobs[job]["num_stages"])
+        _cover(stages[rows], share.ahead)
+    parent = np.repeat(np.arange(len(stages)), np.diff(trace.first_child))
+    child = trace.children + jobs["first_stage"][stages["job"][parent]]
+    is_wanting = stages["covered"] < stages["num_tasks"]
+    is_complete = stages["finished"] == stages["num_tasks"]
+    for label, counted in (("parents_uncovered", is_wanting), ("parents_running", ~is_complete)):
+        stages[label] = np.bincount(child[counted[parent]], minlength=len(stages))
+    stages["open"] = is_wanting & (stages["parents_uncovered"] == 0)
+    jobs["open_stages"] = np.add.reduceat(stages["open"].astype(np.int32), jobs["first_stage"])
+    state.clock["open_stages"] = stages["open"].sum()
+
+
+def _cover(stages: Table, count: int) -> None:
+    """Cover so many tasks: of stages that have begun, of those that may run, then of others."""
+    rank = np.where(stages["launched"] > 0, 2, stages["runnable"])
+    for stage in np.argsort(-rank, kind="stable"):
+        if count == 0:
+            return
+        taken = min(count, int(stages[stage]["num_tasks"] - stages[stage]["covered"]))
+        stages[stage]["covered"] += taken
+        count -= taken

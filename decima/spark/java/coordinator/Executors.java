@@ -1,0 +1,149 @@
+package decima.spark;
+
+import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.ExecutorAllocationClient;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.TaskSchedulerImpl;
+import scala.collection.immutable.$colon$colon;
+import scala.collection.immutable.List$;
+
+/** The executors of an application, through Spark's interface for allocation. */
+final class Executors {
+  private static final int MANY = 100_000;
+  private static final String CORES = "spark.executor.cores";
+
+  private final Control control;
+  private final SparkContext context;
+  private final TaskSchedulerImpl scheduler;
+  private final ExecutorAllocationClient client;
+  private final Method kill;
+  /** executors that get no more tasks, and are let go of once they are idle */
+  private final Set<String> leaving = new HashSet<>();
+  /** as the application's own settings allow */
+  final int most;
+  /** tasks that each executor runs at once */
+  final int tasks;
+
+  /** @throws SettingsError the executors of this application are not ours to ask for. */
+  Executors(Control control) {
+    this.control = control;
+    context = control.context;
+    scheduler = control.scheduler;
+    SparkConf conf = context.getConf();
+    if (conf.getBoolean("spark.dynamicAllocation.enabled", false)) {
+      throw new SettingsError(
+          "spark.decima.coordinator: spark.dynamicAllocation.enabled is true, and both would decide"
+              + " on executors; switch one off");
+    }
+    Object backend = context.schedulerBackend();
+    if (!(backend instanceof ExecutorAllocationClient)) {
+      throw new SettingsError(
+          "spark.decima.coordinator: master " + context.master() + " has no executors to ask for");
+    }
+    boolean isStandalone = context.master().startsWith("spark://");
+    if (isStandalone && !conf.contains(CORES)) {
+      throw new SettingsError(
+          "spark.decima.coordinator needs " + CORES + ": executors of one size are counted");
+    }
+    client = (ExecutorAllocationClient) backend;
+    kill = killMethod(backend);
+    int cores = conf.getInt(CORES, 1);
+    tasks = Math.max(1, cores / conf.getInt("spark.task.cpus", 1));
+    most =
+        isStandalone
+            ? Math.max(1, conf.getInt("spark.cores.max", MANY * cores) / cores)
+            : conf.getInt("spark.executor.instances", MANY);
+    boolean isSafe =
+        conf.getBoolean("spark.shuffle.service.enabled", false)
+            || conf.getBoolean("spark.storage.decommission.shuffleBlocks.enabled", false);
+    if (!isSafe) {
+      DriverSide.LOG.warn(
+          "spark.shuffle.service.enabled is false: an executor that leaves takes its shuffle output"
+              + " along, and stages run again");
+    }
+  }
+
+  // Its sequences have other types in each version of Scala.
+  private static Method killMethod(Object backend) {
+    for (Method one : backend.getClass().getMethods()) {
+      if (one.getName().equals("killExecutors") && one.getParameterCount() == 4) {
+        return one;
+      }
+    }
+    throw new SettingsError("spark.decima.coordinator: this Spark cannot end executors");
+  }
+
+  /** Executors that have registered, without those that leave. */
+  synchronized int registered() throws Exception {
+    List<String> every = ids();
+    every.removeAll(leaving);
+    return every.size();
+  }
+
+  @SuppressWarnings("unchecked")
+  private List<String> ids() throws Exception {
+    return new ArrayList<>((List<String>) Fields.list(client, "getExecutorIds"));
+  }
+
+  /** Let the cluster manager start executors up to so many; none ends by this. */
+  boolean request(int target) {
+    return context.requestTotalExecutors(
+        target, 0, scala.collection.immutable.Map$.MODULE$.<String, Object>empty());
+  }
+
+  /** Let go of those beyond the target: idle ones now, busy ones once their tasks have ended. */
+  synchronized void reduceTo(int target) throws Exception {
+    List<String> every = ids();
+    leaving.retainAll(every);
+    List<String> stay = new ArrayList<>(every);
+    stay.removeAll(leaving);
+    for (String one : new ArrayList<>(leaving)) {
+      if (stay.size() >= target) {
+        break;
+      }
+      leaving.remove(one); // it is wanted again before it was let go of
+      stay.add(one);
+    }
+    stay.sort((one, other) -> rank(one) - rank(other));
+    for (int index = stay.size() - 1; index >= target; index--) {
+      leaving.add(stay.get(index));
+    }
+    control.setLeaving(new HashSet<>(leaving));
+    List<String> idle = new ArrayList<>();
+    for (String one : leaving) {
+      if (!scheduler.isExecutorBusy(one)) {
+        idle.add(one);
+      }
+    }
+    if (!idle.isEmpty()) {
+      end(idle);
+    }
+  }
+
+  /** Busy ones stay before idle ones. */
+  private int rank(String executor) {
+    return scheduler.isExecutorBusy(executor) ? 0 : 1;
+  }
+
+  /** End executors, unless a task has begun on them meanwhile. */
+  private void end(Collection<String> executors) throws Exception {
+    scala.collection.immutable.List<String> list = List$.MODULE$.<String>empty();
+    for (String one : executors) {
+      list = new $colon$colon<>(one, list);
+    }
+    kill.invoke(client, list, false, false, false);
+  }
+
+  /** Back to Spark's own allocation: up to the configured maximum, and none leaves. */
+  synchronized void release() {
+    leaving.clear();
+    control.setLeaving(new HashSet<>());
+    request(most);
+  }
+}

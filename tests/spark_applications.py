@@ -1,0 +1,172 @@
+"""A standalone cluster, its coordinator and its applications, each in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from decima.spark.jar import PLUGIN, spark_jars
+from traces.loopback import LOOPBACK
+
+ROOT = Path(__file__).parents[1]
+PATIENCE_S = 240.0
+SECRET = b"0123456789abcdef"
+
+
+def until(is_true: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Wait for a condition, or fail with its name."""
+    end_s = time.monotonic() + patience_s
+    while not is_true():
+        assert time.monotonic() < end_s, f"not within {patience_s:g} s: {what}"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def standalone(folder: Path, workers: int, cores: int, **options: str) -> Iterator[str]:
+    """URL of a master with so many workers of so many cores, on loopback."""
+    home, port = spark_jars().parent, free_port()
+    url = f"spark://127.0.0.1:{port}"
+    environment = {
+        **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m", **options,
+    }  # fmt: skip
+    commands = [
+        ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
+        *(("worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", str(cores),
+           "--memory", f"{cores}g", "--work-dir", str(folder / f"work{number}"), url)
+          for number in range(workers)),
+    ]  # fmt: skip
+    running = []
+    try:
+        for number, (name, *arguments) in enumerate(commands):
+            path = folder / f"{name}{number}.log"
+            with path.open("w") as log:
+                running.append(
+                    subprocess.Popen(  # noqa: S603 - Spark's own launcher
+                        [home / "bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments],
+                        env=environment, stdout=log, stderr=log,
+                    )
+                )  # fmt: skip
+            if number > 0:
+                until(lambda path=path: "registered with master" in path.read_text(), "a worker")  # type: ignore[misc]
+        yield url
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(timeout=30)
+
+
+class CoordinatorProcess:
+    """`decima coordinate` in a process."""
+
+    def __init__(self, folder: Path, slots: int, port: int, *options: str) -> None:
+        self.secret, self._log = folder / "secret", folder / f"coordinator{time.time_ns()}.log"
+        self.secret.write_bytes(SECRET)
+        self.secret.chmod(0o600)
+        self.port, self._status = port, free_port()
+        command = [
+            sys.executable, "-m", "decima.cli.main", "coordinate", "--listen", f"127.0.0.1:{port}",
+            "--slots", str(slots), "--secret-file", str(self.secret),
+            "--status-port", str(self._status), *options,
+        ]  # fmt: skip
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)  # noqa: S603
+        until(lambda: "status:" in self._log.read_text(), "the coordinator")
+
+    def applications(self) -> dict[str, tuple[int, int]]:
+        """Registered executors and target by name."""
+        with urlopen(f"http://127.0.0.1:{self._status}/status.json", timeout=10) as answer:
+            found = json.load(answer)
+        return {job["name"]: (job["held"], job["limit"]) for job in found["jobs"]}
+
+    def metric(self, name: str) -> float:
+        with urlopen(f"http://127.0.0.1:{self._status}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+class Application:
+    """A driver in a process."""
+
+    def __init__(
+        self,
+        folder: Path,
+        master: str,
+        jar: Path,
+        name: str,
+        coordinator: CoordinatorProcess,
+        **conf: str,
+    ) -> None:
+        settings = {
+            **LOOPBACK,
+            "spark.master": master, "spark.app.name": name, "spark.plugins": PLUGIN,
+            "spark.driver.extraClassPath": str(jar), "spark.executor.extraClassPath": str(jar),
+            "spark.driver.memory": "512m", "spark.executor.memory": "512m",
+            "spark.executor.cores": "1", "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.scheduler.minRegisteredResourcesRatio": "0",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.decima.coordinator": f"127.0.0.1:{coordinator.port}",
+            "spark.decima.coordinatorSecretFile": str(coordinator.secret),
+            "spark.decima.coordinatorPatience": "5s",
+            **conf,
+        }  # fmt: skip
+        self.log = folder / f"{name}.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, "-m", "tests.application_driver", json.dumps(settings)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
+                start_new_session=True,
+            )  # fmt: skip
+        assert self._answer() == "ready"
+
+    def begin(self, tasks: int, seconds: float) -> None:
+        """Begin a job of sleeping tasks."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{tasks} {seconds}\n")
+        self.process.stdin.flush()
+
+    def end(self) -> int:
+        """Wait for the job's end; its number of rows."""
+        return int(self._answer())
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        answer = self.process.stdout.readline().strip()
+        assert answer, self.log.read_text()[-3_000:]
+        return answer
+
+    def kill(self) -> None:
+        """Kill the driver: Python and its JVM."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process.poll() is None and self.process.stdin is not None:
+            self.process.stdin.close()
+            try:
+                self.process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                self.kill()

@@ -1,0 +1,321 @@
+"""Executors divided among applications, solved by hand: strict fair on eight executors."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from decima.errors import PolicyError
+from decima.spark.coordinator.messages import MessageError, read_registration, read_report
+from decima.spark.coordinator.planning import Coordinator
+from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.errors import AttachError
+from spark_sim import Action, Observation
+from tests.applications import columns, coordinator, registered, registration, report
+
+
+def two(policy: str = "strict_fair", **settings: object) -> Coordinator:
+    """`a` and `b` on eight executors, which `a` got all as it came first."""
+    made = coordinator(8, policy, **settings)
+    for key in ("a", "b"):
+        made.register(registered(key), 0, 0.0)
+    return made
+
+
+def test_the_first_application_keeps_the_executors_that_no_other_needs() -> None:
+    """A cluster manager starts all that are free: they stay until there is work elsewhere."""
+    made = two()
+    assert made.plan(1.0).targets == {"a": 8, "b": 0}
+    made.report("b", report(0, columns([8])), 2.0)
+    assert made.plan(3.0).targets == {"a": 0, "b": 8}
+
+
+def test_equal_applications_get_equal_shares() -> None:
+    made = two()
+    made.report("a", report(8, columns([20])), 10.0)
+    made.report("b", report(0, columns([20])), 10.0)
+    assert made.plan(11.0).targets == {"a": 4, "b": 4}
+
+
+def test_fifo_serves_the_oldest_work_first() -> None:
+    """The floor of one holds under every policy."""
+    made = two("fifo")
+    made.report("a", report(8, columns([20])), 2_000.0)
+    made.report("b", report(0, columns([20], age_ms=1_500.0)), 2_000.0)
+    assert made.plan(2_001.0).targets == {"a": 1, "b": 7}
+
+
+def test_executors_stay_with_a_stage_that_has_more_tasks() -> None:
+    """As in the simulator: what runs goes on, and another application gets its floor."""
+    made = two()
+    made.report("a", report(8, columns([20], [8])), 10.0)
+    assert made.plan(11.0).targets == {"a": 8, "b": 0}
+    made.report("b", report(0, columns([20])), 12.0)
+    assert made.plan(13.0).targets == {"a": 7, "b": 1}
+
+
+def test_an_executor_between_two_tasks_of_a_stage_is_not_on_offer() -> None:
+    made = two()
+    made.report("a", report(8, columns([20], [8], [2])), 10.0)
+    made.report("b", report(0, columns([20])), 10.0)
+    assert made.plan(11.0).targets == {"a": 7, "b": 1}
+
+
+def test_executors_that_run_last_tasks_are_given_ahead_of_time() -> None:
+    """All of the last stage's tasks run: each executor leaves when its task ends."""
+    made = two()
+    made.report("a", report(8, columns([8], [8])), 10.0)
+    made.report("b", report(0, columns([20])), 10.0)
+    assert made.plan(11.0).targets == {"a": 4, "b": 4}
+
+
+def test_weights_are_shares() -> None:
+    """Three to one of eight: six and two."""
+    made = coordinator(8, weights={"queue:prod": 3.0})
+    for key, queue in (("a", "prod"), ("b", "dev")):
+        made.register(registered(key, queue=queue), 0, 0.0)
+        made.report(key, report(made.applications[key].granted, columns([20])), 10.0)
+    assert made.plan(11.0).targets == {"a": 6, "b": 2}
+
+
+def test_shortest_work_first_is_by_weight() -> None:
+    """Twice the work at three times the weight goes first (Smith's rule)."""
+    targets = []
+    for weight in (1.0, 3.0):
+        made = coordinator(8, "tuned_srw")
+        made.register(registered("short"), 0, 0.0)
+        made.register(registered("long", weight=weight), 0, 0.0)
+        made.report("short", report(8, columns([20])), 10.0)
+        made.report("long", report(0, columns([40])), 10.0)
+        targets.append(made.plan(11.0).targets)
+    assert targets[0]["short"] > targets[0]["long"]
+    assert targets[1]["long"] > targets[1]["short"]
+
+
+@pytest.mark.parametrize("caps", [{"user:ann": 3}, {"user": 3}, {"queue": 3}])
+def test_a_cap_is_shared_by_the_applications_of_its_group(caps: dict[str, int]) -> None:
+    made = coordinator(8, caps=caps)
+    for key, user in (("a", "ann"), ("b", "ann"), ("c", "bob")):
+        made.register(registered(key, user=user, queue=user), 0, 0.0)
+        made.report(key, report(made.applications[key].granted, columns([20])), 10.0)
+    targets = made.plan(11.0).targets
+    assert targets == {"a": 2, "b": 1, "c": 3}
+
+
+def test_an_application_gets_no_more_than_its_own_settings_allow() -> None:
+    made = coordinator(8)
+    made.register(registered("a", most=2), 0, 0.0)
+    made.report("a", report(0, columns([20])), 10.0)
+    assert made.plan(11.0).targets == {"a": 2}
+
+
+def test_an_executor_moves_only_for_work_that_takes_longer_than_the_move() -> None:
+    """Twenty tasks of 0.2 s are two moves of 2 s; the floor is served for any work."""
+    made = two()
+    made.report("b", report(0, columns([20], task_ms=200.0)), 10.0)
+    assert made.plan(11.0).targets == {"a": 6, "b": 2}
+    made = two()
+    made.report("b", report(0, columns([20], task_ms=10.0)), 10.0)
+    assert made.plan(11.0).targets == {"a": 7, "b": 1}
+
+
+def test_the_moving_delay_is_measured_from_request_to_registration() -> None:
+    """Not before the cluster had room: an executor that leaves finishes its tasks first."""
+    made = two(moving_delay_s=1.0)
+    made.report("a", report(8), 0.0)
+    made.report("b", report(0, columns([20])), 100.0)
+    made.plan(100.0)
+    made.report("a", report(0), 5_000.0)
+    assert made.delay.ms == 1_000.0
+    made.report("b", report(8, columns([20])), 8_000.0)
+    assert (made.delay.ms, made.delay.samples) == (3_000.0, 8)
+
+
+def test_a_driver_that_is_gone_frees_its_share() -> None:
+    made = two()
+    for key, count in (("a", 4), ("b", 4)):
+        made.report(key, report(count, columns([20], [4])), 10.0)
+    made.plan(11.0)
+    made.remove("a", 12.0)
+    assert made.plan(13.0).targets == {"b": 8}
+
+
+def test_more_applications_than_executors_take_turns() -> None:
+    """The one served longest gives way to the one that has waited beyond the bound."""
+    made = coordinator(1, wait_s=60.0)
+    for key in ("a", "b", "c"):
+        made.register(registered(key), 0, 0.0)
+        made.report(key, report(0, columns([20])), 0.0)
+    served = []
+    for second in range(0, 240, 10):
+        targets = made.plan(1_000.0 * second).targets
+        (now,) = (key for key, target in targets.items() if target)
+        for key in targets:
+            running = [1] if key == now else []
+            stages = columns([20], running, age_ms=1_000.0 * second)
+            made.report(key, report(len(running), stages), 1_000.0 * second)
+        served.append(now)
+    assert served == ["a"] * 6 + ["b"] * 6 + ["c"] * 6 + ["a"] * 6
+
+
+def test_applications_keep_what_they_hold_when_the_coordinator_starts_again() -> None:
+    made = coordinator(8)
+    for key, count in (("a", 3), ("b", 5)):
+        made.register(registered(key), count, 0.0)
+        made.report(key, report(count, columns([20], [count])), 1.0)
+    assert made.plan(2.0).targets == {"a": 3, "b": 5}
+
+
+def test_a_smaller_cluster_takes_from_the_largest() -> None:
+    made = coordinator(6)
+    for key, count in (("a", 3), ("b", 5)):
+        made.register(registered(key), count, 0.0)
+        made.report(key, report(count, columns([20], [count])), 1.0)
+    assert made.plan(2.0).targets == {"a": 3, "b": 3}
+
+
+def test_executors_of_several_tasks_are_counted_whole() -> None:
+    """Ten tasks need three executors of four."""
+    made = coordinator(8)
+    made.register(registered("a", tasks=4, most=2), 0, 0.0)
+    made.register(registered("b", tasks=4), 0, 0.0)
+    made.report("b", report(0, columns([10])), 1.0)
+    assert made.plan(2.0).targets == {"a": 2, "b": 6}
+    made.report("a", report(2, columns([100])), 3.0)
+    made.report("b", report(6, columns([10], [10])), 3.0)
+    targets = made.plan(4.0).targets
+    assert targets == {"a": 2, "b": 6}
+
+
+class Broken:
+    """A policy that raises, or answers what the rules forbid."""
+
+    name = "broken"
+
+    def __init__(self, action: Action | None) -> None:
+        self._action = action
+
+    def decide(self, observation: Observation) -> Action:
+        if self._action is None:
+            raise RuntimeError("broken")
+        return self._action
+
+
+@pytest.mark.parametrize("action", [None, Action(7, 1), Action(0, 99), Action(0, 0)])
+def test_strict_fair_stands_in_for_a_policy_that_fails(action: Action | None) -> None:
+    made = Coordinator(CoordinatorSettings(8), lambda _trace: Broken(action))
+    made.register(registered("a"), 0, 0.0)
+    made.report("a", report(8, columns([20])), 1.0)
+    division = made.plan(2.0)
+    assert division.targets == {"a": 8}
+    assert (division.by, made.failures) == ("strict_fair", 1)
+    assert division.fault is not None
+
+
+def test_two_applications_of_one_name_and_id_are_two() -> None:
+    made = coordinator(8)
+    assert [made.register(registered("a"), 0, 0.0) for _ in range(3)] == ["a", "a #2", "a #3"]
+
+
+@pytest.mark.parametrize("policy", ["strict_fair", "tuned_srw", "es_rule", "decima"])
+def test_targets_never_exceed_the_cluster_and_starve_no_one(policy: str) -> None:
+    """Random work and progress: whatever the policy, each with work holds one or more."""
+    rng = np.random.default_rng(1)
+    made = coordinator(12, policy, caps={"user:bob": 5})
+    keys = [
+        made.register(registered(f"a{n}", user=rng.choice(["ann", "bob"])), 0, 0.0)
+        for n in range(5)
+    ]
+    tasks = {key: rng.integers(1, 9, 4).tolist() for key in keys}
+    started = dict.fromkeys(keys, 0)
+    for step in range(60):
+        now_ms = 500.0 * step
+        targets = made.plan(now_ms).targets
+        assert sum(targets.values()) <= 12
+        bobs = [key for key in keys if made.applications[key].registration.user == "bob"]
+        assert sum(targets[key] for key in bobs) <= 5
+        waiting = [key for key in keys if made.applications[key].waiting_tasks > 0]
+        assert all(targets[key] >= 1 for key in waiting)
+        for key in keys:
+            started[key] = min(
+                started[key] + int(rng.integers(0, 1 + targets[key])), sum(tasks[key])
+            )
+            left, launched = started[key], []
+            for count in tasks[key]:
+                launched.append(min(left, count))
+                left -= launched[-1]
+            is_over = started[key] == sum(tasks[key])
+            stages = None if is_over else columns(tasks[key], launched, age_ms=now_ms)
+            made.report(key, report(targets[key], stages), now_ms)
+            if is_over:
+                started[key] = 0
+    assert made.failures == 0
+
+
+def test_memory_does_not_grow_with_the_jobs_that_ended() -> None:
+    """Ten thousand jobs of ten applications that come and go."""
+    made = coordinator(50)
+
+    def serve(jobs: int, begin_ms: float) -> None:
+        for number in range(jobs):
+            now_ms = begin_ms + 100.0 * number
+            key = made.register(registered(f"a{number % 10}"), 0, now_ms)
+            made.report(key, report(0, columns([5, 5])), now_ms)
+            made.report(key, report(3, columns([5, 5], [3])), now_ms + 10)
+            if number % 50 == 0:
+                made.plan(now_ms + 20)
+            made.report(key, report(3), now_ms + 30)
+            made.remove(key, now_ms + 40)
+
+    serve(1_000, 0.0)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        serve(9_000, 1e6)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 50_000
+    assert made.applications == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": 3}, {"name": None}, {"user": []}, {"weight": 0}, {"weight": float("nan")},
+        {"weight": "1"}, {"most": -1}, {"tasks": 1.5},
+    ],
+)  # fmt: skip
+def test_a_registration_that_makes_no_sense_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(MessageError):
+        read_registration(registration("a", **change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_tasks": []}, {"num_tasks": [1]}, {"num_tasks": [0, 5]}, {"num_tasks": "ab"},
+        {"launched": [9, 0]}, {"finished": [1, 0]}, {"launched": [0.5, 0]}, {"runnable": [True]},
+        {"mean_ms": [-1.0, 1.0]}, {"mean_ms": [None, 1.0]}, {"mean_ms": [1e300, 1.0]},
+        {"mean_ms": [[1.0], [1.0]]}, {"children": [2]}, {"first_child": [0, 2, 1]},
+        {"first_child": [1, 1, 1]}, {"time_ms": -1.0}, {"time_ms": None}, {"children": [-1]},
+    ],
+)  # fmt: skip
+def test_stages_that_make_no_sense_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(MessageError):
+        read_report({"stages": {**columns([5, 5]), **change}, "registered": 0, "number": 0})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"slots": 0}, {"slots": 1.5}, {"slots": 10**6}, {"policy": "none"}, {"wait_s": 0},
+        {"silence_s": -1}, {"caps": {"user": 0}}, {"caps": {"team:a": 1}}, {"weights": {"user": 1}},
+        {"weights": {"user:a": 0}}, {"moving_delay_s": float("nan")},
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises((AttachError, PolicyError)):
+        CoordinatorSettings(**{"slots": 8, **settings})  # type: ignore[arg-type]
