@@ -224,23 +224,31 @@ def test_weighted_fair_without_weights_is_the_strict_share(protocol: Protocol) -
 
 
 @pytest.mark.parametrize(
-    ("parameters", "shares"),
+    ("policy", "parameters", "shares"),
     [
-        ({}, [3, 9]),  # alpha = 1: 10 s against 30 s of work
-        ({"alpha": -1.0}, [9, 3]),
-        ({"alpha": 0.0}, [6, 6]),
-        ({"alpha": 1.0, "limit_factor": 2 / 3}, [2, 6]),
-        ({"alpha": 2.0}, [2, 10]),  # 1.2 and 10.8, rounded up; the first comes first
+        # alpha = 1: 10 s against 30 s of work
+        ("weighted_fair", {}, [3, 9]),
+        ("weighted_fair", {"alpha": -1.0}, [9, 3]),
+        ("weighted_fair", {"alpha": 0.0}, [6, 6]),
+        ("weighted_fair", {"alpha": 1.0, "limit_factor": 2 / 3}, [2, 6]),
+        # 1.2 and 10.8, rounded up; the first comes first
+        ("weighted_fair", {"alpha": 2.0}, [2, 10]),
+        # l_i = ceil(c N J^-q (R_i / mean R)^p) with N = 12, J = 2, R = 10 and 30, mean 20
+        ("tuned_srw", {"factor": 1.0, "jobs_power": 1.0, "work_power": 0.0}, [6, 6]),
+        ("tuned_srw", {"factor": 1.0, "jobs_power": 1.0, "work_power": 1.0}, [3, 9]),
+        ("tuned_srw", {"factor": 0.5, "jobs_power": 1.0, "work_power": 0.0}, [3, 3]),
+        ("tuned_srw", {"factor": 0.75, "jobs_power": 0.0, "work_power": 0.0}, [9, 3]),
+        ("tuned_srw", {"factor": 1.0, "jobs_power": 1.0, "work_power": -1.0}, [12, 0]),
     ],
 )
-def test_weighted_fair_shares_follow_total_work(
-    parameters: dict[str, float], shares: list[int]
+def test_limits_follow_the_formula_of_the_heuristic(
+    policy: str, parameters: dict[str, float], shares: list[int]
 ) -> None:
     """Two jobs with 20 tasks each, of 0.5 s and of 1.5 s, on twelve executors."""
     jobs = [job("a", stage("x", 20, 500)), job("b", stage("x", 20, 1500))]
     simulator = build(jobs, Cluster(num_executors=12, time_limit_ms=2100))
-    Heuristic("weighted_fair", parameters).play(simulator)
-    assert np.bincount(simulator.timeline()["job"]).tolist() == shares
+    Heuristic(policy, parameters).play(simulator)
+    assert np.bincount(simulator.timeline()["job"], minlength=2).tolist() == shares
 
 
 def test_tuned_weighted_fair_is_weighted_fair_with_its_own_defaults() -> None:
@@ -250,27 +258,6 @@ def test_tuned_weighted_fair_is_weighted_fair_with_its_own_defaults() -> None:
     Heuristic("weighted_fair", HEURISTICS["tuned_weighted_fair"].defaults).play(plain)
     assert tuned.timeline().tobytes() == plain.timeline().tobytes()
     assert HEURISTICS["weighted_fair"].defaults["alpha"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("parameters", "shares"),
-    [
-        # l_i = ceil(c N J^-q (R_i / mean R)^p) with N = 12, J = 2, R = 10 and 30, mean 20
-        ({"factor": 1.0, "jobs_power": 1.0, "work_power": 0.0}, [6, 6]),
-        ({"factor": 1.0, "jobs_power": 1.0, "work_power": 1.0}, [3, 9]),
-        ({"factor": 0.5, "jobs_power": 1.0, "work_power": 0.0}, [3, 3]),
-        ({"factor": 0.75, "jobs_power": 0.0, "work_power": 0.0}, [9, 3]),
-        ({"factor": 1.0, "jobs_power": 1.0, "work_power": -1.0}, [12, 0]),
-    ],
-)
-def test_tuned_srw_limits_follow_its_formula(
-    parameters: dict[str, float], shares: list[int]
-) -> None:
-    """Two jobs with 20 tasks each, of 0.5 s and of 1.5 s, on twelve executors."""
-    jobs = [job("a", stage("x", 20, 500)), job("b", stage("x", 20, 1500))]
-    simulator = build(jobs, Cluster(num_executors=12, time_limit_ms=2100))
-    Heuristic("tuned_srw", parameters).play(simulator)
-    assert np.bincount(simulator.timeline()["job"], minlength=2).tolist() == shares
 
 
 def test_random_draws_every_stage_and_every_limit_alike() -> None:
