@@ -171,10 +171,8 @@ def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
     while len(rows := episodes.under_way()) > 0:
         action = scheduler.choose(episodes, rows, draws)
         allowed = np.nonzero(episodes.masks(rows)[0])[0].astype(np.int32)
-        is_tried = len(allowed) > 1 and draws.next(rows)[0] < SHARE
-        if len(allowed) <= 1:
-            draws.next(rows)
-        if is_tried:
+        chance = draws.next(rows)[0]
+        if len(allowed) > 1 and chance < SHARE:
             costs = []
             for one in allowed:
                 branch = episodes.fork(rows)
