@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from decima.cli.main import main
 from decima.whatif import WhatIfSettings, what_if
+from decima.whatif.advice import findings
 from decima.whatif.allocation_advice import allocation_words, fidelity
 from decima.whatif.allocation_changes import changes
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
@@ -28,6 +29,7 @@ from spark_sim import (
 from spark_sim.observation import Action
 from spark_sim.tables import ANY
 from tests.conftest import SHARED
+from tests.recordings import exact
 from tests.spark_events import EPOCH, Event, event, executor, started, write
 from tests.stories import job, stage
 from tests.test_field_logs import simple_job
@@ -263,3 +265,15 @@ def test_the_field_log_is_repeated_by_the_model() -> None:
     found = replay(read_recording([log]), ReplaySettings(allocation={})).fidelity("all")
     assert found is not None
     assert found.above(10.0) == []
+
+
+def test_waiting_for_executors_is_told_from_waiting_for_jobs(tmp_path: Path) -> None:
+    """Jobs that never meet wait 4 s of 11 for an executor; with fixed slots there is no word."""
+    settings = WhatIfSettings(1, ("fifo",), draws=2, sequences=2, slots_vary=True)
+    found = what_if(recorded(tmp_path), settings)
+    words = " ".join(findings(found, exact(found)))
+    assert "Do jobs wait for each other? Hardly." in words
+    assert "Do jobs wait for executors? Yes. With 1 slot from the first job" in words
+    assert "a job would take 6.90 s (-37 %" in words
+    fixed = what_if(recorded(tmp_path), WhatIfSettings(1, ("fifo",), draws=2, sequences=2))
+    assert "wait for executors" not in " ".join(findings(fixed, exact(fixed)))

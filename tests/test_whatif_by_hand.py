@@ -195,10 +195,10 @@ def test_where_waiting_may_matter_it_is_not_called_nothing() -> None:
         alone_s = found.main.policies["fifo"].recorded_jct_s * (0.97 + np.array(widths))[:, None]
         main = replace(found.main, alone_jct_s=alone_s)
         (words, *_) = findings(replace(found, sizes={**found.sizes, 8: main}), checked())
-        assert ("Jobs hardly wait for each other" in words) == is_nothing
+        assert ("wait for each other? Hardly." in words) == is_nothing
         assert ("Waiting for others is 3 % [1, 16]" in words) != is_nothing
         if is_nothing:
-            assert words.endswith("next to nothing to gain (at most 4 %).")
+            assert words.endswith("next to nothing to gain: at most 4 %.")
 
 
 @pytest.mark.parametrize(

@@ -213,12 +213,12 @@ def _facts(found: WhatIf) -> list[str]:
     stages = sum(len(job.stages) for job in trace.jobs)
     busy = load.offered_load(recording, found.settings.executors)
     return [
-        f"{len(trace.jobs):,} jobs ({stages:,} stages, {tasks:,} tasks) of "
-        f"{counted(len(recording.slots), 'application')}, recorded over "
-        f"{_span(load.span_s(recording))} on {counted(load.recorded_slots(recording), 'slot')}; "
-        f"they keep {counted(found.settings.executors, 'slot')} busy {100 * busy:.0f} % of that "
-        "time. As recorded, a job took "
-        f"{seconds(load.recorded_avg_s(recording))} on average.",
+        f"{counted(len(trace.jobs), 'job')} ({counted(stages, 'stage')}, "
+        f"{counted(tasks, 'task')}) of {counted(len(recording.slots), 'application')}, recorded "
+        f"over {_span(load.span_s(recording))} on "
+        f"{counted(load.recorded_slots(recording), 'slot')}; their tasks keep "
+        f"{counted(found.settings.executors, 'slot')} busy {100 * busy:.0f} % of that "
+        f"time. As recorded, a job took {seconds(load.recorded_avg_s(recording))} on average.",
         *conditions_words(recording),
         *recording.summary.left_out(),
     ]

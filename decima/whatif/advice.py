@@ -36,6 +36,7 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     reference = found.settings.reference
     waiting = _waiting(found.main, reference)
     yield _waiting_words(found, waiting)
+    yield from _all_slots_words(found)
     best = best_policy(found)
     if _most(waiting) >= LITTLE_WAITING_PERCENT and len(found.settings.policies) > 1:
         if best is None:
@@ -130,10 +131,25 @@ def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
     )
     if little:
         return (
-            f"{words} Jobs hardly wait for each other: whatever the policy, there is next to "
-            f"nothing to gain (at most {max(0.0, _most(waiting)):.0f} %)."
+            f"{words} Another policy has next to nothing to gain: at most "
+            f"{max(0.0, _most(waiting)):.0f} %."
         )
     return f"{words} Waiting for others is {share(waiting)} of it: no policy can save more."
+
+
+def _all_slots_words(found: WhatIf) -> Iterator[str]:
+    """Describe what executors that come late or go cost."""
+    if found.all_slots_avg_s is None:
+        return
+    change = difference_percent(
+        found.all_slots_avg_s, found.main.policies[found.settings.reference].avg_s
+    )
+    is_much = -change.mean >= LITTLE_WAITING_PERCENT
+    yield (
+        f"Do jobs wait for executors? {'Yes' if is_much else 'Hardly'}. With "
+        f"{counted(found.main.executors, 'slot')} from the first job to the last, a job would take "
+        f"{seconds(float(found.all_slots_avg_s.mean()))} ({percent(change)})."
+    )
 
 
 def _differences(found: WhatIf, policy: str) -> tuple[Estimate, Estimate]:
@@ -293,8 +309,15 @@ def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
             "there the JCT grows with the length of the recording."
         )
     if len(found.settings.policies) > 1:
-        best_ones = ", ".join(_best_of_size(found, executors, best) for executors in found.sizes)
-        yield f"Lowest average with the recorded arrivals: {best_ones}."
+        best_ones = [_best_of_size(found, executors, best) for executors in found.sizes]
+        if all(words is None for words in best_ones):
+            yield f"On none of these numbers of slots is a policy surely better than {reference}."
+        else:
+            each = (
+                f"on {size:,} {words or f'none below {reference}'}"
+                for size, words in zip(found.sizes, best_ones, strict=True)
+            )
+            yield f"Lowest average with the recorded arrivals: {', '.join(each)}."
     if best is not None and 2 * main in found.sizes:
         saved_s = here_s - found.shared_avg_s(main, best)
         bought_s = here_s - found.shared_avg_s(2 * main, reference)
@@ -322,8 +345,8 @@ def _piles_up(found: WhatIf, half: SizeResult) -> bool:
     return offered_load(found.recording, half.executors) > 1 and half_s > _PILED_UP * here_s
 
 
-def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str:
-    """Return the policy of lowest average JCT if the change is large and certain.
+def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str | None:
+    """Return the policy of lowest average JCT if the change is large and certain, else None.
 
     The recommended one is named wherever it is as good as the lowest.
     """
@@ -335,5 +358,5 @@ def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str:
         lowest = best
     change = difference_percent(each_s[lowest], each_s[reference])
     if change.mean > -100 * _WORTH_A_CHANGE or _most(change) >= 0:
-        return f"on {executors:,} none below {reference}"
-    return f"on {executors:,} {lowest} ({percent(change)})"
+        return None
+    return f"{lowest} ({percent(change)})"

@@ -148,6 +148,14 @@ def to_json(found: WhatIf) -> dict[str, Any]:
         "settings": {**vars(settings), "policies": list(settings.policies)},
         "jobs": [job.name for job in found.recording.trace.jobs],
         "sizes": {str(size): _size_json(found, size) for size in found.sizes},
+        "allocations": [
+            {
+                "setting": one.change.setting,
+                "avg_jct_s": one.avg_s.tolist(),
+                "held_s": one.held_s.tolist(),
+            }
+            for one in found.allocations
+        ],
         "pools": None if found.pools is None else _pools_json(found.pools),
     }
 

@@ -48,6 +48,7 @@ class Run(NamedTuple):
     number: int  # of the repetition, or of the resampled sequence
     pools: Pools | None = None  # other settings of pools than the recording's
     allocation: Allocation | None = None  # in place of `Shared.slots`
+    is_fixed: bool = False  # whether all slots are there always, whatever `Shared.slots` has
 
 
 class Shared(NamedTuple):
@@ -63,7 +64,9 @@ class Shared(NamedTuple):
         """The slots of a run; None: a fixed number."""
         if run.allocation is not None:
             return run.allocation
-        return None if self.slots is None else self.slots.scaled(run.executors)
+        if self.slots is None or run.is_fixed:
+            return None
+        return self.slots.scaled(run.executors)
 
     def executors(self, run: Run) -> int:
         """The most slots of a run."""

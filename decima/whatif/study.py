@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decima.policy_names import decides_alone
 from decima.registry import HEURISTICS, Parameters
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import K, WorkerPool
@@ -92,6 +93,8 @@ class WhatIf:
     """whether the driver took the time that was measured"""
     pools: PoolResult | None = None
     """the best change of one pool's settings; None where there are not several pools"""
+    all_slots_avg_s: Float64 | None = None
+    """(draws,) average JCT under the reference if no slot came or went; None where none did"""
     allocations: tuple[AllocationResult, ...] = ()
     """the log's settings of dynamic allocation, simulated, and changes of them; () without any"""
 
@@ -144,9 +147,9 @@ def what_if(
     shared = shared_inputs(recording, settings, driver_times)
     study = _Study(shared, pool, progress or (lambda *_: None))
     sizes, pools = study.run(), study.best_pool_change()
-    return WhatIf(
-        recording, settings, sizes, driver_times, pools, study.allocation_changes(recording)
-    )
+    allocations = study.allocation_changes(recording)
+    all_slots_avg_s = study.all_slots_avg_s()
+    return WhatIf(recording, settings, sizes, driver_times, pools, all_slots_avg_s, allocations)
 
 
 def tasks_of(found: WhatIf, policy: str) -> tuple[Arrivals, Table]:
@@ -235,6 +238,19 @@ class _Study:
             self._pool_avg_s(best, Arriving.RECORDED, 0, settings.draws),
             self._pool_avg_s(best, resampled, _FIRST_EVALUATION, settings.sequences),
         )
+
+    def all_slots_avg_s(self) -> Float64 | None:
+        """(draws,) average JCT if all slots were there always; None where they are."""
+        settings = self._settings
+        if self._shared.slots is None or decides_alone(settings.reference):
+            return None
+        name, tuned = settings.reference, None
+        runs = {
+            draw: Run(settings.executors, name, tuned, Arriving.RECORDED, draw, is_fixed=True)
+            for draw in range(settings.draws)
+        }
+        found = self._pool.map(play_part, self._shared, parts_of(runs), label="all slots")
+        return np.array([jct_s.mean() for _, answers in found for jct_s in answers])
 
     def allocation_changes(self, recording: Recording) -> tuple[AllocationResult, ...]:
         """Return the results of dynamic allocation as recorded, and of changed settings."""
