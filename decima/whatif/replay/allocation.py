@@ -56,7 +56,10 @@ class Behaviour:
         """Measure it in a log with these settings; `waiting` is the number of waiting tasks."""
         values, counts = np.unique(executors.slots[executors.slots > 0], return_counts=True)
         slots_each = int(values[np.argmax(counts)]) if len(values) else 1
-        backlog_ms, idle_ms = (timeout_ms(settings, name) for name in (BACKLOG, IDLE))
+        try:
+            backlog_ms, idle_ms = (timeout_ms(settings, name) for name in (BACKLOG, IDLE))
+        except TraceError:  # only the model needs them, and refuses them then
+            backlog_ms, idle_ms = (timeout_ms({}, name) for name in (BACKLOG, IDLE))
         start_ms = _start_ms(executors.added_ms, waiting, backlog_ms)
         patience_ms = _LONGER * (backlog_ms + (_START_MS if start_ms is None else start_ms))
         return cls(
@@ -182,7 +185,7 @@ def _present(settings: Mapping[str, str], recorded: int, first: int) -> int:
 
 def _most(text: str, recorded: int, is_limited: bool) -> int:
     """Executors at most: the setting's, where the cluster may have had so many."""
-    if text == _DEFAULT_TEXT[MOST] or is_limited:
+    if text.lower() == _DEFAULT_TEXT[MOST] or is_limited:
         return max(1, recorded)
     return min(_count(MOST, text, least=1), _FAR_MORE * recorded)
 
