@@ -218,6 +218,13 @@ def test_a_fixed_cluster_has_no_such_advice(tmp_path: Path) -> None:
     assert list(allocation_words(found)) == []
 
 
+def test_a_log_whose_settings_cannot_be_read_is_answered_without_them(tmp_path: Path) -> None:
+    """Nobody asked for the model, which is all that needs them."""
+    settings = WhatIfSettings(1, ("fifo",), draws=2, sequences=2)
+    found = what_if(recorded(tmp_path, executorIdleTimeout="soon"), settings)
+    assert found.allocations == ()
+
+
 def test_changes_that_change_nothing_are_left_out(tmp_path: Path) -> None:
     """The only executor is kept: requests and idle time can only be longer."""
     recording = recorded(tmp_path, minExecutors="1", executorIdleTimeout="2s")

@@ -21,6 +21,7 @@ from decima.whatif.replay.allocation import (
 )
 from decima.whatif.runs import Arriving, Run, Shared, play_allocation
 from spark_sim import Allocation
+from traces.errors import TraceError
 from traces.numbers import MS_PER_S, Float64
 
 _FACTOR = 4
@@ -91,10 +92,18 @@ def try_changes(
 ) -> tuple[AllocationResult, ...]:
     """Simulate the recorded settings with those `asked`, first, and `changes` of them.
 
-    Nothing where neither has dynamic allocation. Resampled sequences are numbered from
-    `first_sequence` on.
+    Nothing where neither has dynamic allocation, or the log's own cannot be modelled. Resampled
+    sequences are numbered from `first_sequence` on.
+
+    Raises:
+        TraceError: settings that are `asked` are impossible.
     """
-    base = recording.allocation(0, asked or None)
+    try:
+        base = recording.allocation(0, asked or None)
+    except TraceError:
+        if asked:
+            raise
+        return ()  # nobody asked, and all else can be answered
     if base is None:
         return ()
     settings = shared.settings
