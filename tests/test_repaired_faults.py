@@ -1,6 +1,6 @@
 """Every fault of decima-sim that the default protocol repairs: the old rule, then the new one.
 
-The table in `docs/simulator.md` names these tests.
+A table of `docs/results/2026-11-older-simulators.md` names these tests.
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ def test_ties_end_by_kind_and_not_by_the_order_of_pushing() -> None:
 
 
 def test_the_table_of_faults_names_tests_that_exist() -> None:
-    """`docs/simulator.md` points at functions of this file."""
-    page = Path(__file__).parents[1] / "docs" / "simulator.md"
+    """The page of the older simulators points at functions of this file."""
+    page = Path(__file__).parents[1] / "docs" / "results" / "2026-11-older-simulators.md"
     named = re.findall(r"`(test_\w+)`", page.read_text())
     assert len(named) >= 8
     assert [name for name in named if name not in globals()] == []
