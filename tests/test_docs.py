@@ -139,6 +139,7 @@ EXAMPLES = (
     "classes-training",
     "decima-training",
     "imitate",
+    "own-workload",
     "reinforce",
     "scratch",
     "search",
