@@ -3,6 +3,7 @@ package decima.spark;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -97,7 +98,7 @@ final class Executors {
         target, 0, scala.collection.immutable.Map$.MODULE$.<String, Object>empty());
   }
 
-  /** Let go of those beyond the target: idle ones now, busy ones once their tasks have ended. */
+  /** Let go of those beyond the target, idle ones first; busy ones once their tasks have ended. */
   synchronized void reduceTo(int target) throws Exception {
     List<String> every = ids();
     leaving.retainAll(every);
@@ -110,7 +111,9 @@ final class Executors {
       leaving.remove(one); // it is wanted again before it was let go of
       stay.add(one);
     }
-    stay.sort((one, other) -> rank(one) - rank(other));
+    Set<String> busy = new HashSet<>(stay); // once each: it changes while they are sorted
+    busy.removeIf(one -> !scheduler.isExecutorBusy(one));
+    stay.sort(Comparator.comparing(one -> !busy.contains(one)));
     for (int index = stay.size() - 1; index >= target; index--) {
       leaving.add(stay.get(index));
     }
@@ -124,11 +127,6 @@ final class Executors {
     if (!idle.isEmpty()) {
       end(idle);
     }
-  }
-
-  /** Busy ones stay before idle ones. */
-  private int rank(String executor) {
-    return scheduler.isExecutorBusy(executor) ? 0 : 1;
   }
 
   /** End executors, unless a task has begun on them meanwhile. */

@@ -218,16 +218,27 @@ final class Follower {
       return false;
     }
     Map<String, Object> message = new LinkedHashMap<>();
+    List<Map<String, Object>> told;
     synchronized (this) {
+      told = ended;
+      ended = new ArrayList<>();
       message.put("stages", stages);
-      message.put("ended", ended);
+      message.put("ended", told);
       message.put("is_beat", !isNews);
       isNews = false;
-      ended = new ArrayList<>();
     }
     message.put("registered", registered);
     message.put("number", number);
-    to.send(message);
+    try {
+      to.send(message);
+    } catch (IOException fault) {
+      synchronized (this) {
+        isNews = true;
+        told.addAll(ended); // all of them once it is back
+        ended = told;
+      }
+      throw fault;
+    }
     return true;
   }
 
