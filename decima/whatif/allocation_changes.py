@@ -103,7 +103,7 @@ def try_changes(
     except TraceError:
         if asked:
             raise
-        return ()  # nobody asked, and all else can be answered
+        return ()  # the log names it, no user does: all else can be answered
     if base is None:
         return ()
     settings = shared.settings
