@@ -287,7 +287,7 @@ def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
         until(lambda: "decima_attached 1" in metrics(port), 120)
         assert "decima_plans_total 0" in metrics(port)
         until(lambda: "decima_worker 1" in metrics(port), 500)
-        until(lambda: "decima_plans_total 0" not in metrics(port), 60)
+        until(lambda: "decima_plans_total 0" not in metrics(port), 300)
     output = (spark.folder / "output").read_text()
     assert "instead of fifo: average JCT -" in output
 
