@@ -26,6 +26,7 @@ from decima.rl.study.command import (
 )
 from harmony.config import CONFIGS, RATES, Config
 from harmony.jobs import equal_arrivals
+from traces.files.private import read_secret
 from traces.files.settings import build, change_setting
 
 FIGURES = {
@@ -212,17 +213,17 @@ def import_trace(form: str, trace: Path, output: Path, servers: str, table: Path
 
 @main.command()
 @click.argument("model", type=FILE)
-@click.option("--secret-file", type=FILE, required=True, help="Its content comes with requests.")
-@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--secret-file", type=FILE, required=True, help="Mode 0600; comes with requests.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Beyond loopback: clear text.")
 @click.option("--port", default=8750, show_default=True, type=click.IntRange(0, 65535))
 def serve(model: Path, secret_file: Path, host: str, port: int) -> None:
     """Answer over HTTP where a policy places a job.
 
     Example: harmony serve harmony/data/policy-6-0.safetensors --secret-file secret
     """
-    from harmony.serving import read_secret, server_of
+    from harmony.serving import server_of
 
-    with server_of(model, read_secret(secret_file), host, port) as server:
+    with server_of(model, read_secret(secret_file, StudyError), host, port) as server:
         bound = server.server_address
         click.echo(f"serving http://{host}:{bound[1]}/place; Ctrl-C stops it", err=True)
         server.serve_forever()

@@ -21,7 +21,7 @@ from harmony.learned import check_models
 from harmony.measured import measured
 from harmony.models import load_model
 from harmony.placing import place
-from traces.files.reading import parse_json, read_bytes
+from traces.files.reading import parse_json
 
 SECRET_HEADER = "X-Harmony-Secret"  # noqa: S105 -- the header's name
 DEADLINE_S = 10.0
@@ -29,21 +29,8 @@ DEADLINE_S = 10.0
 MOST_BYTES = 2**20
 """of a request's body"""
 MOST_CONNECTIONS = 32
-_SHORTEST_SECRET, _LONGEST_SECRET = 16, 4096
 
 Answer = Callable[[Any], dict[str, Any]]
-
-
-def read_secret(path: Path) -> bytes:
-    """Return the secret in a file, without the white space around it.
-
-    Raises:
-        StudyError: it cannot be read, or is too short.
-    """
-    secret = read_bytes(path, StudyError, _LONGEST_SECRET).strip()
-    if len(secret) < _SHORTEST_SECRET:
-        raise StudyError(f"{path}: a secret of at least {_SHORTEST_SECRET} characters is needed")
-    return secret
 
 
 def server_of(model: Path, secret: bytes, host: str, port: int) -> PlacementServer:

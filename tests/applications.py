@@ -17,7 +17,7 @@ from decima.spark.loading import ready_policy
 
 
 def registration(key: str, **other: Any) -> dict[str, Any]:
-    """What a driver sends first."""
+    """The first message of a driver."""
     return {
         "id": key, "name": key, "user": "ann", "queue": "", "weight": 1.0, "most": 100, "tasks": 1,
         **other,

@@ -48,7 +48,7 @@ def test_fifo_serves_the_oldest_work_first() -> None:
 
 
 def test_executors_stay_with_a_stage_that_has_more_tasks() -> None:
-    """As in the simulator: what runs goes on, and another application gets its floor."""
+    """A stage that runs goes on, as in the simulator, and another application gets its floor."""
     made = two()
     made.report("a", report(8, columns([20], [8])), 10.0)
     assert made.plan(11.0).targets == {"a": 8, "b": 0}

@@ -28,6 +28,7 @@ from decima.spark.log_files import DecisionLogFiles
 from decima.spark.review import review, words
 from spark_sim import Action, Observation
 from tests.applications import columns, registration
+from traces.files.private import read_secret
 
 SECRET = b"0123456789abcdef"
 PATIENCE_S = 20.0
@@ -327,11 +328,11 @@ def test_a_mistake_is_one_line(secret_file: Path, options: list[str], reason: st
 
 
 def test_a_secret_that_others_may_read_is_refused(secret_file: Path) -> None:
-    assert secrets.read_secret(secret_file) == SECRET
+    assert read_secret(secret_file, AttachError) == SECRET
     secret_file.chmod(0o644)
     with pytest.raises(AttachError, match="no other user may read"):
-        secrets.read_secret(secret_file)
+        read_secret(secret_file, AttachError)
     secret_file.chmod(0o600)
     secret_file.write_bytes(b"short")
     with pytest.raises(AttachError, match="16 bytes or more"):
-        secrets.read_secret(secret_file)
+        read_secret(secret_file, AttachError)

@@ -21,9 +21,10 @@ from harmony.config import PAPER
 from harmony.models import POLICY, new_network
 from harmony.network import Size
 from harmony.placing import place
-from harmony.serving import SECRET_HEADER, PlacementServer, read_secret, server_of
+from harmony.serving import SECRET_HEADER, PlacementServer, server_of
 from harmony.training_config import TrainConfig
 from tests.studies import HARMONY
+from traces.files.private import read_secret
 
 ROOT = Path(__file__).parents[1]
 CONFIG = TrainConfig(size=Size(width=16, heads=2, layers=1))
@@ -142,13 +143,17 @@ def test_a_request_that_never_ends_is_cut(
 
 
 def test_a_secret_is_long(tmp_path: Path) -> None:
-    """And a model is needed: one line each."""
+    """And its user's alone, and a model is needed: one line each."""
     path = tmp_path / "secret"
     path.write_text("short\n")
-    with pytest.raises(StudyError, match="at least 16 characters"):
-        read_secret(path)
+    path.chmod(0o600)
+    with pytest.raises(StudyError, match="16 bytes or more"):
+        read_secret(path, StudyError)
     path.write_text(SECRET + "\n")
-    assert read_secret(path) == SECRET.encode()
+    assert read_secret(path, StudyError) == SECRET.encode()
+    path.chmod(0o644)
+    with pytest.raises(StudyError, match="mode 0600"):
+        read_secret(path, StudyError)
     result = HARMONY.run("serve", str(path), "--secret-file", str(path))
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
 

@@ -149,7 +149,7 @@ def test_a_kill_around_any_write_loses_one_iteration_at_most(
 
 
 def train_slowly(path: str) -> None:
-    """What the process to be killed does: iterations of 20 ms, and a ninth that takes for ever."""
+    """Train in the process to be killed: iterations of 20 ms, and a ninth that takes for ever."""
     torch.set_num_threads(1)
     # Time to be killed between two iterations, and for certain inside the ninth.
     run(Path(path), SHORT, ChainLearner(lambda i: time.sleep(0.02 if i < 8 else 600.0)))
@@ -328,7 +328,7 @@ def test_a_line_that_finds_no_room_is_written_by_the_resumed_run(
 
 
 def test_it_trains_in_any_thread(tmp_path: Path, uninterrupted: Path) -> None:
-    """Where no signals can be handled it does without."""
+    """Train without signals where none can be handled."""
     thread = threading.Thread(target=run, args=(tmp_path / "run", SHORT))
     thread.start()
     thread.join()

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from decima.cli.config_options import config_options
 from decima.cli.console import say
 from decima.cli.options import READ, WRITTEN, read_all_tuned
 from decima.errors import ConfigError
+from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.errors import AttachError
+from traces.files.private import read_secret
 
 if TYPE_CHECKING:
     from decima.spark.coordinator.server import CoordinatorServer
@@ -119,26 +123,11 @@ def tls_of(host: str, certificate: Path | None, key: Path | None) -> ssl.SSLCont
     multiple=True,
     help="Factor on the weight of applications: user:NAME=W, queue:NAME=W; may be repeated.",
 )
-@click.option(
-    "--moving-delay",
-    "moving_delay_s",
-    default=2.0,
-    show_default=True,
-    help="Seconds to start an executor, until that is measured.",
-)
-@click.option(
-    "--wait",
-    "wait_s",
-    default=60.0,
-    show_default=True,
-    help="Seconds without an executor after which an application gets one of another's.",
-)
-@click.option(
-    "--silence",
-    "silence_s",
-    default=5.0,
-    show_default=True,
-    help="Seconds after which a silent driver has died.",
+@config_options(
+    CoordinatorSettings,
+    moving_delay_s="Seconds to start an executor, until that is measured.",
+    wait_s="Seconds without an executor after which an application gets one of another's.",
+    silence_s="Seconds after which a silent driver has died.",
 )
 @click.option("--decision-log", "log", type=WRITTEN, help="For `decima spark review`.")
 @click.option(
@@ -154,11 +143,9 @@ def coordinate(
     tls_key: Path | None,
     caps: tuple[str, ...],
     weights: tuple[str, ...],
-    moving_delay_s: float,
-    wait_s: float,
-    silence_s: float,
     log: Path | None,
     status_port: int | None,
+    **times: float,
 ) -> None:
     """Divide the executors of one cluster among its Spark applications.
 
@@ -167,9 +154,7 @@ def coordinate(
     what they hold for a while, and return to their own settings.
     """
     from decima.spark.coordinator.log import CoordinatorLog
-    from decima.spark.coordinator.secrets import read_secret
     from decima.spark.coordinator.server import CoordinatorServer
-    from decima.spark.coordinator.settings import CoordinatorSettings
     from decima.spark.loading import ready_policy
     from decima.spark.log_files import DecisionLogFiles
     from spark_sim.compiled.progress import announce
@@ -181,13 +166,11 @@ def coordinate(
         slots,
         policy,
         parameters,
-        moving_delay_s=moving_delay_s,
-        wait_s=wait_s,
-        silence_s=silence_s,
         caps=numbers("--cap", caps, int),
         weights=numbers("--weight", weights, float),
+        **times,
     )
-    secret = read_secret(secret_file)
+    secret = read_secret(secret_file, AttachError)
     announce()
     policy_for = ready_policy(policy, parameters)
     lines = None if log is None else CoordinatorLog(DecisionLogFiles(log), policy, parameters or {})

@@ -19,6 +19,7 @@ from pathlib import Path
 from traces.files.errors import FileError, reason
 
 _FOLDER_MODE = 0o700
+_SHORTEST_SECRET = 16  # bytes
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -56,6 +57,21 @@ def read_private(path: Path) -> bytes | None:
             return file.read()
     except OSError:
         return None
+
+
+def read_secret(path: Path, error: type[ValueError] = FileError) -> bytes:
+    """Return the secret in a file that no other user may read, without white space around it.
+
+    Raises:
+        ValueError: (`error`) there is no such file, or it is too short.
+    """
+    found = read_private(path)
+    if found is None or path.stat().st_mode & 0o077:
+        raise error(f"{path}: a file of yours is needed that no other user may read (mode 0600)")
+    secret = found.strip()
+    if len(secret) < _SHORTEST_SECRET:
+        raise error(f"{path}: a secret of {_SHORTEST_SECRET} bytes or more is needed")
+    return secret
 
 
 def write_private(path: Path, content: bytes) -> None:

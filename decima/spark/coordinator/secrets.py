@@ -10,13 +10,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from pathlib import Path
-
-from decima.spark.errors import AttachError
-from traces.files.private import read_private
 
 _BYTES = 32
-_LEAST = 16
 DRIVER, COORDINATOR = b"driver", b"coordinator"
 
 
@@ -35,20 +30,3 @@ def is_proof(given: object, secret: bytes, who: bytes, first: str, second: str) 
     if not isinstance(given, str):
         return False
     return hmac.compare_digest(given.encode(), proof(secret, who, first, second).encode())
-
-
-def read_secret(path: Path) -> bytes:
-    """Read a secret from a file that only its owner can have written.
-
-    Raises:
-        AttachError: there is no such file, others may read or write it, or it is too short.
-    """
-    found = read_private(path)
-    if found is None or path.stat().st_mode & 0o077:
-        raise AttachError(
-            f"{path}: a file of yours is needed that no other user may read (mode 0600)"
-        )
-    secret = found.strip()
-    if len(secret) < _LEAST:
-        raise AttachError(f"{path}: a secret of {_LEAST} bytes or more is needed")
-    return secret
