@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from traces.bounds import DEFAULT, TO_READ_MORE
 from traces.errors import TraceError
-from traces.files.lines import LineBounds, read_lines
+from traces.files.lines import LineBounds
 from traces.files.names import suggestion
+from traces.files.rows import cells_of
 
-MAX_LINE_BYTES = 2**22
 _TO_READ_MORE = f"several smaller files can be imported as one trace; {TO_READ_MORE}"
 
 
@@ -27,7 +26,8 @@ def read_table(
     Empty lines and lines that begin with ``#`` are skipped. Columns may come in any order.
     """
     header: list[str] | None = None
-    for line, cells in _cells(path, max_bytes):
+    bounds = LineBounds(max_bytes, to_read_more=_TO_READ_MORE)
+    for line, cells in cells_of(path, bounds, TraceError):
         if header is None:
             header = cells
             _check_header(f"{path}:{line}", header, required, optional)
@@ -37,28 +37,6 @@ def read_table(
             yield line, dict(zip(header, cells, strict=True))
     if header is None:
         raise TraceError(f"{path}: empty, expected a header with {', '.join(required)}")
-
-
-def _cells(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
-    line = 0
-    try:
-        reader = csv.reader(_lines(path, max_bytes), strict=True, skipinitialspace=True)
-        for row in reader:
-            line = reader.line_num
-            cells = [cell.strip() for cell in row]
-            if any(cells) and not cells[0].startswith("#"):
-                yield line, cells
-    except csv.Error as error:
-        raise TraceError(f"{path}:{line + 1}: not CSV: {error}") from error
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{path}:{line + 1}: not UTF-8 text") from error
-
-
-def _lines(path: Path, max_bytes: int) -> Iterator[str]:
-    """Lines with their ends, which a quoted cell may hold."""
-    bounds = LineBounds(max_bytes, MAX_LINE_BYTES, _TO_READ_MORE)
-    for number, line in read_lines(path, bounds, TraceError):
-        yield line.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"
 
 
 def _check_header(

@@ -9,10 +9,12 @@ from datetime import datetime
 from math import isfinite
 from pathlib import Path
 
-from traces.files.errors import FileError, reading
+from traces.files.errors import FileError
+from traces.files.lines import LineBounds, read_lines
 
 MAX_ROWS = 5_000_000
 _MAX_CELL = 10_000
+_MOST_BYTES = 2**34
 
 
 @dataclass(frozen=True)
@@ -86,24 +88,48 @@ def read_rows(
     Raises:
         ValueError: (`error`) the file cannot be read, or is no such table.
     """
+    table = cells_of(path, LineBounds(_MOST_BYTES), error)
+    names = list(columns) if headless else next(table, (0, []))[1]
+    _check_names(path, names, columns, others, error)
+    for line, cells in table:
+        where = f"{path}:{line}"
+        if line > MAX_ROWS:
+            raise error(f"{where}: more than {MAX_ROWS:,} rows are not read")
+        if cells == names:
+            continue
+        if len(cells) != len(names) or max(map(len, cells)) > _MAX_CELL:
+            raise error(f"{where}: {len(cells)} cells, where {len(names)} are needed")
+        yield Row(where, dict(zip(names, cells, strict=True)), error)
+
+
+def cells_of(
+    path: Path, bounds: LineBounds, error: type[ValueError] = FileError
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line number, cells without white space around them) of each row of a CSV file.
+
+    Empty lines and lines that begin with ``#`` are skipped.
+
+    Raises:
+        ValueError: (`error`) the file cannot be read, is too large, or is no CSV in UTF-8.
+    """
+    line = 0
     try:
-        with reading(path, error), path.open(encoding="utf-8-sig", newline="") as stream:
-            lines = csv.reader(stream)
-            names = list(columns) if headless else next(lines, [])
-            _check_names(path, names, columns, others, error)
-            for cells in lines:
-                where = f"{path}:{lines.line_num}"
-                if lines.line_num > MAX_ROWS:
-                    raise error(f"{where}: more than {MAX_ROWS:,} rows are not read")
-                if not cells or cells == names:
-                    continue
-                if len(cells) != len(names) or max(map(len, cells)) > _MAX_CELL:
-                    raise error(f"{where}: {len(cells)} cells, where {len(names)} are needed")
-                yield Row(where, dict(zip(names, cells, strict=True)), error)
-    except UnicodeDecodeError as fault:
-        raise error(f"{path}: not UTF-8 text, at byte {fault.start}") from fault
+        reader = csv.reader(_lines(path, bounds, error), strict=True, skipinitialspace=True)
+        for row in reader:
+            line = reader.line_num
+            cells = [cell.strip() for cell in row]
+            if any(cells) and not cells[0].startswith("#"):
+                yield line, cells
     except csv.Error as fault:
-        raise error(f"{path}: no table of comma-separated values: {fault}") from fault
+        raise error(f"{path}:{line + 1}: not CSV: {fault}") from fault
+    except UnicodeDecodeError as fault:
+        raise error(f"{path}:{line + 1}: not UTF-8 text") from fault
+
+
+def _lines(path: Path, bounds: LineBounds, error: type[ValueError]) -> Iterator[str]:
+    """Yield lines with their ends, which a quoted cell may hold."""
+    for number, line in read_lines(path, bounds, error):
+        yield line.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"
 
 
 def _check_names(
