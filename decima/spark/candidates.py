@@ -76,7 +76,7 @@ def compare(asked: Question) -> Verdict:
         name: difference_percent(world.average_s(name, sequences), reference)
         for name in asked.candidates
     }
-    sure = [name for name, one in differences.items() if one.ci95 is not None and one.ci95[1] < 0]
+    sure = [name for name, one in differences.items() if one.is_surely_below(0)]
     best = min(sure, key=lambda name: differences[name].mean, default=None)
     return Verdict(best, differences, world.error(), len(asked.jobs), world.followers())
 
