@@ -32,8 +32,8 @@ LONG = 600, 0.2
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Two workers of two cores."""
-    with standalone(tmp_path_factory.mktemp("cluster"), workers=2, cores=2) as url:
-        yield url
+    with standalone(tmp_path_factory.mktemp("cluster"), workers=2, cores=2) as made:
+        yield made.url
 
 
 class Cluster:
