@@ -16,8 +16,9 @@ from decima.spark import AttachError, AutoSettings, Scheduler, attach, candidate
 from decima.spark.auto import Auto, Choice, News
 from decima.spark.candidates import ASSUMED_LOAD, World, compare
 from decima.spark.decision_log import prior_rows
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess
 from decima.spark.log_rows import logged_job
+from decima.spark.question import Question
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 
