@@ -196,10 +196,15 @@ def test_a_setting_of_spark_is_preferred_within_two_percent(ahead: float, best: 
 def test_where_waiting_may_matter_it_is_not_called_nothing() -> None:
     """3 % on average, and up to 16 %: the upper end decides; with 1 to 3 % there is nothing."""
     for widths, is_nothing in (([-0.02, 0.0, 0.02], False), ([-0.004, 0.0, 0.004], True)):
-        found = what_was_found(policies={"fifo": ([10.3] * 6, [20.0, 22.0, 21.0])})
+        both = {
+            "fifo": ([10.3] * 6, [20.0, 22.0, 21.0]),
+            "tuned_srw": ([10.0] * 6, [15.0, 16.6, 15.6]),
+        }
+        found = what_was_found(policies=both)
         alone_s = found.main.policies["fifo"].recorded_jct_s * (0.97 + np.array(widths))[:, None]
         main = replace(found.main, alone_jct_s=alone_s)
-        (words, *_) = findings(replace(found, sizes={**found.sizes, 8: main}), checked())
+        words, *others = findings(replace(found, sizes={**found.sizes, 8: main}), checked())
+        assert any("tuned_srw instead of fifo" in one for one in others) != is_nothing
         assert ("wait for each other? Hardly." in words) == is_nothing
         assert ("Waiting for others is 3 % [1, 16]" in words) != is_nothing
         if is_nothing:
@@ -219,6 +224,14 @@ def test_nothing_is_recommended_beyond_18_percent(factor: float, is_trusted: boo
     assert (f"does not repeat this recording {off}" in words) != is_trusted
     firm = ("Lowest average", "nothing to gain", "Waiting for others is", "on 16")
     assert any(one in words for one in firm) == is_trusted
+
+
+def test_a_replay_without_jobs_is_not_trusted() -> None:
+    nothing = np.empty(0)
+    none = ReplayReport(
+        recorded(), ("fifo",), (8,), nothing, nothing, nothing, nothing, nothing.astype(np.bool_)
+    )
+    assert not can_be_trusted(none)
 
 
 def test_a_check_is_useless_by_its_bias_alone() -> None:
