@@ -1,4 +1,4 @@
-"""What attaching costs where there is nothing to schedule: one job after the other, warm and cold.
+"""Overhead where there is nothing to schedule: one job after the other, warm and cold.
 
     python -m benchmarks.spark_single_job [--policy decima] [--rounds 9] [--cold 5]
 

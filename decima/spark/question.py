@@ -1,4 +1,4 @@
-"""What is asked of a comparison of policies on a session's own jobs."""
+"""Question for a comparison of policies on a session's own jobs."""
 
 from __future__ import annotations
 
