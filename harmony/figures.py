@@ -188,7 +188,8 @@ class _Errors(NamedTuple):
 def _errors(network: Any, config: RewardConfig, unseen: list[Samples]) -> dict[str, _Errors]:
     """Errors by who predicts; LIF is fitted to what the network has learned from."""
     known, _ = split(config)
-    linear, quadratic = fit_lif(known, LINEAR), fit_lif(known, QUADRATIC)
+    gpus = len(config.cluster.gpu_table)
+    linear, quadratic = (fit_lif(known, terms, gpus) for terms in (LINEAR, QUADRATIC))
     predictors: dict[str, Callable[[Samples], Float64]] = {
         "reward model": lambda samples: predict(network, samples),
         "lif_linear": lambda samples: predict_lif(samples, linear),
