@@ -180,6 +180,58 @@ def evaluate(
 
 
 @main.command()
+@click.argument("models", nargs=-1, required=True, type=FILE)
+@_servers
+@_gpus
+@_arrivals
+@_trace
+@_table
+@_jobs
+@click.option("--periods", default=10, show_default=True, type=click.IntRange(min=1))
+@inputs_option("sequences", 16)
+@seed_option
+@set_option
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path))
+def update(
+    models: tuple[Path, ...],
+    servers: str,
+    gpu: tuple[str, ...],
+    arrivals: Any,
+    trace: Path | None,
+    table: Path | None,
+    jobs: Path | None,
+    periods: int,
+    sequences: int,
+    seed: int,
+    changes: tuple[str, ...],
+    output: Path | None,
+) -> None:
+    """Use policies for some periods, learn from the jobs after each, compare with no updates.
+
+    A period has --sequences sequences; --set changes a setting of the updates or, as cluster.KEY,
+    of the cluster.
+
+    Example: harmony update policy.safetensors --arrivals trace -o updated.safetensors
+    """
+    from decima.rl.tables import print_rows
+    from harmony.updating import rows_of, use
+
+    config = _of_files(_cluster(servers, arrivals, trace, gpu), table, jobs)
+    rows = rows_of(
+        use(
+            models,
+            config,
+            periods=periods,
+            sequences=sequences,
+            seed=seed,
+            changes=changes,
+            output=output,
+        )
+    )
+    print_rows(next(rows), rows)
+
+
+@main.command()
 @picture_option
 @_servers
 @_arrivals
