@@ -124,7 +124,8 @@ def use(
             jobs = draw_jobs(one.config.cluster, sequences, seed, Purpose.TEST, period * sequences)
             updated.append(one.completion(one.now, jobs, seed))
             before.append(one.completion(one.before, jobs, seed))
-            one.learn(period, jobs)
+            if output is not None or period + 1 < periods:
+                one.learn(period, jobs)
         yield Period(np.stack(updated), np.stack(before))
     if output is not None:
         (one,) = policies
