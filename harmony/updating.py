@@ -33,8 +33,8 @@ from traces.files.settings import build, change_setting
 
 UPDATE = {
     "imitation": 0,
-    "learning_rate": 1e-4,
-    "final_learning_rate": 1e-4,
+    "learning_rate": 1e-5,
+    "final_learning_rate": 1e-5,
     "world": "environment",
     "initial": True,
 }
