@@ -25,6 +25,7 @@ from decima.rl.study.command import (
     train_in,
 )
 from harmony.config import CONFIGS, RATES, Config
+from harmony.gpu_types import servers_of
 from harmony.jobs import equal_arrivals
 from traces.files.private import read_secret
 from traces.files.settings import build, change_setting
@@ -60,6 +61,9 @@ _arrivals = click.option(
 )
 _table = click.option("--table", type=FILE, help="Interference of one's own models (JSON).")
 _jobs = click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV).")
+_gpus = click.option(
+    "--gpu", multiple=True, metavar="NAME:SERVERS:SPEED", help="A type of GPU, such as V100:3:2."
+)
 _trace = click.option("--trace", type=FILE, help="Times of arrival, for --arrivals trace (JSON).")
 
 
@@ -78,6 +82,7 @@ def main() -> None:
 @resume_option
 @click.option("--what", type=click.Choice(["policy", "recipe", "reward"]), default="policy")
 @_servers
+@_gpus
 @_table
 @_jobs
 @seed_option
@@ -90,6 +95,7 @@ def train(
     resume: bool,
     what: str,
     servers: str,
+    gpu: tuple[str, ...],
     table: Path | None,
     jobs: Path | None,
     seed: int,
@@ -115,8 +121,9 @@ def train(
         first: AnyConfig = recipe() if what == "recipe" else TrainConfig()
         if what == "reward":
             first = RewardConfig()
-        cluster = _of_files(CONFIGS[servers], table, jobs)
-        size = replace(first.size, models=len(measured(cluster.table_file).models))
+        cluster = _of_files(_with_gpus(CONFIGS[servers], gpu), table, jobs)
+        models, types = len(measured(cluster.table_file).models), len(cluster.gpu_table)
+        size = replace(first.size, models=models, gpu_types=types)
         settings = replace(first, cluster=cluster, size=size, seed=seed).to_json()
         for change in changes:
             change_setting(settings, change, StudyError)
@@ -137,31 +144,90 @@ add_study_commands(
 @main.command()
 @click.argument("models", nargs=-1, type=FILE)
 @_servers
+@_gpus
 @_arrivals
 @_trace
 @_table
 @_jobs
 @inputs_option("sequences")
 @seed_option
+@set_option
 def evaluate(
     models: tuple[Path, ...],
     servers: str,
+    gpu: tuple[str, ...],
     arrivals: Any,
     trace: Path | None,
     table: Path | None,
     jobs: Path | None,
     sequences: int,
     seed: int,
+    changes: tuple[str, ...],
 ) -> None:
-    """Compare models, and the heuristics, on unseen sequences.
+    """Compare models, and the heuristics, on unseen sequences; --set is for the cluster.
 
     Example: harmony evaluate --arrivals poisson runs/harmony/model.safetensors
     """
     from decima.rl.tables import print_rows
     from harmony.comparison import compare
 
-    config = _of_files(_cluster(servers, arrivals, trace), table, jobs)
+    settings = _of_files(_cluster(servers, arrivals, trace, gpu), table, jobs).to_json()
+    for change in changes:
+        change_setting(settings, change, StudyError)
+    config = build(Config, settings, StudyError)
     rows = compare(config, models, sequences, seed)
+    print_rows(next(rows), rows)
+
+
+@main.command()
+@click.argument("models", nargs=-1, required=True, type=FILE)
+@_servers
+@_gpus
+@_arrivals
+@_trace
+@_table
+@_jobs
+@click.option("--periods", default=10, show_default=True, type=click.IntRange(min=1))
+@inputs_option("sequences", 16)
+@seed_option
+@set_option
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path))
+def update(
+    models: tuple[Path, ...],
+    servers: str,
+    gpu: tuple[str, ...],
+    arrivals: Any,
+    trace: Path | None,
+    table: Path | None,
+    jobs: Path | None,
+    periods: int,
+    sequences: int,
+    seed: int,
+    changes: tuple[str, ...],
+    output: Path | None,
+) -> None:
+    """Use policies for some periods, learn from the jobs after each, compare with no updates.
+
+    A period has --sequences sequences; --set changes a setting of the updates or, as cluster.KEY,
+    of the cluster.
+
+    Example: harmony update policy.safetensors --arrivals trace -o updated.safetensors
+    """
+    from decima.rl.tables import print_rows
+    from harmony.updating import rows_of, use
+
+    config = _of_files(_cluster(servers, arrivals, trace, gpu), table, jobs)
+    rows = rows_of(
+        use(
+            models,
+            config,
+            periods=periods,
+            sequences=sequences,
+            seed=seed,
+            changes=changes,
+            output=output,
+        )
+    )
     print_rows(next(rows), rows)
 
 
@@ -197,8 +263,18 @@ def show(
 @click.argument("trace", type=FILE)
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
 @_servers
+@_gpus
 @_table
-def import_trace(form: str, trace: Path, output: Path, servers: str, table: Path | None) -> None:
+@click.option("--machines", type=FILE, help="Philly's cluster_machine_list: types of GPU.")
+def import_trace(
+    form: str,
+    trace: Path,
+    output: Path,
+    servers: str,
+    gpu: tuple[str, ...],
+    table: Path | None,
+    machines: Path | None,
+) -> None:
     """Write a public trace of a GPU cluster as a table of jobs, for --jobs.
 
     FORM is alibaba (pai_task_table.csv of 2020), helios (cluster_log.csv) or philly
@@ -208,7 +284,8 @@ def import_trace(form: str, trace: Path, output: Path, servers: str, table: Path
     """
     from harmony.job_files import write_import
 
-    click.echo(write_import(form, trace, _of_files(CONFIGS[servers], table, None), output))
+    config = _of_files(_with_gpus(CONFIGS[servers], gpu), table, None)
+    click.echo(write_import(form, trace, config, output, machines))
 
 
 @main.command()
@@ -236,8 +313,15 @@ def _of_files(config: Config, table: Path | None, jobs: Path | None) -> Config:
     return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
 
 
-def _cluster(servers: str, arrivals: Any, trace: Path | None) -> Config:
-    config = CONFIGS[servers].arriving(arrivals)
+def _with_gpus(config: Config, types: tuple[str, ...]) -> Config:
+    """Return the configuration with types of GPU, whose servers are then all that there are."""
+    if not types:
+        return config
+    return replace(config, gpu_types=types, servers=servers_of(types))
+
+
+def _cluster(servers: str, arrivals: Any, trace: Path | None, gpu: tuple[str, ...] = ()) -> Config:
+    config = _with_gpus(CONFIGS[servers].arriving(arrivals), gpu)
     return _warned(config if trace is None else replace(config, arrivals_file=str(trace)))
 
 

@@ -165,6 +165,7 @@ class Clusters(Lockstep):
             interval=zeros(),
             arrived=zeros(),
             finished=zeros(),
+            gpu=np.tile(_gpu_of_server(config), (len(self), 1)),
             free=zeros(config.servers, K),
             tasks=zeros(config.servers),
             owner=zeros(config.servers),
@@ -191,4 +192,11 @@ class Clusters(Lockstep):
 def types_of(config: Config) -> Types:
     """Return the properties of the types of jobs in such a cluster."""
     most = config.max_workers
-    return types(most, most, config.most_servers, config.table_file)
+    found = types(most, most, config.most_servers, config.table_file)
+    return found._replace(gpu_speed=np.array([one.speed for one in config.gpu_table]))
+
+
+def _gpu_of_server(config: Config) -> Int32:
+    """(M,) type of each server's GPUs."""
+    counts = [one.servers for one in config.gpu_table]
+    return np.repeat(np.arange(len(counts), dtype=np.int32), counts)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from decima.rl.study.settings import ABOVE_0, Settings
+from harmony.gpu_types import GpuType, parse_gpu_types
 from harmony.tables import ANALYTIC, MEASURED_PRODUCT, MEASURED_WORST
 
 Arrivals = Literal["uniform", "poisson", "trace"]
@@ -36,6 +37,11 @@ class Config(Settings):
     cores: int = 8
     memory_gb: int = 48
     network_gbps: int = 50
+    gpu_types: tuple[str, ...] = ()
+    """of the servers in their order, each `NAME:SERVERS:SPEED` (`harmony.gpu_types`); without any
+    all GPUs are alike"""
+    gpu_required_share: float = 0.0
+    """of drawn jobs, which need a certain type: that of a random server, if they find room there"""
     interval_min: float = 20.0
     """jobs are placed at its beginning"""
     arrivals: Arrivals = "uniform"
@@ -83,6 +89,7 @@ class Config(Settings):
         "noise": (0.0, 10.0),
         "all_reduce_share": (0.0, 1.0),
         "exclusive_share": (0.0, 1.0),
+        "gpu_required_share": (0.0, 1.0),
         "max_intervals": (1, MAX_INTERVALS),
     }
 
@@ -104,11 +111,20 @@ class Config(Settings):
             self.arrivals_file == "" or self.arrivals == "trace",
             f"arrivals_file is for arrivals = trace, not {self.arrivals}",
         )
+        self.require(
+            len(self.gpu_table) > 1 or self.gpu_required_share == 0.0,
+            "gpu_required_share is for clusters of several gpu_types",
+        )
 
     @property
     def capacity(self) -> tuple[int, int, int, int]:
         """(K,) units of each server"""
         return (self.gpus, self.cores, self.memory_gb, self.network_gbps)
+
+    @property
+    def gpu_table(self) -> tuple[GpuType, ...]:
+        """Types of GPU, at least one."""
+        return parse_gpu_types(self.gpu_types, self.servers)
 
     @property
     def actions(self) -> int:

@@ -20,8 +20,7 @@ from harmony.config import CONFIGS, RATES, Arrivals, Config
 from harmony.jobs import draw_jobs
 from harmony.measured import measured
 from harmony.tables import Jobs
-from harmony.token_kernels import SERVER_COLUMNS
-from harmony.tokens import job_columns, most_rows, see
+from harmony.tokens import job_columns, most_rows, see, server_columns
 
 ENV_ID = "harmony/Harmony-v0"
 
@@ -106,14 +105,14 @@ class HarmonyEnv(StudyEnv[Clusters, Observation]):
             raise StudyError(f"render_mode is {render_mode!r}: None is needed")
         self.config = found if arrivals is None else found.arriving(arrivals)
         self.render_mode = render_mode
-        models = len(measured(self.config.table_file).models)
+        models, gpus = len(measured(self.config.table_file).models), len(self.config.gpu_table)
         rows, servers = most_rows(self.config), self.config.servers
         self._space = spaces.Dict(
             {
-                "job": spaces.Box(0.0, 10.0, (rows, job_columns(models)), np.float32),
+                "job": spaces.Box(0.0, 10.0, (rows, job_columns(models, gpus)), np.float32),
                 "is_job": spaces.MultiBinary(rows),
                 "beside": spaces.MultiBinary((rows, rows)),
-                "server": spaces.Box(0.0, 10.0, (servers, SERVER_COLUMNS), np.float32),
+                "server": spaces.Box(0.0, 10.0, (servers, server_columns(gpus)), np.float32),
                 "holds": spaces.MultiBinary((servers, rows)),
             }
         )

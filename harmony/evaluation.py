@@ -74,12 +74,12 @@ def baselines(config: Config, samples: Samples) -> Mapping[str, Scheduler]:
         config: the cluster.
         samples: of speeds, which the models of interference are fitted to.
     """
-    tiresias = Tiresias(config)
+    tiresias, gpus = Tiresias(config), len(config.gpu_table)
     by_arrival: dict[str, Scheduler] = {
         "lb": LoadBalance(),
         "tetris": Tetris(),
-        "lif_linear": LeastInterference(fit_lif(samples, LINEAR)),
-        "lif_quad": LeastInterference(fit_lif(samples, QUADRATIC)),
+        "lif_linear": LeastInterference(fit_lif(samples, LINEAR, gpus)),
+        "lif_quad": LeastInterference(fit_lif(samples, QUADRATIC, gpus)),
         "lookahead": Lookahead(fit_pairs(config, samples)),
     }
     found: dict[str, Scheduler] = {

@@ -10,14 +10,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from decima.rl.errors import NoModelsError
 from decima.rl.statistics import compared, difference_percent, mean_of
 from decima.rl.study.streams import Purpose
+from decima.rl.threads import one_thread
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Config
 from harmony.evaluation import baselines, completion_by_type, played
@@ -56,38 +58,64 @@ class Bench(NamedTuple):
         return [one.mean_completion() for one in self.played(pairs)]
 
     def played(self, pairs: Sequence[tuple[ActorCritic, Config]]) -> list[Clusters]:
-        """Clusters in which each policy has played all sequences, on all cores."""
-
-        def play(pair: tuple[ActorCritic, Config]) -> Clusters:
-            network, config = pair
-            return self._played(Learned(network.policy, config), config)
-
-        # Threads: torch holds no lock while it computes, which is nearly all that a policy does.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(play, pairs))
+        """Clusters in which each policy has played all sequences."""
+        return self._on_all_cores([(_scheduler(*pair), pair[1]) for pair in pairs], [])
 
     def heuristics(self, config: Config) -> dict[str, Clusters]:
         """Clusters in which each heuristic has played all sequences, by name."""
-        found = baselines(config, samples_of(config, self.seed))
+        found = self._baselines(config)
         return {name: self._played(one, config) for name, one in found.items()}
 
     def compared(
         self, configs: Mapping[str, Config], policies: Mapping[str, Sequence[ActorCritic]]
     ) -> dict[str, Any]:
         """Completion times by cluster of heuristics and trainings, and differences in percent."""
-        pairs = [(one, two) for two in configs.values() for own in policies.values() for one in own]
-        values = iter(self.completions(pairs))
-        return {
-            key: compared(
-                {name: one.mean_completion() for name, one in self.heuristics(config).items()},
-                {name: [next(values) for _ in own] for name, own in policies.items()},
-            )
-            for key, config in configs.items()
+        others = {key: self._baselines(config) for key, config in configs.items()}
+        learned = [
+            (_scheduler(network, config), config)
+            for config in configs.values()
+            for own in policies.values()
+            for network in own
+        ]
+        heuristics = [(one, configs[key]) for key, own in others.items() for one in own.values()]
+        clusters = self._on_all_cores(learned, heuristics)
+        values = iter([one.mean_completion() for one in clusters])
+        of_learned = {
+            key: {name: [next(values) for _ in own] for name, own in policies.items()}
+            for key in configs
         }
+        return {
+            key: compared({name: next(values) for name in own}, of_learned[key])
+            for key, own in others.items()
+        }
+
+    def _baselines(self, config: Config) -> Mapping[str, Scheduler]:
+        return baselines(config, samples_of(config, self.seed))
+
+    def _on_all_cores(
+        self,
+        learned: Sequence[tuple[Scheduler, Config]],
+        others: Sequence[tuple[Scheduler, Config]],
+    ) -> list[Clusters]:
+        """Clusters in which each scheduler has played all sequences, policies first."""
+        # Threads: torch holds no lock while it computes, which is nearly all that a policy does.
+        # Heuristics do hold it, so they are spread evenly among the policies.
+        pairs = [*learned, *others]
+        turn = [(n + 0.5) / len(own) for own in (learned, others) for n in range(len(own))]
+        # Each sets torch's number of threads for itself, and MKL's for all.
+        single = partial(torch.set_num_threads, 1)
+        with one_thread(), ThreadPoolExecutor(os.cpu_count(), initializer=single) as pool:
+            order = sorted(range(len(pairs)), key=lambda n: turn[n])
+            begun = {n: pool.submit(self._played, *pairs[n]) for n in order}
+            return [begun[n].result() for n in range(len(pairs))]
 
     def _played(self, scheduler: Scheduler, config: Config) -> Clusters:
         jobs = draw_jobs(config, self.sequences, self.seed, Purpose.TEST)
         return played(scheduler, config, jobs, self.seed)
+
+
+def _scheduler(network: ActorCritic, config: Config) -> Scheduler:
+    return Learned(network.policy, config)
 
 
 def samples_of(config: Config, seed: int = SEED) -> Samples:
@@ -188,7 +216,8 @@ class _Errors(NamedTuple):
 def _errors(network: Any, config: RewardConfig, unseen: list[Samples]) -> dict[str, _Errors]:
     """Errors by who predicts; LIF is fitted to what the network has learned from."""
     known, _ = split(config)
-    linear, quadratic = fit_lif(known, LINEAR), fit_lif(known, QUADRATIC)
+    gpus = len(config.cluster.gpu_table)
+    linear, quadratic = (fit_lif(known, terms, gpus) for terms in (LINEAR, QUADRATIC))
     predictors: dict[str, Callable[[Samples], Float64]] = {
         "reward model": lambda samples: predict(network, samples),
         "lif_linear": lambda samples: predict_lif(samples, linear),

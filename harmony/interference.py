@@ -13,26 +13,31 @@ from harmony.measured import measured
 from harmony.samples import Samples
 from harmony.schedulers import FORM
 from harmony.tables import Float64, Types
-from harmony.token_kernels import JOB_COLUMNS
+from harmony.tokens import job_columns
 
 LINEAR, QUADRATIC = 3, FORM
 """weights that are fitted: of 1, cores and network; and of their three products too"""
 _RIDGE = 1e-3
 
 
-def fit_lif(samples: Samples, terms: int) -> Float64:
+def fit_lif(samples: Samples, terms: int, gpu_types: int = 1) -> Float64:
     r"""(L, 6) weights of LIF-Linear or LIF-Quad, by least squares for each model.
 
     .. math:: 1 - v / v_{alone} \approx w_0 + w_1 c + w_2 b + w_3 c^2 + w_4 c b + w_5 b^2
 
     with the shares c and b of a server's cores and network that other jobs have asked for. A job
     without neighbours loses nothing, and is no sample. Source: Harmony, section VI-B.
+
+    Args:
+        samples: of a cluster.
+        terms: LINEAR or QUADRATIC.
+        gpu_types: of the cluster.
     """
     has_others = samples.running.is_job & (samples.others.sum(axis=2) > 0.0)
     lost = 1.0 - samples.speed[has_others] / samples.alone[has_others]
     table = terms_of(samples.others[has_others])[:, :terms]
     model = samples.running.shape[has_others][:, 0]
-    weights = np.zeros((samples.running.job.shape[2] - JOB_COLUMNS, FORM))
+    weights = np.zeros((samples.running.job.shape[2] - job_columns(0, gpu_types), FORM))
     for number in range(len(weights)):
         own = model == number
         if own.any():

@@ -12,9 +12,10 @@ import numpy as np
 from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose, each_drawn
 from harmony.config import MAX_MIN, Config
+from harmony.gpu_types import number_of
 from harmony.job_files import JobTable, read_table
 from harmony.measured import measured, types
-from harmony.tables import Float64, Int32, Jobs, Types
+from harmony.tables import GPU, NONE, WORKER, Float64, Int32, Jobs, Types
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
 
@@ -41,6 +42,7 @@ def job_sequence(
     config: Config,
     jobs: Sequence[tuple[float, str, int, int, float]],
     exclusive: Sequence[bool] | None = None,
+    gpu: Sequence[str] | None = None,
 ) -> Jobs:
     """One sequence made by hand: (arrival in minutes, model, workers, parameter servers, epochs).
 
@@ -48,6 +50,7 @@ def job_sequence(
         config: the cluster.
         jobs: as above.
         exclusive: whether each job shares no server with another; None: none does so.
+        gpu: the type of GPU that each job's workers need, "" for any; None: none needs one.
 
     Raises:
         StudyError: there is none, they are not in the order of arrival, or one cannot be placed.
@@ -83,7 +86,12 @@ def job_sequence(
         np.array([columns[3]], np.int32),
         np.array([columns[4]], np.float64),
         np.array([[False] * len(jobs) if exclusive is None else list(exclusive)], np.bool_),
+        np.array([[_gpu_number(config, name) for name in gpu or [""] * len(jobs)]], np.int32),
     )
+
+
+def _gpu_number(config: Config, name: str) -> int:
+    return number_of(config.gpu_table, name) if name else NONE
 
 
 def _draw(config: Config, rng: np.random.Generator) -> Jobs:
@@ -100,6 +108,7 @@ def _draw(config: Config, rng: np.random.Generator) -> Jobs:
         asked.ps[None],
         (asked.minutes * _alone(config, asked.model, asked.workers, asked.ps))[None],
         exclusive[None],
+        asked.gpu[None],
     )
 
 
@@ -112,7 +121,20 @@ def _drawn(config: Config, rng: np.random.Generator) -> JobTable:
     ps = np.where(rng.random(count) < config.all_reduce_share, 0, ps).astype(np.int32)
     time_min = config.median_min * np.exp(config.sigma * rng.standard_normal(count))
     time_min = np.clip(time_min, _SHORTEST * config.median_min, config.longest_min)
-    return JobTable(arrival_min, model, workers, ps, time_min)
+    gpu = np.full(count, NONE, np.int32)
+    if config.gpu_required_share > 0.0:
+        gpu = _required_gpu(config, model, workers, rng)
+    return JobTable(arrival_min, model, workers, ps, time_min, gpu)
+
+
+def _required_gpu(config: Config, model: Int32, workers: Int32, rng: np.random.Generator) -> Int32:
+    """(J,) types of GPU that a share of the jobs needs; NONE where the workers find no room."""
+    servers = np.array([one.servers for one in config.gpu_table])
+    drawn = rng.choice(len(servers), len(model), p=servers / servers.sum())
+    needs = rng.random(len(model)) < config.gpu_required_share
+    of_worker = _types(config.max_workers, config.most_servers, config.table_file).demand
+    room = servers[drawn] * (config.gpus // of_worker[model, WORKER, GPU])
+    return np.where(needs & (workers <= room), drawn, NONE).astype(np.int32)
 
 
 def _of_file(config: Config, rng: np.random.Generator) -> JobTable:
@@ -130,6 +152,7 @@ def _of_file(config: Config, rng: np.random.Generator) -> JobTable:
         table.workers[taken],
         table.ps[taken],
         table.minutes[taken],
+        table.gpu[taken],
     )
 
 

@@ -17,11 +17,13 @@ from harmony.tables import Float64, Int32, Jobs
 from harmony.tokens import Scene, see, see_running
 
 
-def check_models(known: int, config: Config) -> None:
-    """Refuse a network that does not know as many models as the cluster's table has.
+def check_network(known: int, gpu_types: int, config: Config) -> None:
+    """Refuse a network for another number of models or of types of GPU than the cluster's.
+
+    One for a single type of GPU ignores types, and fits any cluster.
 
     Raises:
-        StudyError: so it is.
+        StudyError: the numbers differ.
     """
     count = len(measured(config.table_file).models)
     if known != count:
@@ -29,6 +31,9 @@ def check_models(known: int, config: Config) -> None:
             f"a network for {known} models, where the table of interference has {count}: train one "
             "with size.models"
         )
+    types = len(config.gpu_table)
+    if gpu_types not in (1, types):
+        raise StudyError(f"a network for {gpu_types} types of GPU, where the cluster has {types}")
 
 
 class Learned:
@@ -47,7 +52,7 @@ class Learned:
     """
 
     def __init__(self, network: PolicyNetwork, config: Config, *, greedy: bool = True) -> None:
-        check_models(network.models, config)
+        check_network(network.models, network.gpu_types, config)
         self.network = network
         self._order = Tiresias(config)
         self._greedy = greedy

@@ -5,7 +5,7 @@ Source: Harmony, sections IV and V-B.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from decima.rl.study.learner import LOWEST, NetworkLearner, entropy_of, taken_of
 from decima.rl.study.streams import Draws, Purpose, seed_of
 from harmony.clusters import Clusters, Predictor
+from harmony.config import Config
 from harmony.evaluation import completion_of
 from harmony.interference import fit_pairs
 from harmony.jobs import draw_jobs
@@ -41,12 +42,19 @@ from harmony.rollouts import (
 )
 from harmony.samples import draw_samples
 from harmony.schedulers import LoadBalance, Lookahead, Mixed, Scheduler, Tetris, Tiresias
-from harmony.tables import Float64, Int32
+from harmony.tables import Float64, Int32, Jobs
 from harmony.teachers import Branches, Sure, Teacher
 from harmony.training_config import TrainConfig
 
 _KEPT = 0.9
 """of the moving average of returns, from one iteration to the next"""
+
+
+class Workload(NamedTuple):
+    """Sequences of one cluster."""
+
+    cluster: Config
+    jobs: Jobs
 
 
 class _Examples(NamedTuple):
@@ -85,6 +93,10 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Fill the buffer with choices, then learn from minibatches of it."""
+        return self.learn_on(iteration, self._drawn(iteration))
+
+    def learn_on(self, iteration: int, workloads: Sequence[Workload]) -> Mapping[str, float]:
+        """Place the jobs of some sequences, then learn from minibatches of the choices."""
         config = self._config
         left = 1.0 - iteration / config.iterations
         imitates = iteration < config.imitation
@@ -94,7 +106,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
             0.0 if imitates else config.exploration * left,
             self._teacher if imitates else None,
         )
-        played, completion = self._play(iteration, manner)
+        played, completion = self._play(iteration, workloads, manner)
         examples = self._examples(played, imitates)
         rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
         fall = config.learning_rate - config.final_learning_rate
@@ -150,16 +162,26 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         lookahead = Lookahead(fit_pairs(config.cluster, samples))
         return Sure(lookahead) if config.tau == 0.0 else Branches(lookahead, config.tau)
 
-    def _play(self, iteration: int, manner: Manner) -> tuple[Played, float]:
-        """Play about `replay` choices; also return the mean completion time in intervals."""
+    def _drawn(self, iteration: int) -> list[Workload]:
+        """Sequences of each pattern, with about `replay` choices in all."""
         config = self._config
         kinds = len(config.patterns)
         wanted = config.replay / (config.cluster.jobs * config.cluster.mean_tasks)
         count = max(1, round(wanted / kinds))
-        parts, completion = [], []
-        for number, pattern in enumerate(config.patterns):
+        found = []
+        for pattern in config.patterns:
             cluster = config.cluster.arriving(pattern)
             jobs = draw_jobs(cluster, count, config.seed, Purpose.TRAINING, iteration * count)
+            found.append(Workload(cluster, jobs))
+        return found
+
+    def _play(
+        self, iteration: int, workloads: Sequence[Workload], manner: Manner
+    ) -> tuple[Played, float]:
+        """Play all sequences; also return the mean completion time in intervals."""
+        config = self._config
+        parts, completion = [], []
+        for number, (cluster, jobs) in enumerate(workloads):
             clusters = Clusters(
                 cluster,
                 jobs,
@@ -168,7 +190,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
                 priority=self._order.priority(jobs),
                 predictor=self._predictor,
             )
-            draws = Draws(config.seed, count, iteration, number)
+            draws = Draws(config.seed, len(clusters), iteration, number)
             parts.append(roll_out(self.network, clusters, draws, manner))
             completion.append(clusters.mean_completion().mean())
         return joined(parts), float(np.mean(completion))

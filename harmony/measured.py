@@ -159,6 +159,7 @@ def types(workers: int, ps: int, servers: int, table: str = "") -> Types:
         busy,
         traffic,
         send_share,
+        np.ones(1),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 from decima.rl.errors import StudyError
 from decima.rl.study.models import C, Model, ModelKind, N
@@ -50,14 +52,32 @@ def load_reward_model(path: Path) -> Model[RewardModel, RewardConfig]:
 def network_to_begin_with(path: Path, config: TrainConfig) -> ActorCritic:
     """Load a network whose weights a training with `config` can begin with.
 
+    One that ignores types of GPU is widened to see them: at first it acts as before.
+
     Raises:
         StudyError: it is of another size.
     """
-    network: ActorCritic = load_model(path).network
+    network, trained, _ = load_model(path)
+    if replace(trained.size, gpu_types=config.size.gpu_types) == config.size:
+        network = _widened(network, trained.size, config.size)
     other = {name: one.shape for name, one in new_network(config.size).state_dict().items()}
     if {name: one.shape for name, one in network.state_dict().items()} != other:
         raise StudyError(f"a model of another size cannot begin a training of {config.size}")
     return network
+
+
+def _widened(network: ActorCritic, size: Size, wanted: Size) -> ActorCritic:
+    """Return the network with weights of 0 for the columns of types of GPU."""
+    if size.gpu_types == wanted.gpu_types or size.gpu_types != 1:
+        return network
+    found = new_network(wanted)
+    state = found.state_dict()
+    for name, weight in network.state_dict().items():
+        wider = state[name].shape[-1] - weight.shape[-1]
+        # The columns of types come last in the rows of inputs.
+        state[name] = functional.pad(weight, (0, wider)) if wider else weight
+    found.load_state_dict(state)
+    return found
 
 
 def _seeded(seed: int, make: Callable[[], N]) -> N:

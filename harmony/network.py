@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from decima.rl.errors import StudyError
 from decima.rl.model_files import MAX_LAYERS, check_layers
+from harmony.gpu_types import MOST_TYPES
 from harmony.own_table import MOST_MODELS
-from harmony.token_kernels import SERVER_COLUMNS
-from harmony.tokens import Running, Scene, job_columns
+from harmony.tables import Float32
+from harmony.tokens import Running, Scene, job_columns, server_columns
 from traces.files.numbers import check_numbers
 
 MAX_PARAMETERS = 2**24
@@ -40,6 +41,8 @@ class Size:
     """H"""
     models: int = 6
     """types of jobs that there are"""
+    gpu_types: int = 1
+    """types of GPUs that there are; with 1 the network ignores them"""
 
     def __post_init__(self) -> None:
         check_numbers(self, StudyError)
@@ -50,6 +53,8 @@ class Size:
             )
         if not 1 <= self.models <= MOST_MODELS:
             raise StudyError(f"{self.models} types of jobs: 1 to {MOST_MODELS} are possible")
+        if not 1 <= self.gpu_types <= MOST_TYPES:
+            raise StudyError(f"{self.gpu_types} types of GPU: 1 to {MOST_TYPES} are possible")
         if self.layers > MAX_LAYERS:
             raise StudyError(f"{self.layers} layers: at most {MAX_LAYERS} are possible")
         check_layers({"width": (self.width,)}, StudyError)
@@ -81,14 +86,20 @@ def _encoder(size: Size) -> nn.TransformerEncoder:
     return nn.TransformerEncoder(layer, size.layers, enable_nested_tensor=False)
 
 
+def _embedded(layer: nn.Linear, rows: Float32) -> Tensor:
+    """(..., D) rows after a layer; columns beyond those that it knows, of GPUs, are ignored."""
+    found: Tensor = layer(torch.from_numpy(rows[..., : layer.in_features]))
+    return found
+
+
 class Representation(nn.Module):
     """Jobs encoded, servers decoded from them: (B, M, D)."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
         self._heads = size.heads
-        self.job = nn.Linear(job_columns(size.models), size.width)
-        self.server = nn.Linear(SERVER_COLUMNS, size.width)
+        self.job = nn.Linear(job_columns(size.models, size.gpu_types), size.width)
+        self.server = nn.Linear(server_columns(size.gpu_types), size.width)
         self.encoder = _encoder(size)
         layer = nn.TransformerDecoderLayer(
             size.width, size.heads, size.width, dropout=0.0, batch_first=True
@@ -102,9 +113,9 @@ class Representation(nn.Module):
         self_only = torch.eye(is_job.shape[1], dtype=torch.bool)
         beside = torch.from_numpy(scene.beside) | self_only
         among = attention_mask(beside, is_job, self._heads)
-        memory = self.encoder(self.job(torch.from_numpy(scene.job)).relu(), mask=among)
+        memory = self.encoder(_embedded(self.job, scene.job).relu(), mask=among)
         across = attention_mask(torch.from_numpy(scene.holds), is_job, self._heads)
-        server = self.server(torch.from_numpy(scene.server)).relu()
+        server = _embedded(self.server, scene.server).relu()
         found: Tensor = self.decoder(server, memory, memory_mask=across)
         return found
 
@@ -115,6 +126,7 @@ class PolicyNetwork(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.models = size.models
+        self.gpu_types = size.gpu_types
         self.representation = Representation(size)
         self.head = nn.Linear(size.width, 2)
 
@@ -161,7 +173,7 @@ class RewardModel(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
         self._heads = size.heads
-        self.job = nn.Linear(job_columns(size.models), size.width)
+        self.job = nn.Linear(job_columns(size.models, size.gpu_types), size.width)
         self.norm = nn.BatchNorm1d(size.width)
         self.encoder = _encoder(size)
         self.head = nn.Linear(size.width, 2)
@@ -169,7 +181,7 @@ class RewardModel(nn.Module):
     def forward(self, running: Running) -> Tensor:
         """(B, N) epochs a minute; rows without a job have numbers that mean nothing."""
         is_job = torch.from_numpy(running.is_job)
-        embedded = self.job(torch.from_numpy(running.job))
+        embedded = _embedded(self.job, running.job)
         normal = torch.zeros_like(embedded)
         normal[is_job] = self.norm(embedded[is_job]).relu()
         beside = torch.from_numpy(running.beside) | torch.eye(is_job.shape[1], dtype=torch.bool)

@@ -11,6 +11,7 @@ import numpy as np
 from decima.rl.errors import StudyError
 from harmony.clusters import Clusters
 from harmony.config import MAX_SERVERS, Config
+from harmony.gpu_types import number_of
 from harmony.jobs import job_sequence
 from harmony.learned import log_probabilities
 from harmony.network import PolicyNetwork
@@ -30,23 +31,29 @@ def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
 
     Args:
         network: the policy.
-        config: the kind of cluster; all servers are alike.
+        config: the kind of cluster; all servers are alike but for types of GPU.
         asked: an object with `servers` (their names), `job` and `running` (jobs). A job has
             `model`, `workers` and `ps` (names of the servers of its tasks); the one to place has
             `count`, how many of each it needs, and in `workers` and `ps` those that are placed.
+            Where the cluster has several types of GPU, `gpus` has that of each server by its
+            name, and a job may have `gpu`, the type that it needs.
 
     Raises:
         StudyError: the description contradicts itself, or the cluster.
     """
-    servers, jobs = _names(asked), _jobs(asked)
+    names, jobs = _names(asked), _jobs(asked)
     wanted = [_count(job, number) for number, job in enumerate(jobs)]
-    cluster = _cluster(config, len(servers))
+    types = _gpu_of(asked, config, names)
+    # Servers of one type follow each other, as in a configuration.
+    servers = {name: at for at, name in enumerate(sorted(names, key=lambda name: types[name]))}
+    cluster = _cluster(config, list(types.values()))
     rows = [
         (0.0, str(job["model"]), counts["workers"], counts["ps"], _EPOCHS)
         for job, counts in zip(jobs, wanted, strict=True)
     ]
     exclusive = [job.get("exclusive") is True for job in jobs]
-    clusters = Clusters(cluster, job_sequence(cluster, rows, exclusive))
+    gpu = [_needed_gpu(job, number) for number, job in enumerate(jobs)]
+    clusters = Clusters(cluster, job_sequence(cluster, rows, exclusive, gpu))
     for number, job in enumerate(jobs):
         if number == len(jobs) - 1 and clusters.state.current[0] != number:
             return {"wait": True}
@@ -55,14 +62,20 @@ def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
     return _rest(clusters, network, servers)
 
 
-def _cluster(config: Config, servers: int) -> Config:
-    """Return the cluster with so many servers, for one interval, in which no job ends."""
-    least = -(-config.max_workers // config.gpus)
+def _cluster(config: Config, types: list[int]) -> Config:
+    """Return the cluster with servers of these types, for one interval, in which no job ends."""
+    servers, least = len(types), -(-config.max_workers // config.gpus)
     if servers < least:
         raise StudyError(f"{servers} servers: the policy is for at least {least}")
+    named = tuple(
+        f"{one.name}:{types.count(number)}:{one.speed}"
+        for number, one in enumerate(config.gpu_table)
+    )
     return replace(
         config.arriving("uniform"),
         servers=servers,
+        gpu_types=named if config.gpu_types else (),
+        gpu_required_share=0.0,
         jobs=_MOST_RUNNING + 1,
         jobs_file="",
         max_intervals=1,
@@ -87,14 +100,34 @@ def _put(clusters: Clusters, number: int, action: int, name: str) -> None:
     clusters.step(_ONLY, np.array([action], np.int32))
 
 
-def _names(asked: Any) -> dict[str, int]:
-    """Return the numbers of servers by name."""
+def _names(asked: Any) -> list[str]:
+    """Return the names of the servers."""
     names = asked.get("servers") if isinstance(asked, dict) else None
     if not isinstance(names, list) or not 1 <= len(names) <= MAX_SERVERS:
         raise StudyError(f"a list `servers` of 1 to {MAX_SERVERS} names is needed")
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise StudyError("servers are not all different names")
-    return {name: number for number, name in enumerate(names)}
+    return names
+
+
+def _gpu_of(asked: dict[str, Any], config: Config, names: list[str]) -> dict[str, int]:
+    """Return the number of each server's type of GPU, by the server's name."""
+    given = asked.get("gpus")
+    if not config.gpu_types:
+        if given is not None:
+            raise StudyError("gpus: the policy was trained for GPUs that are all alike")
+        return dict.fromkeys(names, 0)
+    if not isinstance(given, dict) or set(given) != set(names):
+        raise StudyError("an object `gpus` is needed, with the type of each server's GPUs")
+    return {name: number_of(config.gpu_table, given[name]) for name in names}
+
+
+def _needed_gpu(job: dict[str, Any], number: int) -> str:
+    """Return the type of GPU that a job needs, or ""."""
+    name = job.get("gpu", "")
+    if not isinstance(name, str):
+        raise StudyError(f"job {number}: gpu is {name!r:.40}: the name of a type is needed")
+    return name
 
 
 def _jobs(asked: dict[str, Any]) -> list[dict[str, Any]]:

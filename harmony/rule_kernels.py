@@ -1,13 +1,14 @@
 """Choices of the heuristics. `e` is a row of the state, whose present job is to be placed.
 
-All place workers first, then parameter servers, and take the first of equally good servers.
+All place workers first, then parameter servers. Of equally good servers they take the one with the
+fastest GPUs, then the first. LIF and the lookahead weigh the speeds of GPUs too.
 """
 
 from __future__ import annotations
 
 from harmony.compile import inlined_kernel, kernel
 from harmony.sim_kernels import is_allowed, put, take_back
-from harmony.speed_kernels import shares_server, speed_of
+from harmony.speed_kernels import gpu_factor, shares_server, speed_of
 from harmony.tables import (
     CPU,
     GPU,
@@ -112,10 +113,35 @@ def _lost(
         if count > 0:
             cpu = asked(rules, types, jobs, state, e, m, job, CPU)
             network = asked(rules, types, jobs, state, e, m, job, NETWORK)
+            lost = 0.0
             if cpu + network > 0.0:
                 model = jobs.model[state.jobs_of[e], job]
-                total += count * drop(weights, model, cpu, network)
+                lost = drop(weights, model, cpu, network)
+            if len(types.gpu_speed) > 1:
+                lost += (1.0 - lost) * _lost_by_gpu(types, state, e, job)
+            total += count * lost
     return total
+
+
+@inlined_kernel
+def _lost_by_gpu(types: Types, state: State, e: int, job: int) -> float:
+    """Share of its speed on the fastest GPUs that the job loses on those that it has."""
+    fastest = types.gpu_speed[0]
+    for speed in types.gpu_speed:
+        fastest = max(fastest, speed)
+    return float(1.0 - gpu_factor(types, state, e, job) / fastest)
+
+
+@inlined_kernel
+def _is_better(
+    types: Types, state: State, e: int, m: int, cost: float, found: int, least: float
+) -> bool:
+    """Return whether server m is better than the one found, at their costs."""
+    if found == NONE or cost < least:
+        return True
+    if len(types.gpu_speed) == 1 or cost > least:
+        return False
+    return bool(types.gpu_speed[state.gpu[e, m]] > types.gpu_speed[state.gpu[e, found]])
 
 
 @inlined_kernel
@@ -139,7 +165,8 @@ def _worth(
 ) -> float:
     """Speeds of all jobs and of the present one as placed, each over its best, added.
 
-    And `empty_worth` for each server whose GPUs are all free: the next job may need it.
+    And `empty_worth` times the speed of its GPUs for each server whose GPUs are all free: the next
+    job may need it.
     """
     current = state.current[e]
     state.running[e, state.running_count[e]] = current
@@ -155,7 +182,7 @@ def _worth(
     state.running_count[e] -= 1
     for m in range(state.free.shape[1]):
         if state.free[e, m, GPU] == rules.capacity[GPU]:
-            total += empty_worth
+            total += empty_worth * types.gpu_speed[state.gpu[e, m]]
     return total
 
 
@@ -166,7 +193,8 @@ def _fullest(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, kind:
     for m in range(state.free.shape[1]):
         cost = _consolidating(rules, types, jobs, state, e, kind, m)
         # What is allowed takes longest to find out, and matters only where the cost is lower.
-        if (found == NONE or cost < least) and is_allowed(types, jobs, state, e, kind, m):
+        better = _is_better(types, state, e, m, cost, found, least)
+        if better and is_allowed(types, jobs, state, e, kind, m):
             found, least = m, cost
     return found
 
@@ -230,16 +258,16 @@ def choose(
             cost = 0.0
             if rule.number != RANDOM:
                 cost = _cost(rules, types, jobs, state, e, rule, kind, m)
-            if found == NONE or cost < least:
-                found, least = kind * servers + m, cost
+            if _is_better(types, state, e, m, cost, found, least):
+                found, least = m, cost
     if rule.number == RANDOM:
         left = int(chance * count)
         for m in range(servers):
             if is_allowed(types, jobs, state, e, kind, m):
                 if left == 0:
-                    found = kind * servers + m
+                    found = m
                 left -= 1
-    return found
+    return int(kind * servers + found)
 
 
 @kernel

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from decima.rl.errors import StudyError
-from harmony.learned import check_models
+from harmony.learned import check_network
 from harmony.measured import measured
 from harmony.models import load_model
 from harmony.placing import place
@@ -41,7 +41,7 @@ def server_of(model: Path, secret: bytes, host: str, port: int) -> PlacementServ
     """
     network, config, _ = load_model(model)
     network.eval()
-    check_models(config.size.models, config.cluster)
+    check_network(config.size.models, config.size.gpu_types, config.cluster)
     lock = threading.Lock()
 
     def answer(asked: Any) -> dict[str, Any]:

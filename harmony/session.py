@@ -9,7 +9,7 @@ from decima.rl.errors import StudyError
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.models import INITIAL
 from decima.rl.study.trainings import Trainer
-from harmony.learned import PredictedSpeeds, check_models
+from harmony.learned import PredictedSpeeds, check_network
 from harmony.learner import HarmonyLearner
 from harmony.models import (
     POLICY,
@@ -45,7 +45,7 @@ def new_run(
     """
     kind = kind_of(config)
     kind.check_size(config)
-    check_models(config.size.models, config.cluster)
+    check_network(config.size.models, config.size.gpu_types, config.cluster)
     if initial is not None:
         if isinstance(config, RewardConfig):
             raise StudyError("a reward model begins with weights of its own")

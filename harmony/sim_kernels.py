@@ -19,6 +19,13 @@ def is_open(jobs: Jobs, state: State, e: int, job: int, m: int) -> bool:
 
 
 @inlined_kernel
+def has_gpu(jobs: Jobs, state: State, e: int, job: int, m: int) -> bool:
+    """Return whether the GPUs of server m are of the type that the job's workers need."""
+    needed = jobs.gpu[state.jobs_of[e], job]
+    return bool(needed == NONE or state.gpu[e, m] == needed)
+
+
+@inlined_kernel
 def _room(types: Types, state: State, e: int, m: int, model: int, kind: int, taken: int) -> int:
     """Tasks of a kind that server m has room for beside `taken` further workers."""
     most = 2**30
@@ -42,7 +49,9 @@ def fits(types: Types, jobs: Jobs, state: State, e: int, job: int) -> bool:
     m = 0
     while workers + ps > 0 and m < state.free.shape[1]:
         if is_open(jobs, state, e, job, m):
-            here = min(workers, _room(types, state, e, m, model, WORKER, 0))
+            here = 0
+            if has_gpu(jobs, state, e, job, m):
+                here = min(workers, _room(types, state, e, m, model, WORKER, 0))
             workers -= here
             ps -= min(ps, _room(types, state, e, m, model, PS, here))
         m += 1
@@ -88,6 +97,7 @@ def is_allowed(types: Types, jobs: Jobs, state: State, e: int, kind: int, m: int
     if (
         state.left[e, job, kind] > 0
         and is_open(jobs, state, e, job, m)
+        and (kind == PS or has_gpu(jobs, state, e, job, m))
         and _room(types, state, e, m, model, kind, 0) > 0
     ):
         put(types, jobs, state, e, job, kind, m)

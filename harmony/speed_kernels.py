@@ -5,7 +5,7 @@ and servers, times what was measured beside its neighbours; a neighbour is a job
 of its servers. Only pairs were measured. With several neighbours each takes its share of what the
 others leave, so their ratios are multiplied; or, as an option, the worst of them decides alone, as
 DeepShare's authors have it. `analytic`: steps take longer where cores or the network of a server
-are short.
+are short. In both a job is as fast as the slowest of its GPUs.
 
 Neither depends on the order of jobs, servers or questions. `e` is a row of the state.
 """
@@ -49,11 +49,25 @@ def _noise(rules: Rules, state: State, e: int, job: int) -> float:
 
 
 @inlined_kernel
+def gpu_factor(types: Types, state: State, e: int, job: int) -> float:
+    """Return the speed of the slowest type of GPU that the job's workers have; 1 without any."""
+    if len(types.gpu_speed) == 1:
+        return float(types.gpu_speed[0])
+    slowest = 0.0
+    for m in range(state.placed.shape[2]):
+        if state.placed[e, job, m, WORKER] > 0:
+            speed = types.gpu_speed[state.gpu[e, m]]
+            slowest = speed if slowest == 0.0 else min(slowest, speed)
+    return float(slowest if slowest > 0.0 else 1.0)
+
+
+@inlined_kernel
 def speed_alone(types: Types, jobs: Jobs, state: State, e: int, job: int) -> float:
     """Return the epochs per minute without neighbours, in the job's place."""
     s = state.jobs_of[e]
     n = state.spread[e, job]
-    return float(types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], n])
+    there = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], n]
+    return float(there * gpu_factor(types, state, e, job))
 
 
 @inlined_kernel
@@ -134,6 +148,7 @@ def speed_of(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: 
     if rules.speed == ANALYTIC:
         s = state.jobs_of[e]
         there = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], 1]
+        there *= gpu_factor(types, state, e, job)
         return float(there * _contended(rules, types, jobs, state, e, job))
     return speed_alone(types, jobs, state, e, job) * _beside(rules, types, jobs, state, e, job)
 

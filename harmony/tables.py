@@ -2,7 +2,8 @@
 
 Letters: S job sequences, E clusters (each plays one sequence), J the most jobs of a sequence,
 M servers, K resources, L types of job, R the most jobs that can run at once, C measured
-configurations of a job, W and P the most workers and parameter servers, N the most servers of one.
+configurations of a job, W and P the most workers and parameter servers, N the most servers of one,
+G types of GPU.
 """
 
 from __future__ import annotations
@@ -52,10 +53,12 @@ class Jobs(NamedTuple):
     """(S, J) to train; 1 beyond `number`"""
     exclusive: Bool
     """(S, J) whether the job shares no server with another"""
+    gpu: Int32
+    """(S, J) type of GPU that its workers need, or NONE"""
 
 
 class Types(NamedTuple):
-    """Properties of a type of job; all but `demand` is hidden from schedulers."""
+    """Properties of types of jobs and of GPUs; speeds of jobs are hidden from schedulers."""
 
     demand: Int32
     """(L, 2, K) of one worker and of one parameter server"""
@@ -71,6 +74,8 @@ class Types(NamedTuple):
     """(L, 2) that a task of a job on several servers sends: the analytic model's"""
     send_share: Float64
     """(L,) of the time of a step on one server that is sending: the analytic model's"""
+    gpu_speed: Float64
+    """(G,) factor on the speed of a job whose slowest worker has such a GPU; not hidden"""
 
 
 class Rules(NamedTuple):
@@ -117,6 +122,8 @@ class State(NamedTuple):
     """(E,) jobs that have arrived by the beginning of the interval"""
     finished: Int32
     """(E,) jobs that are complete"""
+    gpu: Int32
+    """(E, M) type of each server's GPUs"""
     free: Int32
     """(E, M, K) units of each server that no task has"""
     tasks: Int32

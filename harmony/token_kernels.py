@@ -1,16 +1,18 @@
 """Inputs of networks: a row for each job and each server, and the jobs on each server.
 
-Letters: n observations, N rows of jobs, M servers, L types of job.
+Letters: n observations, N rows of jobs, M servers, F and H numbers of a row, L types of job,
+G types of GPU.
 """
 
 from __future__ import annotations
 
-from harmony.compile import kernel
+from harmony.compile import inlined_kernel, kernel
 from harmony.rule_kernels import asked
-from harmony.speed_kernels import find_speeds, shares_server, speed_alone
+from harmony.speed_kernels import find_speeds, gpu_factor, shares_server, speed_alone
 from harmony.tables import (
     CPU,
     NETWORK,
+    NONE,
     PS,
     WORKER,
     Bool,
@@ -31,6 +33,16 @@ WAITING_ROWS = 3
 """jobs behind the present one that are seen"""
 SERVER_COLUMNS = K + 2 + 2 + 2
 """free shares (v), tasks of the present job (its d), tasks of all jobs, what may be put there"""
+# Where G > 1, after these: G columns of the type of GPU, that a job needs or a server has, and the
+# speed of the GPUs over that of the fastest type; 0 for a job without a placed worker.
+
+
+@inlined_kernel
+def _over_fastest(types: Types, speed: float) -> float:
+    fastest = types.gpu_speed[0]
+    for one in types.gpu_speed:
+        fastest = max(fastest, one)
+    return float(speed / fastest)
 
 
 @kernel
@@ -59,10 +71,18 @@ def _job(
     if state.spread[e, job] > 0:
         row[at + 3] = (workers + ps) / state.spread[e, job] / 4.0
     row[at + 4 + role] = 1.0
+    gpus = len(types.gpu_speed)
+    if gpus > 1:
+        if jobs.gpu[s, job] != NONE:
+            row[at + 7 + jobs.gpu[s, job]] = 1.0
+        if workers > 0:
+            row[at + 7 + gpus] = _over_fastest(types, gpu_factor(types, state, e, job))
 
 
 @kernel
-def _server(rules: Rules, state: State, e: int, m: int, allowed: Bool, row: Float32) -> None:
+def _server(
+    rules: Rules, types: Types, state: State, e: int, m: int, allowed: Bool, row: Float32
+) -> None:
     job = state.current[e]
     for k in range(K):
         row[k] = state.free[e, m, k] / rules.capacity[k]
@@ -74,6 +94,10 @@ def _server(rules: Rules, state: State, e: int, m: int, allowed: Bool, row: Floa
         row[K + 2 + kind] = total / 4.0
         if allowed[kind * state.free.shape[1] + m]:
             row[K + 4 + kind] = 1.0
+    if len(types.gpu_speed) > 1:
+        own = state.gpu[e, m]
+        row[SERVER_COLUMNS + own] = 1.0
+        row[SERVER_COLUMNS + len(types.gpu_speed)] = _over_fastest(types, types.gpu_speed[own])
 
 
 @kernel
@@ -96,11 +120,11 @@ def read_choices(
         rules, types, jobs, state: the clusters.
         rows: (n,) episodes, each with a job to place.
         allowed: (n, 2 M) as `masks` gives.
-        job: (n, N, L + JOB_COLUMNS) the present job first, then those that run, then those that
+        job: (n, N, F) the present job first, then those that run, then those that
             wait, up to WAITING_ROWS.
         is_job: (n, N) which rows are jobs.
         beside: (n, N, N) whether two of them share a server; True for a job itself.
-        server: (n, M, SERVER_COLUMNS)
+        server: (n, M, H)
         holds: (n, M, N) whether a job has a task on a server; True for the present job.
     """
     for i in range(len(rows)):
@@ -116,7 +140,7 @@ def read_choices(
                 second = state.current[e] if b == 0 else state.running[e, b - 1]
                 beside[i, a, b] = a == b or shares_server(state, e, first, second)
         for m in range(state.free.shape[1]):
-            _server(rules, state, e, m, allowed[i], server[i, m])
+            _server(rules, types, state, e, m, allowed[i], server[i, m])
             holds[i, m, 0] = True
             for a in range(1, count):
                 other = state.running[e, a - 1]
@@ -149,7 +173,7 @@ def read_running(
     Args:
         rules, types, jobs, state: the clusters.
         rows: (n,) episodes.
-        job: (n, N, L + JOB_COLUMNS)
+        job: (n, N, F)
         is_job: (n, N) which rows are jobs.
         beside: (n, N, N) whether two of them share a server; True for a job itself.
         shape: (n, N, 4) type, workers, parameter servers, servers.

@@ -1,6 +1,6 @@
 """`Scene`: inputs of networks for many clusters, padded to one shape.
 
-Letters: n observations, N rows of jobs, M servers, F and G numbers of a row.
+Letters: n observations, N rows of jobs, M servers, F and H numbers of a row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Scene(NamedTuple):
     beside: Bool
     """(n, N, N) which jobs share a server; a job does so with itself"""
     server: Float32
-    """(n, M, G)"""
+    """(n, M, H)"""
     holds: Bool
     """(n, M, N) which jobs have a task on a server; True for the present job"""
     allowed: Bool
@@ -64,9 +64,19 @@ class Running(NamedTuple):
         return Running._make(column[chosen] for column in self)
 
 
-def job_columns(models: int) -> int:
-    """F, where there are so many types of jobs."""
-    return models + JOB_COLUMNS
+def job_columns(models: int, gpu_types: int = 1) -> int:
+    """F, where there are so many types of jobs and of GPUs."""
+    return models + JOB_COLUMNS + _gpu_columns(gpu_types)
+
+
+def server_columns(gpu_types: int = 1) -> int:
+    """H, where there are so many types of GPUs."""
+    return SERVER_COLUMNS + _gpu_columns(gpu_types)
+
+
+def _gpu_columns(gpu_types: int) -> int:
+    """Columns of the type of GPU and its speed, which only clusters of several types need."""
+    return gpu_types + 1 if gpu_types > 1 else 0
 
 
 def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
@@ -82,10 +92,10 @@ def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
         waiting = np.minimum(state.waiting_count[rows] - 1, WAITING_ROWS)
         most = int((1 + state.running_count[rows] + waiting).max())
     found = Scene(
-        np.zeros((count, most, job_columns(len(clusters.types.demand))), np.float32),
+        np.zeros((count, most, _columns_of(clusters)), np.float32),
         np.zeros((count, most), np.bool_),
         np.zeros((count, most, most), np.bool_),
-        np.zeros((count, servers, SERVER_COLUMNS), np.float32),
+        np.zeros((count, servers, server_columns(len(clusters.types.gpu_speed))), np.float32),
         np.zeros((count, servers, most), np.bool_),
         clusters.masks(rows),
     )
@@ -102,6 +112,11 @@ def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
     return found
 
 
+def _columns_of(clusters: Clusters) -> int:
+    """F of such clusters."""
+    return job_columns(len(clusters.types.demand), len(clusters.types.gpu_speed))
+
+
 def most_rows(config: Config) -> int:
     """N that suffices for any state of such a cluster."""
     return 1 + config.most_running + WAITING_ROWS
@@ -111,7 +126,7 @@ def see_running(clusters: Clusters, rows: Int32, most: int) -> Running:
     """The jobs that run in the episodes `rows`, of which none has more than `most`."""
     count = len(rows)
     found = Running(
-        np.zeros((count, most, job_columns(len(clusters.types.demand))), np.float32),
+        np.zeros((count, most, _columns_of(clusters)), np.float32),
         np.zeros((count, most), np.bool_),
         np.zeros((count, most, most), np.bool_),
         np.zeros((count, most, 4), np.int32),

@@ -92,12 +92,15 @@ def mean_of(values: Floats) -> Estimate:
     return Estimate(mean, _percentiles(_resampled(values)))
 
 
-def difference_percent(values: Floats, reference: Floats) -> Estimate:
+def difference_percent(
+    values: Floats, reference: Floats, *, same_trainings: bool = False
+) -> Estimate:
     """Percent by which the mean of `values` exceeds that of `reference`, paired by input.
 
     Args:
         values: (S,) or (P, S).
         reference: (S,), or (Q, S) of Q trainings of its own, on the same inputs.
+        same_trainings: whether row by row they belong to one training, so that those are paired.
 
     Raises:
         ValueError: the mean of the reference is 0.
@@ -115,7 +118,7 @@ def difference_percent(values: Floats, reference: Floats) -> Estimate:
         apart = (values.mean(axis=0) - ratio * reference.mean(axis=0)) / base
         found = _student(ratio, ratio + apart)
         return Estimate(mean, None if found is None else _percent(found))
-    ratios = _resampled(values) / _resampled(reference, 1)
+    ratios = _resampled(values) / _resampled(reference, 0 if same_trainings else 1)
     return Estimate(mean, _percent(_percentiles(ratios)))
 
 

@@ -72,6 +72,7 @@ def read_rows(
     columns: Sequence[str],
     error: type[ValueError] = FileError,
     *,
+    optional: Sequence[str] = (),
     others: bool = False,
     headless: bool = False,
 ) -> Iterator[Row]:
@@ -81,7 +82,8 @@ def read_rows(
         path: of a UTF-8 file of comma-separated values.
         columns: names of the columns, all needed.
         error: raised for a fault.
-        others: whether further columns are allowed.
+        optional: further columns that may be there.
+        others: whether any further columns are allowed.
         headless: whether the first row is one of values, in the order of `columns`. A header is
             taken for one even so.
 
@@ -90,7 +92,7 @@ def read_rows(
     """
     table = cells_of(path, LineBounds(_MOST_BYTES), error)
     names = list(columns) if headless else next(table, (0, []))[1]
-    _check_names(path, names, columns, others, error)
+    _check_names(path, names, columns, None if others else optional, error)
     for line, cells in table:
         where = f"{path}:{line}"
         if line > MAX_ROWS:
@@ -133,14 +135,19 @@ def _lines(path: Path, bounds: LineBounds, error: type[ValueError]) -> Iterator[
 
 
 def _check_names(
-    path: Path, names: Sequence[str], columns: Sequence[str], others: bool, error: type[ValueError]
+    path: Path,
+    names: Sequence[str],
+    columns: Sequence[str],
+    optional: Sequence[str] | None,
+    error: type[ValueError],
 ) -> None:
+    """Refuse a header that lacks a column, or has one that is not optional; None allows any."""
     missing = [name for name in columns if name not in names]
     if missing:
         raise error(f"{path}: no column {missing[0]!r}; needed are {', '.join(columns)}")
-    unknown = [name for name in names if name not in columns]
-    if unknown and not others:
-        known = ", ".join(columns)
-        raise error(f"{path}: unknown column {unknown[0]!r:.40}; there are {known}")
+    known = [*columns, *(names if optional is None else optional)]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise error(f"{path}: unknown column {unknown[0]!r:.40}; there are {', '.join(known)}")
     if len(set(names)) < len(names):
         raise error(f"{path}: a column appears twice")
