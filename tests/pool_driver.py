@@ -29,7 +29,7 @@ def main() -> None:
 
     def nap(_: int) -> tuple[float, float]:
         begin_s = time.time()
-        time.sleep(NAP_S)
+        time.sleep(NAP_S)  # the task's work
         return begin_s, time.time()
 
     def run(pool: str, tasks: int) -> None:

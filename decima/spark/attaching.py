@@ -78,8 +78,7 @@ def attach(
         lapse_s: timeout after which Spark's own order applies, if a plan keeps slots idle and the
             planner is silent.
         hold_s: a new stage waits for its first decision at most so long.
-        pools: "keep": FAIR pools with a weight or minShare of their own get their slots by these,
-            and the policy decides inside each; "ignore": it decides among all jobs.
+        pools: "keep" (FAIR pools keep a weight or minShare of their own) or "ignore".
         priors: earlier runs of the same queries, for durations before anything is measured, and
             beside the first tasks: a trace, or its file.
         decision_log: a file for one JSON line a plan, bounded in size.
