@@ -152,12 +152,12 @@ def measure(way: str, jobs: Sequence[Job], owner: Sequence[int], arrival_s: Sequ
         folder = Path(name)
         options = f"-Dspark.shuffle.service.enabled=true -Dspark.shuffle.service.port={free_port()}"
         port = options.rpartition("=")[2]
-        with standalone(folder, 1, SLOTS, SPARK_WORKER_OPTS=options) as master:
+        with standalone(folder, 1, SLOTS, SPARK_WORKER_OPTS=options) as cluster:
             coordinator = None
             if way in _COORDINATED:
                 coordinator = CoordinatorProcess(folder, SLOTS, free_port(), "--policy", way)
             try:
-                return _drivers(way, jobs, owner, arrival_s, master, coordinator, port, folder)
+                return _drivers(way, jobs, owner, arrival_s, cluster.url, coordinator, port, folder)
             finally:
                 if coordinator is not None:
                     coordinator.kill()

@@ -24,8 +24,8 @@ import numpy as np
 
 from benchmarks.quality import percent
 from decima import EvaluationConfig, evaluate
-from decima.evaluation.report import PolicyReport, Report
-from decima.evaluation.runner import PolicyRun, Workload
+from decima.evaluation.report import PolicyReport, PolicyRun, Report
+from decima.evaluation.runner import Workload
 from decima.evaluation.sequences import draw_sequence
 from decima.registry import HEURISTICS, Parameters
 from decima.rl.parallel.local import LocalPool

@@ -1,15 +1,16 @@
-"""Benefit of `policy="auto"` on a real Spark: three mixes, paired with FAIR.
+"""Benefit of `policy="auto"` and of `decima` on a real Spark: four mixes, paired with FAIR.
 
     python -m benchmarks.spark_auto --json runs/auto.json [--runs 5] [--mixes ordinary,tpch]
 
 - ordinary: ten small jobs beside one of 5,000 tasks;
 - streaming: a streaming query of a batch every half second beside three jobs of 300 tasks;
-- tpch: `tpch` jobs at 0.06 of their time that come faster than FAIR clears them.
+- tpch: `tpch` jobs at 0.06 of their time that come faster than FAIR clears them;
+- queries: 24 small and middle jobs beside two of 120 and 80 longer tasks.
 
-In every run each has the same work in one warm JVM, the order rotated: FAIR with a pool for each
-job, and "auto", which first sees the mix of another seed, as it would have seen yesterday's jobs,
-and chooses by that. Tasks sleep; durations are unknown beforehand. A batch of the streaming query
-counts as a job. A run that the file holds is not repeated.
+In every run each has the same work in one warm JVM, the order rotated: one FIFO pool, FAIR with a
+pool for each job, `decima`, and "auto", which first sees the mix of another seed, as it would have
+seen yesterday's jobs, and chooses by that. Tasks sleep; durations are unknown beforehand. A batch
+of the streaming query counts as a job. A run that the file holds is not repeated.
 """
 
 from __future__ import annotations
@@ -27,15 +28,25 @@ import numpy as np
 
 import decima.spark
 from benchmarks.quality import percent
-from benchmarks.spark_mixes import SHUFFLE_PARTITIONS, batches_s, small_jobs, streaming, timed
+from benchmarks.spark_mixes import (
+    SHUFFLE_PARTITIONS,
+    batches_s,
+    make_fifo_pool,
+    pool_of,
+    small_jobs,
+    streaming,
+    timed,
+)
 from decima.rl.statistics import difference_percent
 from decima.spark import AutoSettings, Scheduler
+from decima.spark.loading import LOADING_S
 from decima.spark.replay import Replayer, graph_text
 from decima.spark.trial import TrialConfig, draw_jobs, local_session
 from traces import load_trace
 from traces.files.writing import write_json
+from traces.numbers import Float64
 
-FAIR, AUTO = "spark-fair", "auto"
+FIFO, FAIR, DECIMA, AUTO = WAYS = ("spark-fifo", "spark-fair", "decima", "auto")
 SLOTS = 16
 TASK_MS = 100
 LARGE_TASKS, BATCH_TASKS = 5_000, 300
@@ -53,21 +64,21 @@ class Work(NamedTuple):
     graph: str
 
 
-def _stage(tasks: int) -> str:
-    return ":" + ",".join([str(TASK_MS)] * tasks)
+def _tasks(tasks: int, task_ms: int = TASK_MS) -> str:
+    return ":" + ",".join([str(task_ms)] * tasks)
 
 
 def ordinary(seed: int) -> list[Work]:
     """Ten small jobs and a large one, which comes first."""
     small = small_jobs(seed, over_s=0.8 * LARGE_TASKS * TASK_MS / 1000 / SLOTS)
     jobs = [Work(f"small {row}", at_s, graph) for row, (at_s, graph) in enumerate(small)]
-    return [Work("large", 0.0, _stage(LARGE_TASKS)), *jobs]
+    return [Work("large", 0.0, _tasks(LARGE_TASKS)), *jobs]
 
 
 def batch(seed: int) -> list[Work]:
     """Three jobs, a few seconds apart, beside the stream."""
     at_s = np.cumsum(np.random.default_rng(seed).uniform(0.5, 1.5, 3))
-    return [Work(f"batch {row}", float(one), _stage(BATCH_TASKS)) for row, one in enumerate(at_s)]
+    return [Work(f"batch {row}", float(one), _tasks(BATCH_TASKS)) for row, one in enumerate(at_s)]
 
 
 def tpch(seed: int) -> list[Work]:
@@ -81,15 +92,29 @@ def tpch(seed: int) -> list[Work]:
     ]
 
 
+def queries(seed: int) -> list[Work]:
+    """Many small jobs and a few middle ones that come while two large ones run."""
+    rng = np.random.default_rng(seed)
+    shapes = {"small": (4, 400), "short": (8, 500), "middle": (32, 800)}
+    arrival_s = 0.5 + np.cumsum(rng.exponential(0.8, 24))
+    names = rng.choice(list(shapes), size=24, p=[0.4, 0.4, 0.2])
+    jobs = [Work("large", 0.0, _tasks(120, 1000)), Work("report", 1.0, _tasks(80, 1500))]
+    return jobs + [
+        Work(f"{name} {row}", float(at_s), _tasks(*shapes[name]))
+        for row, (name, at_s) in enumerate(zip(names, arrival_s, strict=True))
+    ]
+
+
 MIXES: dict[str, Callable[[int], list[Work]]] = {
-    "ordinary": ordinary, "streaming": batch, "tpch": tpch,
+    "ordinary": ordinary, "streaming": batch, "tpch": tpch, "queries": queries,
 }  # fmt: skip
 
 
-def play(spark: Any, replayer: Replayer, mix: str, seed: int) -> dict[str, float]:
-    """JCT of every job in seconds, by name, under the attached policy."""
+def play(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> dict[str, float]:
+    """JCT of every job in seconds, by name, under the attached policy or one of Spark's own."""
     took_s: dict[str, float] = {}
-    stream = streaming(spark, "stream") if mix == "streaming" else nullcontext()
+    own = FIFO if policy == FIFO else FAIR
+    stream = streaming(spark, pool_of(own, "stream")) if mix == "streaming" else nullcontext()
     with stream as query:
         first_batch = 0 if query is None else query.lastProgress["batchId"] + 1
         begun = time.monotonic()
@@ -97,8 +122,9 @@ def play(spark: Any, replayer: Replayer, mix: str, seed: int) -> dict[str, float
         def submit(job: Work) -> None:
             time.sleep(max(0.0, job.arrival_s - (time.monotonic() - begun)))
             name = f"{job.name} of {begun:.0f}"
+            pool = pool_of(own, name)
             took_s[job.name] = timed(
-                spark.sparkContext, name, name, lambda: replayer.run_one(name, job.graph)
+                spark.sparkContext, name, pool, lambda: replayer.run_one(name, job.graph)
             )
 
         threads = [
@@ -117,7 +143,7 @@ def play(spark: Any, replayer: Replayer, mix: str, seed: int) -> dict[str, float
 def seen(spark: Any, replayer: Replayer, mix: str, seed: int, scheduler: Scheduler) -> None:
     """Let "auto" see the mix of another seed, and wait for its verdict."""
     first = scheduler.status().choice
-    play(spark, replayer, mix, SEEN + seed)
+    play(spark, replayer, mix, AUTO, SEEN + seed)
     ends = time.monotonic() + VERDICT_S
     while scheduler.status().choice is first:
         if time.monotonic() > ends:
@@ -127,17 +153,20 @@ def seen(spark: Any, replayer: Replayer, mix: str, seed: int, scheduler: Schedul
 
 def run(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> dict[str, Any]:
     """One policy on one mix."""
-    if policy == FAIR:
-        return {"jct_s": play(spark, replayer, mix, seed)}
-    with decima.spark.attach(spark, AUTO, auto=SETTINGS) as scheduler:
-        seen(spark, replayer, mix, seed, scheduler)
-        found = play(spark, replayer, mix, seed)
+    if policy in (FIFO, FAIR):
+        return {"jct_s": play(spark, replayer, mix, policy, seed)}
+    auto = SETTINGS if policy == AUTO else None
+    with decima.spark.attach(spark, policy, auto=auto, ready_s=LOADING_S) as scheduler:
+        if policy == AUTO:
+            seen(spark, replayer, mix, seed, scheduler)
+        found = play(spark, replayer, mix, policy, seed)
         status = scheduler.status()
-    assert status.choice is not None  # noqa: S101 - "auto" is attached
+    chosen = (
+        {} if status.choice is None else {"chosen": status.choice.policy, "why": status.choice.why}
+    )
     return {
         "jct_s": found,
-        "chosen": status.choice.policy,
-        "why": status.choice.why,
+        **chosen,
         "fallbacks": status.fallbacks,
         "faults": status.jvm.get("faults"),
         "over_limit": status.jvm.get("launches_over_limit"),
@@ -150,18 +179,28 @@ def mean_s(found: dict[str, Any]) -> float:
 
 
 def show(stored: dict[str, Any]) -> None:
-    """A row a mix: average JCT under both, and the paired difference."""
-    print("| mix | FAIR, mean JCT | auto | difference | chosen |")
-    print("|---|---|---|---|---|")
+    """A row for each mix and way: average JCT, and paired differences to FAIR and to FIFO."""
+    print("| mix | way | mean JCT | p95 | against FAIR | its p95 | against FIFO | chosen |")
+    print("|---|---|---|---|---|---|---|---|")
     for mix, runs in stored.items():
-        fair, auto = (
-            np.array([mean_s(one[name]) for one in runs.values()]) for name in (FAIR, AUTO)
-        )
-        chosen = sorted({one[AUTO]["chosen"] for one in runs.values()})
-        print(
-            f"| {mix}, {len(fair)} runs | {fair.mean():.2f} s | {auto.mean():.2f} s "
-            f"| {percent(difference_percent(auto, fair))} | {', '.join(chosen)} |"
-        )
+        for way in WAYS:
+            chosen = sorted({run[way].get("chosen", "") for run in runs.values()})
+            cells = [f"{_means(runs, way).mean():.2f} s", f"{_tails(runs, way).mean():.2f} s"]
+            cells.append(percent(difference_percent(_means(runs, way), _means(runs, FAIR))))
+            cells.append(percent(difference_percent(_tails(runs, way), _tails(runs, FAIR))))
+            cells.append(percent(difference_percent(_means(runs, way), _means(runs, FIFO))))
+            print(
+                f"| {mix}, {len(runs)} runs | {way} | {' | '.join(cells)} | {', '.join(chosen)} |"
+            )
+
+
+def _means(runs: dict[str, Any], way: str) -> Float64:
+    return np.array([mean_s(run[way]) for run in runs.values()])
+
+
+def _tails(runs: dict[str, Any], way: str) -> Float64:
+    """(R,) the 95th percentile of JCT in each run, in seconds."""
+    return np.array([np.quantile(list(run[way]["jct_s"].values()), 0.95) for run in runs.values()])
 
 
 def main() -> None:
@@ -174,16 +213,20 @@ def main() -> None:
     stored: dict[str, Any] = json.loads(given.json.read_text()) if given.json.exists() else {}
     spark = local_session(SLOTS, fair=True)
     spark.conf.set("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS)
+    make_fifo_pool(spark)
     replayer = Replayer(spark)
     for mix in given.mixes.split(","):
-        play(spark, replayer, mix, 2 * SEEN)  # warms the JVM up
+        play(spark, replayer, mix, FAIR, 2 * SEEN)  # warms the JVM up
         for seed in range(given.runs):
             found = stored.setdefault(mix, {}).setdefault(str(seed), {})
-            for policy in (FAIR, AUTO) if seed % 2 == 0 else (AUTO, FAIR):
+            turn = seed % len(WAYS)
+            for policy in (*WAYS[turn:], *WAYS[:turn]):
                 if policy not in found:
                     found[policy] = run(spark, replayer, mix, policy, seed)
                     told = found[policy].get("chosen", "")
-                    print(f"{mix} {seed}, {policy}: {mean_s(found[policy]):.2f} s {told}")
+                    print(
+                        f"{mix} {seed}, {policy}: {mean_s(found[policy]):.2f} s {told}", flush=True
+                    )
                     write_json(given.json, stored)
     spark.stop()
     show(stored)

@@ -41,6 +41,9 @@ class HeuristicSpec:
     """True if the parameters were fitted together, so that all or none must be given"""
     plans_ahead: bool = False
     """True if it needs the trace, to order each job's stages before the run"""
+    same_asked_less: bool = False
+    """True if no task of a session changes without `Cluster.ask_while_idle`: played at once, it is
+    asked less often"""
 
 
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
@@ -50,31 +53,45 @@ _WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 
 
 HEURISTICS: Mapping[str, HeuristicSpec] = {
     "fifo": HeuristicSpec(
-        compiled.FIFO, "jobs by arrival, each with all executors it can use", {}, {}
+        compiled.FIFO,
+        "jobs by arrival, each with all executors it can use",
+        {},
+        {},
+        same_asked_less=True,
     ),
     "sjf_cp": HeuristicSpec(
-        compiled.SJF_CP, "least total work first, in the job the critical path first", {}, {}
+        compiled.SJF_CP,
+        "least total work first, in the job the critical path first",
+        {},
+        {},
+        same_asked_less=True,
     ),
     "sticky_fair": HeuristicSpec(
         compiled.STICKY_FAIR, "fair share, but jobs keep what their stages release", {}, {}
     ),
     "strict_fair": HeuristicSpec(
-        compiled.STRICT_FAIR, "every job at most executors / jobs", {}, {}
+        compiled.STRICT_FAIR, "every job at most executors / jobs", {}, {}, same_asked_less=True
     ),
     "spark_fair": HeuristicSpec(
-        compiled.SPARK_FAIR, "Spark's FAIR pools, one for each job, work conserving", {}, {}
+        compiled.SPARK_FAIR,
+        "Spark's FAIR pools, one for each job, work conserving",
+        {},
+        {},
+        same_asked_less=True,
     ),
     "weighted_fair": HeuristicSpec(
         compiled.WEIGHTED_FAIR,
         "share proportional to total work",
         {"alpha": 1.0, "limit_factor": 1.0},
         {},
+        same_asked_less=True,
     ),
     "tuned_weighted_fair": HeuristicSpec(
         compiled.WEIGHTED_FAIR,
         "share proportional to total work to a tuned power",
         {"alpha": -0.1, "limit_factor": 0.9},
         {"alpha": _ALPHAS, "limit_factor": _FACTORS},
+        same_asked_less=True,
     ),
     "tuned_srw": HeuristicSpec(
         compiled.TUNED_SRW,
@@ -87,6 +104,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "packs the largest tasks that fit first, less what their job has left",
         {"work_weight": 0.1},
         {"work_weight": _WEIGHTS},
+        same_asked_less=True,
     ),
     "graphene": HeuristicSpec(
         compiled.GRAPHENE,
@@ -196,6 +214,7 @@ class Heuristic:
         self._numbers = np.array(list(values.values()), np.float64)
         self._scratch = scratch_for(key)
         self._plans_ahead = spec.plans_ahead
+        self._same_asked_less = spec.same_asked_less
         self._trace = trace
 
     def on(self, trace: TraceArrays) -> Heuristic:
@@ -221,6 +240,8 @@ class Heuristic:
             return 0.0
         if self._plans_ahead:
             self._plan(simulator.state.trace, simulator.state.classes)
+        if self._same_asked_less:
+            simulator.ask_less()
         scratch = scratch_for(0, len(simulator.state.jobs))._replace(draws=self._scratch.draws)
         status, spent_us = compiled.run(simulator.state, self._code, self._numbers, scratch, timed)
         if status == ILLEGAL:

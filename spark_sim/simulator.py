@@ -126,6 +126,10 @@ class Simulator:
         self._status = Status(status)
         return self._status
 
+    def ask_less(self) -> None:
+        """Go on without `Cluster.ask_while_idle`, for a policy of which no task changes by it."""
+        self._state.clock[0]["ask_while_idle"] = False
+
     def finish(self, status: int) -> None:
         """Record how a compiled loop over `state` ended."""
         self._status = Status(status)

@@ -38,40 +38,65 @@ def free_port() -> int:
         return port
 
 
-@contextmanager
-def standalone(folder: Path, workers: int, cores: int, **options: str) -> Iterator[str]:
-    """URL of a master with so many workers of so many cores, on loopback."""
-    home, port = spark_jars().parent, free_port()
-    url = f"spark://127.0.0.1:{port}"
-    environment = {
-        **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m", **options,
-    }  # fmt: skip
-    commands = [
-        ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
-        *(("worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", str(cores),
-           "--memory", f"{cores}g", "--work-dir", str(folder / f"work{number}"), url)
-          for number in range(workers)),
-    ]  # fmt: skip
-    running = []
-    try:
-        for number, (name, *arguments) in enumerate(commands):
-            path = folder / f"{name}{number}.log"
-            with path.open("w") as log:
-                running.append(
-                    subprocess.Popen(  # noqa: S603 - Spark's own launcher
-                        [home / "bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments],
-                        env=environment, stdout=log, stderr=log,
-                    )
-                )  # fmt: skip
-            if number > 0:
-                until(lambda path=path: "registered with master" in path.read_text(), "a worker")  # type: ignore[misc]
-        yield url
-    finally:
+class StandaloneCluster:
+    """A master and its workers, on loopback."""
+
+    def __init__(self, folder: Path, workers: int, cores: int, **options: str) -> None:
+        """Start the master, then so many workers of so many cores."""
+        self.folder, port = folder, free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        self._cores, self._options = cores, options
+        master = ("--port", str(port), "--webui-port", "0")
+        self._master = self._start("master.Master", folder / "master.log", *master)
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._added = 0
+        for _ in range(workers):
+            self.add_worker()
+
+    def add_worker(self) -> None:
+        """Start one more worker, and wait until the master knows it."""
+        name = f"work{self._added}"
+        log = self.folder / f"{name}.log"
+        own = (
+            "--webui-port", "0", "--cores", str(self._cores), "--memory", f"{self._cores}g",
+            "--work-dir", str(self.folder / name), self.url,
+        )  # fmt: skip
+        self.workers.append(self._start("worker.Worker", log, *own))
+        self._added += 1
+        until(lambda: "registered with master" in log.read_text(), "a worker")
+
+    def _start(self, name: str, path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+        home = spark_jars().parent
+        environment = {
+            **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m", **self._options,
+        }  # fmt: skip
+        command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
+        with path.open("w") as log:
+            return subprocess.Popen(  # noqa: S603 - Spark's own launcher
+                [*command, "--host", "127.0.0.1", *arguments],
+                env=environment, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def stop(self) -> None:
+        """End all of it."""
+        running = [self._master, *self.workers]
         for process in running:
             process.terminate()
         for process in running:
             process.wait(timeout=30)
+
+
+@contextmanager
+def standalone(
+    folder: Path, workers: int, cores: int, **options: str
+) -> Iterator[StandaloneCluster]:
+    """Run a standalone cluster that ends with the context."""
+    cluster = StandaloneCluster(folder, workers, cores, **options)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
 
 
 class CoordinatorProcess:
@@ -133,6 +158,7 @@ class Application:
             "spark.decima.coordinatorPatience": "5s",
             **conf,
         }  # fmt: skip
+        self.is_killed = False
         self.log = folder / f"{name}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
@@ -142,14 +168,15 @@ class Application:
             )  # fmt: skip
         assert self._answer() == "ready"
 
-    def begin(self, tasks: int, seconds: float) -> None:
-        """Begin a job of sleeping tasks."""
+    def begin(self, tasks: int, seconds: float, keys: int | None = None) -> None:
+        """Begin a job of sleeping tasks, shuffled by `keys` if these are given."""
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{tasks} {seconds}\n")
+        shuffled = "" if keys is None else f" {keys}"
+        self.process.stdin.write(f"{tasks} {seconds}{shuffled}\n")
         self.process.stdin.flush()
 
     def end(self) -> int:
-        """Wait for the job's end; its number of rows."""
+        """Wait for the job's end; its number of rows, or the sum of what it shuffled."""
         return int(self._answer())
 
     def _answer(self) -> str:
@@ -160,6 +187,7 @@ class Application:
 
     def kill(self) -> None:
         """Kill the driver: Python and its JVM."""
+        self.is_killed = True
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 

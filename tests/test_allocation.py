@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
+from decima.report.whatif import whatif_section
 from decima.whatif import WhatIfSettings, what_if
 from decima.whatif.advice import findings
-from decima.whatif.allocation_advice import allocation_words, fidelity
+from decima.whatif.allocation_advice import allocation_table, allocation_words, fidelity
 from decima.whatif.allocation_changes import changes
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
 from decima.whatif.replay.allocation import parse_changes
@@ -28,11 +29,13 @@ from spark_sim import (
 )
 from spark_sim.observation import Action
 from spark_sim.tables import ANY
+from tests.commands import cells_of
 from tests.conftest import SHARED
 from tests.recordings import exact
 from tests.spark_events import EPOCH, Event, event, executor, started, write
 from tests.stories import job, stage
 from tests.test_field_logs import simple_job
+from tests.test_whatif_by_hand import checked
 from traces import Job, Trace, TraceError, to_arrays
 
 ENABLED = {"spark.dynamicAllocation.enabled": "true"}
@@ -196,6 +199,9 @@ def test_other_settings_are_tried_and_priced(tmp_path: Path) -> None:
     assert words[1].startswith("Allocation, faster: with ")
     assert "executors are held for +" in words[1]
     assert words[2].startswith("Allocation, cheaper: with executorIdleTimeout=15s ")
+    rows = whatif_section(found, checked(found=found.recording), []).content["allocations"]
+    assert [list(row) for row in rows] == cells_of(allocation_table(found))[1:]
+    assert rows[1][1:3] == ("13.9 s", "+28 %")
 
 
 def test_a_model_that_fails_gives_no_advice(tmp_path: Path) -> None:

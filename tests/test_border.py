@@ -128,6 +128,7 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
     "zstd": lambda content: pa.Codec("zstd").compress(content, asbytes=True),
     "gzip": lambda content: gzip.compress(content, 9),
     "lz4": packed_lz4,
+    "lz4 frames": lambda content: pa.Codec("lz4").compress(content, asbytes=True),
     "snappy": packed_snappy,
 }
 EMPTY_LINES = b"\n" * 6_000_000

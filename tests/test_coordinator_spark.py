@@ -32,8 +32,8 @@ LONG = 600, 0.2
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Two workers of two cores."""
-    with standalone(tmp_path_factory.mktemp("cluster"), workers=2, cores=2) as url:
-        yield url
+    with standalone(tmp_path_factory.mktemp("cluster"), workers=2, cores=2) as made:
+        yield made.url
 
 
 class Cluster:
@@ -167,3 +167,19 @@ def test_what_cannot_be_is_one_warning(cluster: Cluster, conf: dict[str, str], r
     warnings = [line for line in one.log.read_text().splitlines() if reason in line]
     assert len(warnings) == 1
     assert cluster.coordinator.applications() == {}
+
+
+def test_a_decommissioned_executor_leaves_its_shuffle_output(cluster: Cluster) -> None:
+    """Executors go while the first stage runs, and their output was moved: the second stage need
+    not run it again."""
+    moved = {"spark.decommission.enabled": "true", "spark.storage.decommission.enabled": "true"}
+    one, two = (cluster.application(name, **moved) for name in ("one", "two"))
+    cluster.until_held(one=SLOTS)
+    one.begin(120, 0.5, 60)
+    two.begin(*LONG)
+    cluster.until_held(two=SLOTS // 2)
+    assert one.end() == sum(range(120))
+    assert two.end() == LONG[0]
+    told = one.log.read_text()
+    assert "neither a shuffle service nor decommissioning" not in told
+    assert "FetchFailed" not in told

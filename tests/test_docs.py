@@ -139,6 +139,7 @@ EXAMPLES = (
     "classes-training",
     "decima-training",
     "imitate",
+    "own-stream",
     "own-workload",
     "reinforce",
     "scratch",

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.report import PolicyReport, Report
-from decima.evaluation.runner import PolicyRun
+from decima.evaluation.report import PolicyReport, PolicyRun, Report
 from decima.report.comparison import best_policy as best_of_page
 from decima.report.comparison import summary
 from decima.report.comparison import table as page_table

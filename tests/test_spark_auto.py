@@ -12,12 +12,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from decima.spark import AttachError, AutoSettings, Scheduler, attach
+from decima.spark import AttachError, AutoSettings, Scheduler, attach, candidates
 from decima.spark.auto import Auto, Choice, News
 from decima.spark.candidates import ASSUMED_LOAD, World, compare
 from decima.spark.decision_log import prior_rows
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess
 from decima.spark.log_rows import logged_job
+from decima.spark.question import Question
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 
@@ -57,6 +58,20 @@ def test_short_jobs_behind_long_ones_make_shortest_first_the_best() -> None:
     assert verdict.best == "tuned_srw"
     assert verdict.differences["tuned_srw"].mean < -20
     assert verdict.jobs == 8
+
+
+def test_a_policy_that_is_lower_on_average_alone_is_not_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half the sequences gain 30 % and the others lose 25 %."""
+    fifo_s = np.full(candidates.SEQUENCES, 10.0)
+    mixed_s = np.where(np.arange(candidates.SEQUENCES) % 2, 7.0, 12.5)
+    lower_s = {"fifo": fifo_s, "tuned_srw": mixed_s}
+    monkeypatch.setattr(World, "average_s", lambda _self, name, _sequences: lower_s[name])
+    verdict = compare(question(*[logged(SHORT_MS, 0, None) for _ in range(4)]))
+    difference = verdict.differences["tuned_srw"]
+    assert difference.mean < 0 < difference.upper
+    assert verdict.best is None
 
 
 def test_where_jobs_never_meet_there_is_nothing_to_choose() -> None:

@@ -116,3 +116,8 @@ def test_slots_that_a_policy_leaves_idle_are_its_fault_while_a_cap_binds(classes
         capped(3_000 * number, [of_a(0, 10, 0)], idle=2 if number else 0) for number in range(4)
     ]
     assert failures(classes, ["pass"] * 4, reports) == [0, 0, 1, 1]
+
+
+def test_a_stage_that_waits_for_its_first_decision_ends_a_pause(classes: Classes) -> None:
+    """Other news can wait: tiny jobs bring several reports each, and need no decision."""
+    assert classes.ask("decima.spark.Pause", [{"by": "touch"}, {"by": "urge"}]) == [False, True]

@@ -113,6 +113,14 @@ def test_one_input_has_no_interval() -> None:
     assert difference_percent(np.array([3.0]), np.array([2.0])).ci95 is None
 
 
+def test_what_is_surely_below_has_its_whole_interval_below() -> None:
+    assert Estimate(-3.0, (-5.0, -1.0)).is_surely_below(0)
+    assert not Estimate(-3.0, (-7.0, 1.0)).is_surely_below(0), "lower on average alone"
+    assert not Estimate(-3.0, None).is_surely_below(0), "one input says nothing for certain"
+    assert Estimate(4.0, (3.0, 5.0)).upper == 5.0
+    assert Estimate(4.0, None).upper == 4.0
+
+
 def test_nothing_is_a_percentage_of_nothing() -> None:
     with pytest.raises(ValueError, match="mean is not 0"):
         difference_percent(np.ones(3), np.zeros(3))

@@ -12,7 +12,9 @@ import pytest
 
 from decima.report.whatif import whatif_section
 from decima.whatif import WhatIfSettings
-from decima.whatif.advice import best_policy, can_be_trusted, findings
+from decima.whatif.advice import best_policy, can_be_trusted, findings, is_pool_change_sure
+from decima.whatif.allocation_advice import fastest
+from decima.whatif.allocation_changes import AllocationChange, AllocationResult
 from decima.whatif.caveats import caveats
 from decima.whatif.load import (
     by_length,
@@ -22,9 +24,12 @@ from decima.whatif.load import (
     recorded_slots,
     span_s,
 )
+from decima.whatif.pool_changes import PoolChange, PoolResult
 from decima.whatif.replay import DriverRecord, Recording, ReplayReport
+from decima.whatif.replay.pools import Pool
 from decima.whatif.report import lengths_table, policies_table, sizes_table, to_json
 from decima.whatif.study import PolicyResult, SizeResult, WhatIf
+from spark_sim import Allocation
 from tests.commands import cells_of
 from tests.stories import stage
 from traces import Job, Trace
@@ -191,10 +196,15 @@ def test_a_setting_of_spark_is_preferred_within_two_percent(ahead: float, best: 
 def test_where_waiting_may_matter_it_is_not_called_nothing() -> None:
     """3 % on average, and up to 16 %: the upper end decides; with 1 to 3 % there is nothing."""
     for widths, is_nothing in (([-0.02, 0.0, 0.02], False), ([-0.004, 0.0, 0.004], True)):
-        found = what_was_found(policies={"fifo": ([10.3] * 6, [20.0, 22.0, 21.0])})
+        both = {
+            "fifo": ([10.3] * 6, [20.0, 22.0, 21.0]),
+            "tuned_srw": ([10.0] * 6, [15.0, 16.6, 15.6]),
+        }
+        found = what_was_found(policies=both)
         alone_s = found.main.policies["fifo"].recorded_jct_s * (0.97 + np.array(widths))[:, None]
         main = replace(found.main, alone_jct_s=alone_s)
-        (words, *_) = findings(replace(found, sizes={**found.sizes, 8: main}), checked())
+        words, *others = findings(replace(found, sizes={**found.sizes, 8: main}), checked())
+        assert any("tuned_srw instead of fifo" in one for one in others) != is_nothing
         assert ("wait for each other? Hardly." in words) == is_nothing
         assert ("Waiting for others is 3 % [1, 16]" in words) != is_nothing
         if is_nothing:
@@ -214,6 +224,14 @@ def test_nothing_is_recommended_beyond_18_percent(factor: float, is_trusted: boo
     assert (f"does not repeat this recording {off}" in words) != is_trusted
     firm = ("Lowest average", "nothing to gain", "Waiting for others is", "on 16")
     assert any(one in words for one in firm) == is_trusted
+
+
+def test_a_replay_without_jobs_is_not_trusted() -> None:
+    nothing = np.empty(0)
+    none = ReplayReport(
+        recorded(), ("fifo",), (8,), nothing, nothing, nothing, nothing, nothing.astype(np.bool_)
+    )
+    assert not can_be_trusted(none)
 
 
 def test_a_check_is_useless_by_its_bias_alone() -> None:
@@ -344,6 +362,44 @@ def test_the_json_and_the_page_of_a_what_if() -> None:
         "-25 % [-27, -24]",
         "-25 % [-27, -24]",
     ]
+
+
+SPREAD = np.array([-1.2, -0.4, 1.0])
+"""of three draws; a mean of -0.2 whose interval holds 0"""
+
+
+def test_a_change_of_a_pool_must_be_lower_for_certain() -> None:
+    """20 s on average before: 15 s in every draw is certain, 17 s with a spread is not."""
+    found = what_was_found(draws=np.array([1.0, 1.001, 0.999]))
+    change = PoolChange("etl", Pool(weight=4), "weight 4")
+    lower_s, lower_too_s = np.array([15.0, 15.1, 14.9]), np.array([16.0, 17.0, 16.5])
+    unsure_s, unsure_too_s = 18.0 + 4 * SPREAD, 19.0 + 4 * SPREAD
+    for recorded_s, resampled_s, is_sure in (
+        (lower_s, lower_too_s, True),
+        (unsure_s, lower_too_s, False),
+        (lower_s, unsure_too_s, False),
+    ):
+        pools = PoolResult(change, recorded_s, resampled_s)
+        assert is_pool_change_sure(replace(found, pools=pools)) == is_sure
+        words = " ".join(findings(replace(found, pools=pools), checked()))
+        assert ("no tried weight, minShare or mode" in words) == (not is_sure)
+
+
+def test_a_change_of_allocation_must_be_lower_for_certain() -> None:
+    rules = Allocation(slots_each=1, least=0, most=4, first=1, present=1)
+    held_s = np.array([100.0, 101.0, 99.0])
+
+    def result_of(setting: str, avg_s: Float64, resampled_s: Float64) -> AllocationResult:
+        return AllocationResult(
+            AllocationChange(setting, rules), avg_s[:, None], resampled_s, held_s
+        )
+
+    base = result_of("", np.array([20.0, 20.1, 19.9]), np.array([21.0, 20.9, 21.1]))
+    sure = result_of("minExecutors=4", np.array([15.0, 15.1, 14.9]), np.array([16.0, 17.0, 16.5]))
+    unsure = result_of("minExecutors=2", 14.0 + 9 * SPREAD, np.array([16.0, 17.0, 16.5]))
+    found = replace(what_was_found(), allocations=(base, unsure))
+    assert fastest(found) is None
+    assert fastest(replace(found, allocations=(base, unsure, sure))) is sure
 
 
 def test_sizes_share_the_first_four_draws() -> None:

@@ -1,8 +1,9 @@
 """The compressed streams that Spark and others write, opened as plain bytes.
 
 Spark names the codec in the file's suffix; here the first bytes decide, so that renamed files and
-logs in progress open as well. ``zstd`` is the usual frame format. ``lz4`` is not: Spark writes the
-LZ4Block framing of lz4-java. ``snappy`` is the stream format of snappy-java.
+logs in progress open as well. ``zstd`` is the usual frame format. For ``lz4`` Spark writes the
+LZ4Block framing of lz4-java, and the `lz4` command its usual frames; both open. ``snappy`` is the
+stream format of snappy-java.
 
 A small file can unfold to more than any machine can process, so a codec's output is bounded by its
 input, in bytes and in lines.
@@ -179,6 +180,7 @@ def _lzf(stream: BinaryIO) -> Iterator[bytes]:
 _CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
     b"\x28\xb5\x2f\xfd": _arrow("zstd"),
     _LZ4_MAGIC: _lz4_blocks,
+    b"\x04\x22\x4d\x18": _arrow("lz4"),
     _SNAPPY_MAGIC: _snappy_blocks,
     b"\x1f\x8b": _arrow("gzip"),
     b"ZV": _lzf,

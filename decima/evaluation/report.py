@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -14,13 +14,11 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.sequences import draw_sequence
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, mean_of
 from decima.rl.tables import aligned
+from spark_sim import tables
 from spark_sim.cluster import MB_PER_GB
+from spark_sim.metrics import RunMetrics
 from traces import Trace
 from traces.numbers import MS_PER_S, Float64
-
-if TYPE_CHECKING:
-    from decima.evaluation.runner import PolicyRun
-
 
 FIGURES = (
     "avg_jct_s",
@@ -45,6 +43,18 @@ READABLE = (2, VERSION)  # readable versions; version 2 also held CPU times
 def estimate(figure: str, values: Float64) -> Estimate:
     """Mean of one of `FIGURES` over (S,) sequences, with an interval within its bounds."""
     return mean_of(values).within(*_BOUNDS.get(figure, (-np.inf, np.inf)))
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyRun:
+    """One policy on one sequence."""
+
+    policy: str
+    sequence: int
+    metrics: RunMetrics
+    policy_cpu_s: float  # deciding
+    environment_cpu_s: float  # all else: building the run and its events
+    timeline: tables.Table | None  # the record of each task, if requested
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 from decima.custom_policies import CustomPolicy, is_custom
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.report import PolicyReport, Report
+from decima.evaluation.report import PolicyReport, PolicyRun, Report
 from decima.evaluation.sequences import draw_sequence
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
@@ -21,9 +21,8 @@ from decima.policy_names import decides_alone
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from spark_sim import IllegalActionError, Simulator, Status, Streams
-from spark_sim.metrics import RunMetrics, measure
+from spark_sim.metrics import measure
 from spark_sim.setup import first_misfit
-from spark_sim.tables import Table
 from spark_sim.vector import Run
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
@@ -36,18 +35,6 @@ if TYPE_CHECKING:
 
 LANES = 16  # sequences that a learned policy plays side by side
 _ESTIMATES = 99  # stream of noisy estimates, which belong to no sequence
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyRun:
-    """One policy on one sequence."""
-
-    policy: str
-    sequence: int
-    metrics: RunMetrics
-    policy_cpu_s: float  # deciding
-    environment_cpu_s: float  # all else: building the run and its events
-    timeline: Table | None  # the record of each task, if requested
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,7 @@ import pyarrow.parquet
 
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.report import Report
-from decima.evaluation.runner import PolicyRun
+from decima.evaluation.report import PolicyRun, Report
 from decima.evaluation.sequences import draw_sequence
 from decima.evaluation.trace_events import SUFFIX, write_trace_events
 from spark_sim.cluster import MAX_EXECUTORS

@@ -160,7 +160,7 @@ def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]
             for one in all_results
         ]
         ratio = np.exp(np.mean([np.log1p(max(-99.99, d.mean) / 100) for d in differences]))
-        below = sum(1 for d in differences if d.ci95 is not None and d.ci95[1] < 0)
+        below = sum(1 for d in differences if d.is_surely_below(0))
         above = sum(1 for d in differences if d.ci95 is not None and d.ci95[0] > 0)
         found[name] = (100 * (float(ratio) - 1), below, above)
     return found

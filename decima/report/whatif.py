@@ -12,6 +12,7 @@ from decima.registry import HEURISTICS
 from decima.report.gantt import Run, gantt, graphs
 from decima.report.section import Lines, Section, series, share_complete
 from decima.whatif.advice import can_be_trusted, findings
+from decima.whatif.allocation_advice import HEADINGS, allocation_rows
 from decima.whatif.caveats import caveats
 from decima.whatif.jobs import JobChange, compared_policy, job_changes
 from decima.whatif.replay import ReplayReport
@@ -46,6 +47,8 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
             "length_policies": list(found.settings.policies),
             "summaries": {name: _summary(name) for name in found.settings.policies},
             "jobs": _jobs(found) if can_be_trusted(check) else None,
+            "allocation_headings": HEADINGS,
+            "allocations": list(allocation_rows(found)) if can_be_trusted(check) else [],
         },
         charts=list(_charts(found)),
     )

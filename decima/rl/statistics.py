@@ -45,6 +45,15 @@ class Estimate:
         low, high = (min(max(end, least), greatest) for end in self.ci95)
         return Estimate(self.mean, (low, high))
 
+    @property
+    def upper(self) -> float:
+        """The upper end of the interval; the mean where there is none."""
+        return self.mean if self.ci95 is None else self.ci95[1]
+
+    def is_surely_below(self, value: float) -> bool:
+        """Return whether the whole interval lies below `value`; without one nothing is sure."""
+        return self.ci95 is not None and self.upper < value
+
     def to_json(self) -> dict[str, Any]:
         """Return the values as plain JSON."""
         return {"mean": self.mean, "ci95": None if self.ci95 is None else list(self.ci95)}

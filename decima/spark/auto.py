@@ -21,7 +21,8 @@ from decima.registry import Parameters
 from decima.spark.checks import check_above_zero, check_count
 from decima.spark.decision_log import prior_rows
 from decima.spark.errors import AttachError
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess
+from decima.spark.question import Question
 from decima.whatif.closed_loop import MOSTLY
 from traces import Trace
 from traces.numbers import MS_PER_S

@@ -103,7 +103,7 @@ class WorkloadConfig:
         """Mean gaps of continuous arrivals."""
         if self.interarrival_s is not None:
             _require(
-                self.load is None, "workload: load and interarrival_s exclude each other: give one"
+                not self.load, "workload: load and interarrival_s exclude each other: give one"
             )
             return self.interarrival_s
         loads = LOADS if self.load is None else self.load

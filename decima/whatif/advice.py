@@ -40,7 +40,7 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     yield _waiting_words(found, waiting)
     yield from _all_slots_words(found)
     best = best_policy(found)
-    if most_of(waiting) >= LITTLE_WAITING_PERCENT and len(found.settings.policies) > 1:
+    if waiting.upper >= LITTLE_WAITING_PERCENT and len(found.settings.policies) > 1:
         if best is None:
             yield (
                 f"No other policy is better than {reference} with certainty, with the recorded and "
@@ -117,16 +117,11 @@ def _waiting(size: SizeResult, policy: str) -> Estimate:
     return part_of(avg_s - size.alone_avg_s, avg_s).within(0.0, 100.0)
 
 
-def most_of(estimate: Estimate) -> float:
-    """The upper end of its interval, if it has one."""
-    return estimate.mean if estimate.ci95 is None else estimate.ci95[1]
-
-
 def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
     reference = found.settings.reference
     jct_s = float(found.main.policies[reference].avg_s.mean())
     alone_s = float(found.main.alone_s.mean())
-    little = most_of(waiting) < LITTLE_WAITING_PERCENT
+    little = waiting.upper < LITTLE_WAITING_PERCENT
     words = (
         f"Do jobs wait for each other? {'Hardly' if little else 'Yes'}. Under {reference} on "
         f"{counted(found.main.executors, 'slot')} a job takes {seconds(jct_s)} on average; "
@@ -135,7 +130,7 @@ def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
     if little:
         return (
             f"{words} Another policy has next to nothing to gain: at most "
-            f"{max(0.0, most_of(waiting)):.0f} %."
+            f"{max(0.0, waiting.upper):.0f} %."
         )
     return f"{words} Waiting for others is {share(waiting)} of it: no policy can save more."
 
@@ -360,6 +355,6 @@ def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str | None
     if best is not None and averages[best] <= (1 + WORTH_A_CHANGE) * averages[lowest]:
         lowest = best
     change = difference_percent(each_s[lowest], each_s[reference])
-    if change.mean > -100 * WORTH_A_CHANGE or most_of(change) >= 0:
+    if change.mean > -100 * WORTH_A_CHANGE or change.upper >= 0:
         return None
     return f"{lowest} ({percent(change)})"

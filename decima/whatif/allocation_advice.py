@@ -18,6 +18,7 @@ from traces.numbers import MS_PER_S
 _WORTH_PERCENT = 2.0
 _SAVED_PERCENT = 5.0
 """less slot time is not worth a sentence"""
+HEADINGS = ("spark.dynamicAllocation.", "average JCT", "change", "slot time held", "change")
 
 
 def fidelity(found: WhatIf) -> Fidelity | None:
@@ -99,19 +100,20 @@ def _effect_words(found: WhatIf, one: AllocationResult) -> str:
 
 def allocation_table(found: WhatIf) -> Table:
     """One row for each change of settings, recorded arrivals."""
-    table = aligned(
-        ("spark.dynamicAllocation.",), ("average JCT", "change", "slot time held", "change")
-    )
+    table = aligned(HEADINGS[:1], HEADINGS[1:])
     table.columns[0].max_width = 48
+    for row in allocation_rows(found):
+        table.add_row(*row)
+    return table
+
+
+def allocation_rows(found: WhatIf) -> Iterator[tuple[str, ...]]:
+    """Yield the cells below `HEADINGS`, the settings of the log first."""
     for place, one in enumerate(found.allocations):
         recorded, _, held = differences(found, one)
         hours = f"{float(one.held_s.mean()) / 3600:,.2f} h"
-        is_base = place == 0
-        table.add_row(
-            "as recorded" if is_base else one.change.setting,
-            figure(mean_of(one.avg_s)),
-            "" if is_base else percent(recorded),
-            hours,
-            "" if is_base else percent(held),
-        )
-    return table
+        average = figure(mean_of(one.avg_s))
+        if place == 0:
+            yield ("as recorded", average, "", hours, "")
+        else:
+            yield (one.change.setting, average, percent(recorded), hours, percent(held))

@@ -114,8 +114,8 @@ class WhatIf:
         Repeats of one draw have none: then the resampled arrivals decide.
         """
         if self.has_repeats and recorded.ci95 is None:
-            return recorded.mean < 0 and _is_below_zero(resampled)
-        return _is_below_zero(recorded) and _is_below_zero(resampled)
+            return recorded.mean < 0 and resampled.is_surely_below(0)
+        return recorded.is_surely_below(0) and resampled.is_surely_below(0)
 
     def shared_avg_s(self, executors: int, policy: str | None) -> Float64:
         """(shared draws,) average JCT with the recorded arrivals; None: without other jobs.
@@ -389,10 +389,6 @@ class _Study:
             first = runs[keys[0]]
             self._progress(_words(first.policy, first.executors), len(keys))
         return {key: played[key] for key in runs}
-
-
-def _is_below_zero(difference: Estimate) -> bool:
-    return difference.ci95 is not None and difference.ci95[1] < 0
 
 
 def _words(policy: str, size: int) -> str:

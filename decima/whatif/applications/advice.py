@@ -13,7 +13,6 @@ from decima.whatif.advice import (
     WORTH_A_CHANGE,
     can_be_trusted,
     distrust_words,
-    most_of,
     part_of,
     sure_words,
 )
@@ -79,7 +78,7 @@ def findings(found: ApplicationsWhatIf) -> Iterator[str]:
     if not others:
         return
     best = best_way(found)
-    if most_of(waiting) < LITTLE_WAITING_PERCENT:
+    if waiting.upper < LITTLE_WAITING_PERCENT:
         yield f"Average JCT against {found.settings.reference}: {_each(found, others)}."
         return
     if best is None:
@@ -122,7 +121,7 @@ def _waiting(found: ApplicationsWhatIf) -> Estimate:
 
 
 def _waiting_words(found: ApplicationsWhatIf, waiting: Estimate) -> str:
-    is_little = most_of(waiting) < LITTLE_WAITING_PERCENT
+    is_little = waiting.upper < LITTLE_WAITING_PERCENT
     words = (
         f"Do applications wait for executors? {'Hardly' if is_little else 'Yes'}. With "
         f"{_division(found.settings.reference)} a job takes "

@@ -10,7 +10,9 @@ import java.util.Set;
 import org.apache.spark.ExecutorAllocationClient;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.ExecutorDecommissionInfo;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
+import scala.Option;
 import scala.collection.immutable.$colon$colon;
 import scala.collection.immutable.List$;
 
@@ -18,6 +20,8 @@ import scala.collection.immutable.List$;
 final class Executors {
   private static final int MANY = 100_000;
   private static final String CORES = "spark.executor.cores";
+  private static final ExecutorDecommissionInfo WANTED =
+      new ExecutorDecommissionInfo("another application gets it", Option.<String>empty());
 
   private final Control control;
   private final SparkContext context;
@@ -26,6 +30,9 @@ final class Executors {
   private final Method kill;
   /** executors that get no more tasks, and are let go of once they are idle */
   private final Set<String> leaving = new HashSet<>();
+  /** of these: Spark moves their blocks elsewhere and ends them, and none comes back */
+  private final Set<String> decommissioned = new HashSet<>();
+  private final boolean decommissions;
   /** as the application's own settings allow */
   final int most;
   /** tasks that each executor runs at once */
@@ -60,13 +67,15 @@ final class Executors {
         isStandalone
             ? Math.max(1, conf.getInt("spark.cores.max", MANY * cores) / cores)
             : conf.getInt("spark.executor.instances", MANY);
-    boolean isSafe =
-        conf.getBoolean("spark.shuffle.service.enabled", false)
-            || conf.getBoolean("spark.storage.decommission.shuffleBlocks.enabled", false);
-    if (!isSafe) {
+    decommissions = conf.getBoolean("spark.decommission.enabled", false);
+    boolean isMoved =
+        decommissions
+            && conf.getBoolean("spark.storage.decommission.enabled", false)
+            && conf.getBoolean("spark.storage.decommission.shuffleBlocks.enabled", true);
+    if (!isMoved && !conf.getBoolean("spark.shuffle.service.enabled", false)) {
       DriverSide.LOG.warn(
-          "spark.shuffle.service.enabled is false: an executor that leaves takes its shuffle output"
-              + " along, and stages run again");
+          "neither a shuffle service nor decommissioning is on: an executor that leaves takes its"
+              + " shuffle output along, and stages run again");
     }
   }
 
@@ -102,14 +111,14 @@ final class Executors {
   synchronized void reduceTo(int target) throws Exception {
     List<String> every = ids();
     leaving.retainAll(every);
+    decommissioned.retainAll(every);
     List<String> stay = new ArrayList<>(every);
     stay.removeAll(leaving);
     for (String one : new ArrayList<>(leaving)) {
-      if (stay.size() >= target) {
-        break;
+      if (stay.size() < target && !decommissioned.contains(one)) {
+        leaving.remove(one); // it is wanted again before it was let go of
+        stay.add(one);
       }
-      leaving.remove(one); // it is wanted again before it was let go of
-      stay.add(one);
     }
     Set<String> busy = new HashSet<>(stay); // once each: it changes while they are sorted
     busy.removeIf(one -> !scheduler.isExecutorBusy(one));
@@ -120,7 +129,7 @@ final class Executors {
     control.setLeaving(new HashSet<>(leaving));
     List<String> idle = new ArrayList<>();
     for (String one : leaving) {
-      if (!scheduler.isExecutorBusy(one)) {
+      if (!scheduler.isExecutorBusy(one) && !decommissioned.contains(one)) {
         idle.add(one);
       }
     }
@@ -131,6 +140,13 @@ final class Executors {
 
   /** End executors, unless a task has begun on them meanwhile. */
   private void end(Collection<String> executors) throws Exception {
+    if (decommissions) {
+      for (String one : executors) {
+        client.decommissionExecutor(one, WANTED, false, false);
+      }
+      decommissioned.addAll(executors);
+      return;
+    }
     scala.collection.immutable.List<String> list = List$.MODULE$.<String>empty();
     for (String one : executors) {
       list = new $colon$colon<>(one, list);
@@ -140,8 +156,8 @@ final class Executors {
 
   /** Back to Spark's own allocation: up to the configured maximum, and none leaves. */
   synchronized void release() {
-    leaving.clear();
-    control.setLeaving(new HashSet<>());
+    leaving.retainAll(decommissioned);
+    control.setLeaving(new HashSet<>(leaving));
     request(most);
   }
 }

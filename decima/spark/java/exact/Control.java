@@ -330,6 +330,10 @@ final class Control {
       // No plan knows it yet. It waits for its first decision, but not for long.
       boolean isNew = isNew(set, now);
       if (isNew && !needsNoDecision(set)) {
+        if (!set.hasAsked) {
+          set.hasAsked = true;
+          reader.urge();
+        }
         return false;
       }
       if (!isNew && !set.isDecided && !set.expired) {

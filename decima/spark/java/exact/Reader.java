@@ -18,6 +18,8 @@ final class Reader {
   /** by stage: number, total, first launch and last finish of the tasks that succeeded */
   private final HashMap measured = new HashMap();
   private boolean isDirty = true;
+  /** a task set waits for its first decision */
+  private boolean isUrgent = false;
   /** the least number of slots that stood idle since it was last read */
   private int leastIdle = 0;
 
@@ -28,6 +30,22 @@ final class Reader {
   synchronized void touch() {
     isDirty = true;
     notifyAll();
+  }
+
+  /** A task set waits for its first decision: no pause may delay it. */
+  synchronized void urge() {
+    isUrgent = true;
+    touch();
+  }
+
+  /** Wait so long, or until a task set waits for its first decision. */
+  synchronized void pause(long pauseMs) throws InterruptedException {
+    long endNs = System.nanoTime() + pauseMs * 1000000L;
+    long leftMs = pauseMs;
+    while (!isUrgent && leftMs > 0) {
+      wait(leftMs);
+      leftMs = (endNs - System.nanoTime()) / 1000000L;
+    }
   }
 
   /** Wait until something changed, at most so long. */
@@ -41,6 +59,7 @@ final class Reader {
       wait(leftMs);
     }
     isDirty = false;
+    isUrgent = false;
   }
 
   void add(List event) {

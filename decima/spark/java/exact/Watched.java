@@ -26,6 +26,8 @@ final class Watched {
   volatile boolean expired = false;
   volatile boolean ranDry = false;
   volatile boolean isDecided = false;
+  /** it waits for its first decision, and whoever decides was told */
+  volatile boolean hasAsked = false;
   private volatile PlanEntry entry = null;
 
   Watched(TaskSetManager manager, String job, AtomicInteger held) {

@@ -15,7 +15,7 @@ import java.util.function.Consumer;
 /** Plans for a session, one report after the other, for as long as that goes well. */
 final class Decider extends Thread {
   private static final long WAIT_MS = 200;
-  /** after a report of which nothing follows: tiny jobs would bring several each */
+  /** at most, after a report of which nothing follows: tiny jobs would bring several each */
   private static final long PAUSE_MS = 20;
   /** what the thread gets to write its last lines */
   private static final long END_MS = 5_000;
@@ -143,7 +143,7 @@ final class Decider extends Thread {
     }
     if (!due.isDue(now, plan, began)) {
       if (now.sets.stream().noneMatch(one -> one.waiting() > 0)) {
-        Thread.sleep(PAUSE_MS);
+        control.reader.pause(PAUSE_MS);
       }
       return true;
     }
