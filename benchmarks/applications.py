@@ -2,7 +2,8 @@
 
 `python -m benchmarks.applications --runs 1 -o FILE.json` starts master, worker and drivers on
 loopback. The jobs have TPC-H's graphs, and their tasks sleep. Every way of allocation gets the same
-jobs at the same times; orders rotate from run to run.
+jobs at the same times; orders rotate from run to run. Beside each stands what `decima whatif
+--applications` simulates for them; `--simulate` prints that alone.
 """
 
 from __future__ import annotations
@@ -22,15 +23,25 @@ from typing import Any
 import numpy as np
 
 from decima.spark.jar import PLUGIN, plugin_jar
-from decima.spark.replay import Replayer, at_scale, graph_text, simulated_s
+from decima.spark.replay import Replayer, at_scale, graph_text
+from decima.whatif.applications.cluster import ClusterRun, Outcome
+from decima.whatif.applications.ways import way_named
+from decima.whatif.applications.workload import ApplicationsWorkload
+from decima.whatif.replay import DriverRecord, Recording
+from decima.whatif.replay.driver import Life
 from tests.spark_applications import ROOT, CoordinatorProcess, free_port, standalone
 from traces import Job, Trace, load_trace
 from traces.loopback import LOOPBACK
+from traces.spark_log import ImportSummary
 
 SLOTS = 8
 WAYS = ("fifo", "dynamic", "strict_fair", "decima")
 _MOST_TASKS = 150
-_SIMULATED = {"strict_fair": "strict_fair", "decima": "decima"}
+_COORDINATED = ("strict_fair", "decima")
+_DELAY_S = 2.0
+"""where no coordinator has measured it"""
+_BEFORE_MS = 30_000.0
+"""applications have started and hold executors when the first job comes"""
 
 
 def schedule(
@@ -47,6 +58,40 @@ def schedule(
     arrival_s = np.cumsum(rng.exponential(gap_s, apps * jobs))
     owner = np.tile(np.arange(apps), jobs)
     return list(scaled), owner.tolist(), (arrival_s - arrival_s[0]).tolist()
+
+
+def simulated(
+    way: str,
+    jobs: Sequence[Job],
+    owner: Sequence[int],
+    arrival_s: Sequence[float],
+    delay_s: float,
+) -> Outcome:
+    """Simulate the same jobs, each application ending with its last."""
+    arrival_ms = [1000 * at_s for at_s in arrival_s]
+    drawn = [replace(job, arrival_ms=at_ms) for job, at_ms in zip(jobs, arrival_ms, strict=True)]
+    times = {
+        job.name: {"application": app, "start_ms": at_ms, "end_ms": at_ms + 1.0}
+        for job, app, at_ms in zip(drawn, owner, arrival_ms, strict=True)
+    }
+    facts = {"slots": SLOTS, "settings": {"spark.scheduler.mode": "FAIR"}, "spark_version": None}
+    apps = [{"name": f"app{app}", **facts} for app in range(max(owner) + 1)]
+    lives = [
+        Life(
+            -_BEFORE_MS,
+            max(at for at, own in zip(arrival_ms, owner, strict=True) if own == app),
+            None,
+        )
+        for app in range(len(apps))
+    ]
+    recording = Recording(
+        Trace("applications", tuple(drawn), {"recorded": times, "applications": apps}),
+        ImportSummary(),
+        tuple(DriverRecord.none(job) for job in drawn),
+        lives=tuple(lives),
+    )
+    workload = ApplicationsWorkload.of(recording, SLOTS, 1000 * delay_s)
+    return ClusterRun(workload, way_named(way, workload), 0, 0).play()
 
 
 def conf_of(
@@ -109,7 +154,7 @@ def measure(way: str, jobs: Sequence[Job], owner: Sequence[int], arrival_s: Sequ
         port = options.rpartition("=")[2]
         with standalone(folder, 1, SLOTS, SPARK_WORKER_OPTS=options) as cluster:
             coordinator = None
-            if way in _SIMULATED:
+            if way in _COORDINATED:
                 coordinator = CoordinatorProcess(folder, SLOTS, free_port(), "--policy", way)
             try:
                 return _drivers(way, jobs, owner, arrival_s, cluster.url, coordinator, port, folder)
@@ -171,6 +216,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=5, help="of each application")
     parser.add_argument("--work", type=float, default=40.0, help="mean executor-seconds of a job")
     parser.add_argument("--gap", type=float, default=6.0, help="mean seconds between arrivals")
+    parser.add_argument("--simulate", type=float, metavar="S", help="moving delay; no Spark")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     if given.drive is not None:
@@ -181,14 +227,20 @@ def main() -> None:
         jobs, owner, arrival_s = schedule(given.apps, given.jobs, given.work, given.gap, run)
         ways = given.ways.split(",")
         for way in ways[run % len(ways) :] + ways[: run % len(ways)]:
-            jct_s, delay_s = measure(way, jobs, owner, arrival_s)
-            row = {"run": run, "way": way, "jct_s": jct_s, "moving_delay_s": delay_s}
-            if way in _SIMULATED:
-                delay_ms = 1000 * (delay_s or 0)
-                simulated = simulated_s(jobs, np.array(arrival_s), SLOTS, way, None, delay_ms)
-                row["simulated_s"] = float(simulated.mean())
+            jct_s, delay_s = None, given.simulate
+            if given.simulate is None:
+                jct_s, delay_s = measure(way, jobs, owner, arrival_s)
+            model = simulated(way, jobs, owner, arrival_s, delay_s or _DELAY_S)
+            row = {
+                "run": run,
+                "way": way,
+                "jct_s": jct_s,
+                "moving_delay_s": delay_s,
+                "simulated_s": model.jct_s.tolist(),
+            }
             rows.append(row)
-            print(run, way, f"{np.mean(jct_s):.1f} s", delay_s, row.get("simulated_s"), flush=True)
+            real = "" if jct_s is None else f"{np.mean(jct_s):.1f} s, "
+            print(run, way, f"{real}simulated {model.jct_s.mean():.1f} s", delay_s, flush=True)
             if given.output is not None:
                 given.output.write_text(json.dumps(rows))
 

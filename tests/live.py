@@ -88,9 +88,10 @@ def report(
 
 def task_set(
     stage: int, tasks: int, done: int = 0, running: int = 0, job: str = "spark 0", *,
-    attempt: int = 0, is_zombie: bool = False,
+    attempt: int = 0, is_zombie: bool = False, pool: tuple[str, int, int] | None = None,
 ) -> list[Any]:  # fmt: skip
-    return [stage, attempt, job, tasks, done, running, is_zombie]
+    """`pool`: name, weight and minShare."""
+    return [stage, attempt, job, tasks, done, running, is_zombie, *(pool or (None, 0, 0))]
 
 
 def info(

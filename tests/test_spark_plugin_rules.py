@@ -48,6 +48,13 @@ def test_what_cannot_stand_back_cannot_be_auto(classes: Classes) -> None:
     assert "'auto' needs mode exact or shadow" in answers[2]
 
 
+def test_pools_are_kept_or_ignored(classes: Classes) -> None:
+    told = [{"pools": value} for value in ("keep", "ignore", "maybe")]
+    answers = classes.ask("decima.spark.TrySettings", told)
+    assert answers[:2] == [None, None]
+    assert "spark.decima.pools: 'maybe', there are keep, ignore" in answers[2]
+
+
 def test_shares_of_pools_are_no_caps(classes: Classes) -> None:
     """Mode soft beside caps is refused, whereupon the caps hold under Spark's own order."""
     told = [{"mode": mode, "maxSlotsPerJob": "2"} for mode in ("exact", "soft")]

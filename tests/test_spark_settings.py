@@ -38,6 +38,11 @@ def test_a_time_that_makes_no_sense_is_refused(setting: str, value: Any) -> None
     assert line.endswith(f" to {most}, got {value!r}")
 
 
+def test_pools_are_kept_or_ignored() -> None:
+    assert said(pools="maybe") == "pools 'maybe': there are keep, ignore"
+    assert NO_SESSION in said(pools="ignore")
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"hold_s": 0}, {"ready_s": 0.0}, {"ready_s": None}, {"lapse_s": np.float32(0.5)}, {}],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +23,8 @@ from rich.text import Text
 
 from decima.rl.tables import PIPE_WIDTH, print_table
 from traces.files.names import one_line, printable
+
+_COLUMNS = 100
 
 
 class CleanConsole(Console):
@@ -70,3 +73,16 @@ def progress_bar(label: str, total: int | None = None) -> Iterator[tuple[Progres
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
         yield bar, bar.add_task(label, total=total)
+
+
+def bullets(console: Console, lines: Iterable[str]) -> None:
+    """Print sentences as a list."""
+    for line in lines:
+        wrapped(console, line, bullet="- ")
+
+
+def wrapped(console: Console, words: str, bullet: str = "") -> None:
+    """Print sentences in lines of at most 100 columns."""
+    width = min(_COLUMNS, console.width)
+    text = textwrap.fill(words, width, initial_indent=bullet, subsequent_indent=" " * len(bullet))
+    console.print(text, markup=False, no_wrap=True, overflow="ignore", crop=False)

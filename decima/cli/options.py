@@ -130,6 +130,13 @@ def _is_given(name: str) -> bool:
     return source not in (None, ParameterSource.DEFAULT)
 
 
+def refuse_given(option: str, *names: str) -> None:
+    """Refuse (UsageError) parameters that make no sense with an option, where the user set one."""
+    for name in names:
+        if _is_given(name):
+            raise click.UsageError(f"{option} knows no --{name}")
+
+
 def notes_of(config: EvaluationConfig, trace: Trace) -> list[str]:
     """Warnings where settings hardly fit the trace."""
     return [note for note in (_of_load(config, trace), _of_moving(config, trace)) if note]

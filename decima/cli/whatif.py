@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from decima.cli.config_options import config_options
-from decima.cli.console import progress_bar, stdout
+from decima.cli.console import bullets, progress_bar, stdout, wrapped
 from decima.cli.options import (
     ESTIMATES_HELP,
     GROUP_BY,
@@ -19,14 +16,18 @@ from decima.cli.options import (
     REPORT,
     check_outputs,
     parse_names,
+    refuse_given,
     write_report,
 )
 from decima.cli.replay import ALLOCATION, LOGS, POOLS
+from decima.cli.whatif_applications import Answering, answer_applications
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, load, what_if
 from decima.whatif.advice import findings
 from decima.whatif.allocation_advice import allocation_table
+from decima.whatif.applications import ApplicationsSettings
+from decima.whatif.applications.settings import OWN_WAYS
 from decima.whatif.caveats import caveats
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
@@ -51,7 +52,6 @@ from traces.files.names import counted
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
-_COLUMNS = 100
 _CHECK_DRAWS = 5
 _DEFAULT = WhatIfSettings(executors=1)
 
@@ -83,6 +83,17 @@ _DEFAULT = WhatIfSettings(executors=1)
     sequences="Resampled arrival sequences.",
     seed="",
 )
+@click.option(
+    "--applications",
+    "is_of_applications",
+    is_flag=True,
+    help="Divide the executors of one cluster among the applications of the LOGS; --policies: "
+    f"{', '.join(OWN_WAYS)}, or a coordinator's.",
+)
+@config_options(
+    ApplicationsSettings,
+    moving_delay_s="With --applications: seconds until an executor comes (default: as measured).",
+)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
 @JSON
@@ -95,6 +106,8 @@ def whatif(
     allocation: dict[str, str] | None,
     pools: Pools | None,
     group_by: str,
+    is_of_applications: bool,
+    moving_delay_s: float | None,
     no_driver_times: bool,
     where: Where,
     json_path: Path | None,
@@ -107,7 +120,20 @@ def whatif(
     policies and on half and twice the executors, and recommends the largest improvement.
     """
     check_outputs(page, json_path)
+    if is_of_applications:
+        refuse_given("--applications", "allocation", "protocol", "sequences")
+    elif moving_delay_s is not None:
+        raise click.UsageError("--moving-delay is for --applications")
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
+    if is_of_applications:
+        answer_applications(
+            recording,
+            executors,
+            None if policies is None else parse_names(policies),
+            {label: options[label] for label in ("estimates", "draws", "seed")},
+            Answering(moving_delay_s, not no_driver_times, where, json_path, page),
+        )
+        return
     settings = WhatIfSettings(
         _most_slots(recording, allocation) if executors is None else executors,
         _policies(recording, policies, protocol),
@@ -119,6 +145,20 @@ def whatif(
         and load.varying_slots(recording) is not None,
         **options,
     )
+    found, check = _studied(recording, settings, not no_driver_times, where)
+    _print(found, check)
+    if json_path is not None:
+        write_json(json_path, {**to_json(found), "replay": check.to_json()["fidelity"]})
+    if page is not None:
+        from decima.report.whatif import whatif_sections
+
+        write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
+
+
+def _studied(
+    recording: Recording, settings: WhatIfSettings, driver_times: bool, where: Where
+) -> tuple[WhatIf, ReplayReport]:
+    """Simulate the recording as it was, and all that `settings` ask for."""
     announce()
     check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
     with (
@@ -134,17 +174,11 @@ def whatif(
         found = what_if(
             recording,
             settings,
-            driver_times=not no_driver_times,
+            driver_times=driver_times,
             pool=pool,
             progress=lambda words, runs: bar.update(task, advance=runs, description=words),
         )
-    _print(found, check)
-    if json_path is not None:
-        write_json(json_path, {**to_json(found), "replay": check.to_json()["fidelity"]})
-    if page is not None:
-        from decima.report.whatif import whatif_sections
-
-        write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
+    return found, check
 
 
 def _most_slots(recording: Recording, changes: dict[str, str] | None) -> int:
@@ -168,11 +202,11 @@ def _policies(recording: Recording, names: str | None, protocol: Sharing) -> tup
 def _print(found: WhatIf, check: ReplayReport) -> None:
     console = stdout()
     for line in _facts(found):
-        _say(console, line)
-    _say(console, verdict(check))
+        wrapped(console, line)
+    wrapped(console, verdict(check))
     console.print("\nIn short", style="bold")
-    _bullets(console, findings(found, check))
-    _bullets(console, (f"But: {words}" for words in caveats(found, check)))
+    bullets(console, findings(found, check))
+    bullets(console, (f"But: {words}" for words in caveats(found, check)))
     settings = found.settings
     where = counted(settings.executors, "slot")
     console.print(f"\nRecorded arrivals, {where}, mean of {settings.draws} draws of task durations")
@@ -191,12 +225,12 @@ def _print(found: WhatIf, check: ReplayReport) -> None:
     console.print()
     is_estimated = settings.estimates != "exact"
     for line in tuned_lines(found):
-        _say(
+        wrapped(
             console,
             f"Tuned on {settings.training} other resampled sequences, checked on "
             f"{settings.held_back} more: {line}",
         )
-    _say(
+    wrapped(
         console,
         f"JCT: job completion time. [95 % intervals]: above over draws "
         f"({'none, they are identical' if found.has_repeats else method(settings.draws)}), below "
@@ -228,14 +262,3 @@ def _span(span_s: float) -> str:
     if span_s >= 2 * 3600:
         return f"{span_s / 3600:,.1f} h"
     return f"{span_s / 60:,.1f} min" if span_s >= 120 else f"{span_s:,.1f} s"
-
-
-def _bullets(console: Console, lines: Iterable[str]) -> None:
-    for line in lines:
-        _say(console, line, bullet="- ")
-
-
-def _say(console: Console, words: str, bullet: str = "") -> None:
-    width = min(_COLUMNS, console.width)
-    text = textwrap.fill(words, width, initial_indent=bullet, subsequent_indent=" " * len(bullet))
-    console.print(text, markup=False, no_wrap=True, overflow="ignore", crop=False)

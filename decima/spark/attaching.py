@@ -39,6 +39,7 @@ from traces import Trace
 LOG = logging.getLogger("decima.spark")
 
 MODES = ("auto", "exact", "soft", "shadow")
+POOLS = ("keep", "ignore")
 _ATTACHMENT = "decima.spark.Attachment"
 _GRACE_S = 5.0
 """time for a policy that is loaded to answer the JVM"""
@@ -53,6 +54,7 @@ def attach(
     guard: Guard | None = None,
     lapse_s: float = 2.0,
     hold_s: float = 0.1,
+    pools: str = "keep",
     priors: Trace | Path | str | None = None,
     decision_log: DecisionLogFiles | Path | str | None = None,
     metrics_port: int | None = None,
@@ -76,6 +78,7 @@ def attach(
         lapse_s: timeout after which Spark's own order applies, if a plan keeps slots idle and the
             planner is silent.
         hold_s: a new stage waits for its first decision at most so long.
+        pools: "keep" (FAIR pools keep a weight or minShare of their own) or "ignore".
         priors: earlier runs of the same queries, for durations before anything is measured, and
             beside the first tasks: a trace, or its file.
         decision_log: a file for one JSON line a plan, bounded in size.
@@ -88,14 +91,15 @@ def attach(
         AttachError: (one line) this session cannot be scheduled, or is already, or no such model.
         PolicyError, ConfigError: there is no such policy or parameter.
     """
-    if mode not in MODES:
-        raise AttachError(f"mode {mode!r}: there are {', '.join(MODES)}")
+    for label, value, known in (("mode", mode, MODES), ("pools", pools, POOLS)):
+        if value not in known:
+            raise AttachError(f"{label} {value!r}: there are {', '.join(known)}")
     waits, ports = Waits(lapse_s, hold_s, ready_s), Ports(metrics_port, dashboard_port)
     chosen_guard, trace = given(guard, Guard, "guard"), load_priors(priors)
     values = read_parameters(policy, parameters)
     chosen = _chosen(policy, values, auto)
     context = check_session(spark)
-    settings = _settings(chosen, waits, chosen_guard, decision_log, ports)
+    settings = _settings(chosen, waits, chosen_guard, decision_log, ports) | {"pools": pools}
     loading = _loading(chosen, context, trace, mode, waits.ready_s)
     others = [_content(chosen.name, values), not isinstance(policy, str), _earlier(trace)]
     attachment = _attachment(context, mode, settings, others)

@@ -19,8 +19,10 @@ from traces.numbers import Float64
 
 LITTLE_WAITING_PERCENT = 5.0
 """of the average JCT; where it is less for certain, there is nothing to gain from scheduling"""
-_TAIL_PRICE_PERCENT = 5.0
-_WORTH_A_CHANGE = 0.02
+TAIL_PRICE_PERCENT = 5.0
+"""a larger increase of the p95 is named"""
+WORTH_A_CHANGE = 0.02
+"""relative change that is worth more than a setting"""
 _PILED_UP = 2.0
 _HURT = 1.1
 # A job counts as slower from 10 % on: less is lost in the draws.
@@ -31,7 +33,7 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
     right.
     """
     if not can_be_trusted(check):
-        yield _distrust_words(check)
+        yield distrust_words(check)
         return
     reference = found.settings.reference
     waiting = _waiting(found.main, reference)
@@ -46,7 +48,7 @@ def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
             )
         else:
             yield _best_words(found, best)
-            yield _sure_words(check)
+            yield sure_words(check)
             yield from _setting_words(found, best)
             yield _who_words(found, best)
             yield _how_words(found, best)
@@ -61,7 +63,8 @@ def can_be_trusted(check: ReplayReport) -> bool:
     return fidelity is not None and not fidelity.above(USELESS_PERCENT)
 
 
-def _distrust_words(check: ReplayReport) -> str:
+def distrust_words(check: ReplayReport) -> str:
+    """Describe how far the simulator is from the recording."""
     fidelity = check.fidelity("all")
     off = ""
     if fidelity is not None:
@@ -74,7 +77,7 @@ def _distrust_words(check: ReplayReport) -> str:
     )
 
 
-def _sure_words(check: ReplayReport) -> str:
+def sure_words(check: ReplayReport) -> str:
     """Describe how far the recommendation can be wrong."""
     fidelity = check.fidelity("all")
     words = "How sure: both intervals exclude 0"
@@ -105,13 +108,13 @@ def best_policy(found: WhatIf) -> str | None:
 def _handicap(found: WhatIf, policy: str) -> float:
     """Percent by which another policy must be better to be worth more than a setting."""
     is_setting = policy in ORDERS and found.settings.protocol == Protocol.SESSION.label
-    return 100 * _WORTH_A_CHANGE if is_setting else 0.0
+    return 100 * WORTH_A_CHANGE if is_setting else 0.0
 
 
 def _waiting(size: SizeResult, policy: str) -> Estimate:
     """Percent of the average JCT that is due to other jobs, paired by draw."""
     avg_s = size.policies[policy].avg_s
-    return _part(avg_s - size.alone_avg_s, avg_s).within(0.0, 100.0)
+    return part_of(avg_s - size.alone_avg_s, avg_s).within(0.0, 100.0)
 
 
 def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
@@ -192,7 +195,7 @@ def _best_words(found: WhatIf, best: str) -> str:
         f"{percent(recorded)} with the recorded arrivals, {percent(resampled)} with resampled "
         f"ones; p95 {percent(tail)} with the recorded ones"
     )
-    return f"{words}: the slowest jobs pay." if tail.mean > _TAIL_PRICE_PERCENT else f"{words}."
+    return f"{words}: the slowest jobs pay." if tail.mean > TAIL_PRICE_PERCENT else f"{words}."
 
 
 def _pool_words(found: WhatIf) -> Iterator[str]:
@@ -223,7 +226,7 @@ def is_pool_change_sure(found: WhatIf) -> bool:
     if found.pools is None:
         return False
     recorded, resampled = pool_differences(found, found.pools)
-    is_worth_it = recorded.mean <= -100 * _WORTH_A_CHANGE
+    is_worth_it = recorded.mean <= -100 * WORTH_A_CHANGE
     return is_worth_it and found.are_surely_lower(recorded, resampled)
 
 
@@ -318,12 +321,12 @@ def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
         bought_s = here_s - found.shared_avg_s(2 * main, reference)
         if (bought_s > 0).all() and (saved_s > 0).all():
             yield (
-                f"{best} on the same slots gives {share(_part(saved_s, bought_s))} of what twice "
+                f"{best} on the same slots gives {share(part_of(saved_s, bought_s))} of what twice "
                 f"the slots would give under {reference}."
             )
 
 
-def _part(values: Float64, whole: Float64) -> Estimate:
+def part_of(values: Float64, whole: Float64) -> Estimate:
     """The mean of `values` in percent of that of `whole`, paired."""
     difference = difference_percent(values, whole)
     if difference.ci95 is None:
@@ -349,9 +352,9 @@ def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str | None
     each_s = {name: found.shared_avg_s(executors, name) for name in found.settings.policies}
     averages = {name: float(avg_s.mean()) for name, avg_s in each_s.items()}
     lowest = min(averages, key=lambda name: averages[name])
-    if best is not None and averages[best] <= (1 + _WORTH_A_CHANGE) * averages[lowest]:
+    if best is not None and averages[best] <= (1 + WORTH_A_CHANGE) * averages[lowest]:
         lowest = best
     change = difference_percent(each_s[lowest], each_s[reference])
-    if change.mean > -100 * _WORTH_A_CHANGE or change.upper >= 0:
+    if change.mean > -100 * WORTH_A_CHANGE or change.upper >= 0:
         return None
     return f"{lowest} ({percent(change)})"

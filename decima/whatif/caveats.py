@@ -48,7 +48,7 @@ def _of_the_replay(found: WhatIf, check: ReplayReport) -> Iterator[str]:
 
 def _of_the_recording(found: WhatIf) -> Iterator[str]:
     recording = found.recording
-    yield from _of_the_logs(recording.summary)
+    yield from of_the_logs(recording.summary)
     if found.has_repeats:
         yield (
             f"The {found.settings.draws} draws of task durations are identical, since all tasks of "
@@ -88,7 +88,7 @@ def _of_the_recording(found: WhatIf) -> Iterator[str]:
         )
 
 
-def _of_the_logs(summary: ImportSummary) -> Iterator[str]:
+def of_the_logs(summary: ImportSummary) -> Iterator[str]:
     """Yield what the logs themselves lack."""
     if summary.parts_missing > 0:
         verb = "is" if summary.parts_missing == 1 else "are"

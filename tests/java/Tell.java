@@ -82,7 +82,12 @@ public final class Tell {
   private static Plan plan(Map<String, ?> given) {
     List<Integer> chosen = (List<Integer>) given.get("chosen");
     List<Integer> considered = (List<Integer>) given.get("considered");
-    return new Plan(chosen, (Map<String, Integer>) given.get("limits"), considered, "test", null);
+    Map<String, Integer> limits = (Map<String, Integer>) given.get("limits");
+    Map<String, Integer> pools = new LinkedHashMap<>();
+    if (given.get("pools") != null) {
+      pools.putAll((Map<String, Integer>) given.get("pools"));
+    }
+    return new Plan(chosen, limits, pools, considered, "test", null);
   }
 
   private Map<String, Object> answer(Report report, List<String> asked) {

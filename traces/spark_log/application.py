@@ -92,6 +92,8 @@ class Application:
     tasks: TaskTable = field(default_factory=TaskTable)
     sql_failed: dict[int, bool] = field(default_factory=dict)
     """SQL executions that ended: whether with an error"""
+    begin_ms: int | None = None
+    """None where the log lacks its start"""
     end_ms: int | None = None
     """None where the log is not written to its end"""
 
@@ -138,8 +140,9 @@ class Application:
                 self.executors[self._executor(name)].removed_ms = time_ms
             case events.Environment(properties):
                 self.properties.update(properties)
-            case events.ApplicationStart(name, app_id, _, attempt):
+            case events.ApplicationStart(name, app_id, time_ms, attempt):
                 self.name, self.app_id, self.attempt = name, app_id, attempt
+                self.begin_ms = time_ms
             case events.LogStart(version):
                 self.spark_version = version
 

@@ -27,6 +27,8 @@ from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
 from traces.spark_log.slots import Placement
 
+DRIVER = "driver"
+"""id of the only executor in local mode"""
 _STAGE = "stage "
 # How the importer names stages: by Spark's number.
 
@@ -60,6 +62,17 @@ class DriverRecord:
         return replace(self, wait_ms=(0.0,) * len(self.wait_ms), after_ms=0.0)
 
 
+class Life(NamedTuple):
+    """Start and end of an application."""
+
+    begin_ms: float
+    """its start, or the submission of its first job where the log lacks it"""
+    end_ms: float
+    """its end, or that of its last job where the log lacks it"""
+    executor_ms: float | None
+    """from its start to its first executor; None where that is unknown, or in the driver"""
+
+
 class LogNote(NamedTuple):
     """Data that a replay needs of one log; times are on the log's own clock."""
 
@@ -67,6 +80,7 @@ class LogNote(NamedTuple):
     driver: tuple[DriverRecord, ...]  # of each job
     slots: Changes  # slots that came and went, those that jobs left out took away
     behaviour: Behaviour  # of the executors
+    life: Life
 
 
 def note(application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]) -> LogNote:
@@ -123,7 +137,21 @@ class _Log:
             jobs.append(self._job(place))
             driver.append(self._record(recorded, self._stages[place], typical_ms))
         slots = self._slots.then(task_changes(self._placement, ~in_trace))
-        return LogNote(tuple(jobs), tuple(driver), slots, self._behaviour())
+        return LogNote(tuple(jobs), tuple(driver), slots, self._behaviour(), self._life())
+
+    def _life(self) -> Life:
+        own = self._application
+        first_ms = float(min(recorded.start_ms for recorded in self._jobs))
+        last_ms = float(max(recorded.end_ms for recorded in self._jobs))
+        executor_ms = None
+        added = [one.added_ms for one in own.executors if one.added_ms is not None]
+        if own.begin_ms is not None and added and DRIVER not in own.executor_ids:
+            executor_ms = float(max(0, min(added) - own.begin_ms))
+        return Life(
+            first_ms if own.begin_ms is None else min(first_ms, float(own.begin_ms)),
+            last_ms if own.end_ms is None else max(last_ms, float(own.end_ms)),
+            executor_ms,
+        )
 
     def _behaviour(self) -> Behaviour:
         times, by = [], []

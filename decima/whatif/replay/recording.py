@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from decima.whatif.closed_loop import predecessors
 from decima.whatif.replay.allocation import Behaviour, allocation, is_dynamic
 from decima.whatif.replay.capacity import Changes, curve
-from decima.whatif.replay.driver import DriverRecord, LogNote, note
+from decima.whatif.replay.driver import DriverRecord, Life, LogNote, note
 from decima.whatif.replay.pools import Pools
 from spark_sim import Allocation, Slots
 from spark_sim.tables import NONE
@@ -45,6 +45,9 @@ class Recording:
     all did"""
     behaviours: tuple[Behaviour, ...] = ()
     """for each application how its executors came and went; () where that is not known"""
+    lives: tuple[Life, ...] = ()
+    """for each application its start and end, on the clock of the arrivals; () where its jobs are
+    all that is known"""
     given_pools: Pools | None = None
     """of the allocation file that a person named; None where there is none"""
 
@@ -86,6 +89,13 @@ class Recording:
         if self.curves:
             return self.curves[application]
         return Slots(np.zeros(1), np.array(self.slots[application : application + 1]))
+
+    def life(self, application: int) -> Life:
+        """Return start and end of one application, on the clock of the arrivals."""
+        if self.lives:
+            return self.lives[application]
+        rows = self.application == application
+        return Life(float(self.arrival_ms[rows].min()), float(self.end_ms[rows].max()), None)
 
     def settings(self, application: int) -> Mapping[str, str]:
         """Spark's settings of one application, as far as they shape jobs."""
@@ -138,6 +148,7 @@ def read_recording(
     jobs, driver = list(trace.jobs), [DriverRecord.none(job) for job in trace.jobs]
     curves: list[Slots] = []
     behaviours: list[Behaviour] = []
+    lives: list[Life] = []
     origin_ms = float(min(job.start_ms for log in logs for job in log.jobs))
     for position, log in enumerate(one for one in logs if one.jobs):
         rows = np.flatnonzero(found.application == position).tolist()
@@ -146,12 +157,14 @@ def read_recording(
             driver[row] = record
         curves.append(_curve(log, origin_ms))
         behaviours.append(log.notes[0].behaviour)
+        lives.append(_life(log, origin_ms))
     found = replace(found, trace=replace(trace, jobs=tuple(jobs)), driver=tuple(driver))
     return replace(
         found,
         curves=tuple(curves),
         follows=_follows(found),
         behaviours=tuple(behaviours),
+        lives=tuple(lives),
         given_pools=pools,
     )
 
@@ -170,6 +183,13 @@ def _curve(log: ReadLog, origin_ms: float) -> Slots:
     for one in log.notes[1:]:
         changes = changes.then(one.slots)
     return curve(changes, origin_ms, float(max(job.end_ms for job in log.jobs)))
+
+
+def _life(log: ReadLog, origin_ms: float) -> Life:
+    every: list[Life] = [one.life for one in log.notes]
+    begin_ms = min(one.begin_ms for one in every) - origin_ms
+    end_ms = max(one.end_ms for one in every) - origin_ms
+    return Life(begin_ms, end_ms, every[0].executor_ms)
 
 
 def _follows(recording: Recording) -> tuple[int, ...]:

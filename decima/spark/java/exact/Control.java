@@ -43,6 +43,7 @@ final class Control {
   final SessionEvents events;
   final Session session = new Session(this);
   final Caps caps;
+  final PoolCounts pools = new PoolCounts();
   final long lapseNs;
   final long holdNs;
   final boolean observeOnly;
@@ -340,7 +341,7 @@ final class Control {
         counters.expired.incrementAndGet();
       }
     }
-    return set.held.get() < entry.limit;
+    return set.held.get() < entry.limit && pools.hasRoom(now, set);
   }
 
   /** Whether it still waits for the first plan that knows it. */
@@ -385,6 +386,7 @@ final class Control {
     }
     int now = set.held.addAndGet(change);
     boolean isOverCap = caps.changeHeld(set, change);
+    pools.changeHeld(set, change);
     if (change < 0 || !attached || set.isUnlimited) {
       return;
     }

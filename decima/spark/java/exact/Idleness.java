@@ -56,6 +56,7 @@ final class Idleness {
     int usable = 0;
     int refused = 0;
     HashMap limited = new HashMap();
+    HashMap groups = new HashMap();
     List sets = control.session.taskSets();
     for (int index = 0; index < sets.size(); index++) {
       TaskSetManager manager = (TaskSetManager) sets.get(index);
@@ -73,15 +74,21 @@ final class Idleness {
       } else if (own.in(plan).rank != PlanEntry.UNRANKED || own.isFreeOf(plan)) {
         Integer before = (Integer) limited.get(own.job);
         limited.put(own.job, (before == null ? 0 : before.intValue()) + waiting);
+        groups.put(own.job, control.pools.groupOf(own));
       } else if (own.in(plan).isLeftOut) {
         refused += waiting;
       }
     }
+    HashMap room = new HashMap();
     for (Iterator jobs = limited.entrySet().iterator(); jobs.hasNext(); ) {
       Map.Entry entry = (Map.Entry) jobs.next();
       String job = (String) entry.getKey();
       int waiting = ((Integer) entry.getValue()).intValue();
-      int allowed = Math.max(0, plan.limitOf(job) - control.heldBy(job));
+      String group = (String) groups.get(job);
+      Integer left = (Integer) room.get(group);
+      int ofPool = left == null ? control.pools.room(plan, group) : left.intValue();
+      int allowed = Math.min(ofPool, Math.max(0, plan.limitOf(job) - control.heldBy(job)));
+      room.put(group, Integer.valueOf(ofPool - Math.min(waiting, allowed)));
       usable += Math.min(waiting, allowed);
       refused += Math.max(0, waiting - allowed);
     }

@@ -13,6 +13,8 @@ final class Plan {
   private int ranks = 0;
   final HashMap limit = new HashMap();
   final HashMap rank = new HashMap();
+  /** by group of pools: slots that its task sets may hold together; empty: pools have no limit */
+  final HashMap poolLimit = new HashMap();
   final HashSet seen = new HashSet();
 
   private Plan(long number) {
@@ -20,12 +22,15 @@ final class Plan {
   }
 
   /**
-   * @param message its "number", the "limits" of jobs, the stages "chosen" in their order, and the
-   *     "others", seen but not chosen.
+   * @param message its "number", the "limits" of jobs and of "pools", the stages "chosen" in their
+   *     order, and the "others", seen but not chosen.
    */
   static Plan of(Map message) {
     Plan plan = new Plan(((Number) message.get("number")).longValue());
     plan.limit.putAll((Map) message.get("limits"));
+    if (message.get("pools") != null) {
+      plan.poolLimit.putAll((Map) message.get("pools"));
+    }
     List chosen = (List) message.get("chosen");
     plan.ranks = chosen.size();
     for (int index = 0; index < plan.ranks; index++) {
@@ -42,6 +47,11 @@ final class Plan {
 
   int limitOf(String job) {
     Integer found = (Integer) limit.get(job);
+    return found == null ? Control.NO_LIMIT : found.intValue();
+  }
+
+  int limitOfPool(String pool) {
+    Integer found = (Integer) poolLimit.get(pool);
     return found == null ? Control.NO_LIMIT : found.intValue();
   }
 

@@ -106,12 +106,13 @@ final class Session {
     control.caps.retain(caps, jobs);
   }
 
-  private static List reported(TaskSetManager manager) {
+  private List reported(TaskSetManager manager) {
     TaskSet set = manager.taskSet();
     String job =
         manager instanceof Limited
             ? ((Limited) manager).watched.job
             : Jobs.jobOf(set.properties(), set.priority());
+    Pool pool = control.pools.poolOf(manager);
     return Arrays.asList(
         new Object[] {
           set.stageId(),
@@ -120,7 +121,10 @@ final class Session {
           manager.numTasks(),
           manager.tasksSuccessful(),
           manager.runningTasks(),
-          manager.isZombie()
+          manager.isZombie(),
+          pool == null ? null : pool.name(),
+          pool == null ? 0 : pool.weight(),
+          pool == null ? 0 : pool.minShare()
         });
   }
 }

@@ -14,6 +14,10 @@ final class Watched {
   volatile String[] caps = new String[0];
   /** all of them are known */
   volatile boolean isSettled = false;
+  /** its group of pools (`PoolCounts`); null: it is in no pool yet */
+  volatile String group = null;
+  /** slots that the group holds; null as `group` */
+  volatile AtomicInteger groupHeld = null;
   /** slots that its job holds through task sets of ours */
   final AtomicInteger held;
   /** needs all its slots at once, or slots of another kind than those that plans give away */

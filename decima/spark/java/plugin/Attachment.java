@@ -64,6 +64,7 @@ public final class Attachment {
     Control control =
         new Control(
             context, settings.lapseMs, settings.holdMs, CAPACITY, settings.mode, settings.caps);
+    control.pools.areKept = settings.arePoolsKept;
     control.isSparkOrder = settings.isSparkOrder() || settings.isAuto();
     Policy absent = Policies.named(settings.standIn(), null);
     Planner planner =

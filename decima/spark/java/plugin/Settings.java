@@ -19,6 +19,8 @@ final class Settings {
   private static final String SPARK = "spark";
   /** Spark's order or the best policy, as a worker finds out */
   private static final String AUTO = "auto";
+  /** pools with a weight or minShare of their own get their slots first, or mean nothing */
+  private static final String KEEP = "keep";
   private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
@@ -61,6 +63,7 @@ final class Settings {
     DEFAULTS.put("coordinatorPatience", "30s");
     DEFAULTS.put("queue", "");
     DEFAULTS.put("weight", "1");
+    DEFAULTS.put("pools", KEEP);
     DEFAULTS.put("maxSlotsPerJob", null);
     DEFAULTS.put("maxSlotsPerUser", null);
     DEFAULTS.put("maxSlotsPerGroup", null);
@@ -107,6 +110,8 @@ final class Settings {
   final long coordinatorPatienceMs;
   final String queue;
   final double weight;
+  /** whether pools with a weight or minShare of their own get their slots first */
+  final boolean arePoolsKept;
   final Map<String, Integer> caps = new TreeMap<>();
   /** who is asked is the Python of the driver itself, not a process of `python` */
   final boolean isInDriver;
@@ -225,6 +230,7 @@ final class Settings {
     coordinatorPatienceMs = duration("coordinatorPatience");
     queue = values.get("queue");
     weight = weight();
+    arePoolsKept = arePoolsKept();
     checkCoordinator();
     checkWorker();
   }
@@ -320,6 +326,14 @@ final class Settings {
       throw new SettingsError(
           PREFIX + "standIn: '" + standIn + "', there are " + String.join(", ", Policies.NAMES));
     }
+  }
+
+  private boolean arePoolsKept() {
+    String found = values.get("pools");
+    if (!found.equals(KEEP) && !found.equals("ignore")) {
+      throw new SettingsError(PREFIX + "pools: '" + found + "', there are keep, ignore");
+    }
+    return found.equals(KEEP) && !isSoft(); // soft mode sets weights and minShares itself
   }
 
   private double weight() {

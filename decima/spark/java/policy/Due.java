@@ -59,13 +59,19 @@ public final class Due {
     Set<Integer> heldBack = new HashSet<>(plan.considered);
     heldBack.removeAll(plan.chosen);
     Map<String, Integer> wants = new HashMap<>();
+    Map<String, Integer> ofPools = new HashMap<>();
     for (Report.TaskSet one : report.sets) {
       if (one.waiting() > 0 && heldBack.contains(one.stage)) {
         return false;
       }
       wants.merge(one.job, one.running + one.waiting(), Integer::sum);
+      ofPools.merge(one.group(), one.running + one.waiting(), Integer::sum);
     }
-    for (Map.Entry<String, Integer> limit : plan.limits.entrySet()) {
+    return areWithin(wants, plan.limits) && areWithin(ofPools, plan.pools);
+  }
+
+  private static boolean areWithin(Map<String, Integer> wants, Map<String, Integer> limits) {
+    for (Map.Entry<String, Integer> limit : limits.entrySet()) {
       if (wants.getOrDefault(limit.getKey(), 0) > limit.getValue()) {
         return false;
       }

@@ -42,6 +42,8 @@ public final class LiveJob {
   int running = 0;
   long measured = 0;
   double measuredMs = 0.0;
+  /** of its newest task set; null: it is in none, or pools have no meaning */
+  JobPool pool = null;
   /** when a Spark job of it last began or ended, or held a task set */
   long seenMs;
   /** when the last of its Spark jobs ended; -1: none has */
@@ -82,6 +84,16 @@ public final class LiveJob {
   /** Whether a Spark job of it has not ended, or Spark holds tasks of it. */
   public boolean isActive() {
     return !unfinished.isEmpty() || submitted > 0;
+  }
+
+  /** Tasks that run or wait for a slot. */
+  int tasksLeft() {
+    int found = 0;
+    for (int row : openRows) {
+      LiveStage stage = stages.get(row);
+      found += stage.isSubmitted ? stage.numTasks - stage.finished() : 0;
+    }
+    return found;
   }
 
   /** The row of a new stage. */

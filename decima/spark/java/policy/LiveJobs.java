@@ -362,6 +362,7 @@ public final class LiveJobs {
       submitted.put(stage, known.job);
     }
     known.job.running += one.running;
+    known.job.pool = one.pool;
     known.job.setDone(known.row, one.successful >= one.numTasks);
     finishAncestors(known);
   }

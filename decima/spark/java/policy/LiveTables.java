@@ -29,12 +29,22 @@ final class LiveTables {
    */
   static LiveTables of(LiveJobs live, LiveGraphs graphs) {
     List<LiveJob> jobs = live.active();
+    int slots = slots(live);
+    return jobs.isEmpty() || slots < 1 ? null : new LiveTables(live, jobs, slots, graphs);
+  }
+
+  /** The same for a group of pools, which has a slot at least. */
+  static LiveTables of(LiveJobs live, PoolGroup group, LiveGraphs graphs) {
+    return new LiveTables(live, group.jobs, Math.max(1, group.slots), graphs);
+  }
+
+  /** Slots that plans may give away. */
+  static int slots(LiveJobs live) {
     int lost = 0;
     for (int slots : live.lostSlots.values()) {
       lost += slots; // they are not there until tasks that nobody needs have ended
     }
-    int slots = live.slots - lost;
-    return jobs.isEmpty() || slots < 1 ? null : new LiveTables(live, jobs, slots, graphs);
+    return live.slots - lost;
   }
 
   /** The same for an application that may hold no slot at all; null if there is no job. */
@@ -155,6 +165,15 @@ final class LiveTables {
         String key = jobs.get(job).key;
         found.put(key, round.limit(job) + lostSlots.getOrDefault(key, 0));
       }
+    }
+    return found;
+  }
+
+  /** Slots that tasks of these jobs hold for nothing. */
+  int lost() {
+    int found = 0;
+    for (LiveJob job : jobs) {
+      found += lostSlots.getOrDefault(job.key, 0);
     }
     return found;
   }

@@ -11,6 +11,8 @@ public final class Plan {
   public final List<Integer> chosen;
   /** by job: the most slots that it may hold */
   public final Map<String, Integer> limits;
+  /** by group of pools: the most slots that its jobs may hold together; empty if there is but one */
+  public final Map<String, Integer> pools;
   /** all stages with a task to start that the policy knew of */
   public final List<Integer> considered;
   /** name of the policy that decided, or of what stood in for it */
@@ -21,11 +23,13 @@ public final class Plan {
   Plan(
       List<Integer> chosen,
       Map<String, Integer> limits,
+      Map<String, Integer> pools,
       List<Integer> considered,
       String by,
       String fault) {
     this.chosen = chosen;
     this.limits = limits;
+    this.pools = pools;
     this.considered = considered;
     this.by = by;
     this.fault = fault;
@@ -38,6 +42,9 @@ public final class Plan {
     Map<String, Object> found = new LinkedHashMap<>();
     found.put("number", number);
     found.put("limits", limits);
+    if (!pools.isEmpty()) {
+      found.put("pools", pools);
+    }
     found.put("chosen", chosen);
     found.put("others", others);
     return found;

@@ -1,12 +1,17 @@
 package decima.policy;
 
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * Makes plans for a live session by a policy that may fail: a job that has waited too long is served
- * first, and where the policy fails or its plans keep slots idle, strict fair decides.
+ * first, and where the policy fails or its plans keep slots idle, strict fair decides. Pools with
+ * settings of their own get their slots first, and the policy decides inside each.
  */
 public final class Planner {
   private Policy policy;
@@ -15,7 +20,13 @@ public final class Planner {
   private final IdleWatch idleWatch;
   private final Policy standIn = new StrictFair();
   private final LiveGraphs graphs = new LiveGraphs();
+  /** by group of pools */
+  private final Map<String, LiveGraphs> graphsOf = new HashMap<>();
   private Map<String, Long> waitsSinceMs = new HashMap<>();
+  /** of the plan that is made: why strict fair decides; null: it does not */
+  private String fault = null;
+  /** of the same plan: jobs that had waited too long */
+  private final Set<String> served = new HashSet<>();
 
   /** rounds that strict fair decided, because the policy failed */
   public volatile long failures = 0;
@@ -57,20 +68,81 @@ public final class Planner {
 
   /** What to do now; null if nothing waits. The arguments are those of a `Report`. */
   public Plan plan(LiveJobs live, long idleMs, int idleSlots) {
-    String fault = null;
+    fault = null;
+    served.clear();
     if (idleWatch.isFault(live, graphs, idleMs, idleSlots)) {
       fault = idleSlots + " slots idle for " + idleMs / 1000.0 + " s beside tasks that wait";
     }
-    LiveTables found = LiveTables.of(live, graphs);
-    if (found == null) {
+    int slots = LiveTables.slots(live);
+    List<PoolGroup> groups = PoolGroup.of(live, slots);
+    if (groups.isEmpty() || slots < 1) {
       return null;
     }
+    Map<String, PoolPlan> plans = new LinkedHashMap<>();
+    Map<String, Long> since = new HashMap<>();
+    for (PoolGroup group : groups) {
+      PoolPlan made = planned(live, group, since);
+      if (made != null) {
+        plans.put(group.name, made);
+      }
+    }
+    if (plans.isEmpty()) {
+      return null;
+    }
+    if (groups.size() > 1 && plans.values().stream().anyMatch(PoolPlan::isIdleBesideTasks)) {
+      passOn(live, groups, plans, since);
+    }
+    waitsSinceMs = since;
+    starved += served.size();
+    graphsOf.keySet().retainAll(names(groups));
+    note(groups, plans, slots, idleMs);
+    return joined(groups, plans);
+  }
+
+  private static Set<String> names(List<PoolGroup> groups) {
+    Set<String> found = new HashSet<>();
+    groups.forEach(group -> found.add(group.name));
+    return found;
+  }
+
+  /** Let groups use the slots that another's plan leaves idle beside its own tasks. */
+  private void passOn(
+      LiveJobs live,
+      List<PoolGroup> groups,
+      Map<String, PoolPlan> plans,
+      Map<String, Long> since) {
+    for (PoolGroup group : groups) {
+      PoolPlan made = plans.get(group.name);
+      if (made != null && made.isIdleBesideTasks()) {
+        group.use(made.used());
+      }
+    }
+    for (PoolGroup group : PoolGroup.shareAgain(groups, LiveTables.slots(live))) {
+      PoolPlan again = planned(live, group, since);
+      if (again != null) {
+        plans.put(group.name, again);
+      }
+    }
+  }
+
+  /** The plan of one group, by the policy or what stands in; null if nothing waits there. */
+  private PoolPlan planned(LiveJobs live, PoolGroup group, Map<String, Long> since) {
+    LiveGraphs own = graphsOf.computeIfAbsent(group.name, name -> new LiveGraphs());
+    LiveTables found = LiveTables.of(live, group, own);
     List<Integer> considered = found.waitingStages();
     if (considered.isEmpty()) {
       return null;
     }
     Round round = new Round(found.tables, found.caps);
-    serveStarved(round, found, live.timeMs);
+    boolean isStarving = noteWaits(round, found, live.timeMs, since);
+    if (group.slots < 1 && !isStarving) {
+      return new PoolPlan(found, considered);
+    }
+    if (group.slots < 1) {
+      group.slots = 1;
+      group.isFirst = true;
+    }
+    serveStarved(round, found, live.timeMs, since);
     boolean isAsked = round.isOpen();
     Policy decides = fault == null ? policy : standIn;
     try {
@@ -84,20 +156,56 @@ public final class Planner {
       decides = standIn;
       decides.fill(round);
     }
+    return new PoolPlan(found, considered, round, decides.name(), isAsked);
+  }
+
+  /** Count a failure, or take the policy for sound. */
+  private void note(
+      List<PoolGroup> groups, Map<String, PoolPlan> plans, int slots, long idleMs) {
     if (fault != null) {
       failures += 1;
       failuresInARow += 1;
       lastFault = fault;
-    } else if (isAsked && idleMs == 0 && !(round.unused() > 0 && round.tasksLeft() > 0)) {
+      return;
+    }
+    int unused = slots;
+    boolean isAsked = false;
+    boolean isIdle = false;
+    for (PoolGroup group : groups) {
+      PoolPlan one = plans.get(group.name);
+      unused -= one == null || one.round == null ? group.running() : one.used();
+      isAsked = isAsked || (one != null && one.isAsked);
+      isIdle = isIdle || (one != null && one.isIdleBesideTasks());
+    }
+    if (isAsked && idleMs == 0 && !(unused > 0 && isIdle)) {
       // One that only passes is no proof of health, nor is one that caps or busy slots had closed.
       failuresInARow = 0;
     }
-    return new Plan(
-        found.sparkStages(round.chosen()),
-        found.limits(round),
-        considered,
-        decides.name(),
-        fault);
+  }
+
+  private Plan joined(List<PoolGroup> groups, Map<String, PoolPlan> plans) {
+    List<Integer> chosen = new ArrayList<>();
+    List<Integer> considered = new ArrayList<>();
+    Map<String, Integer> limits = new LinkedHashMap<>();
+    Map<String, Integer> pools = new LinkedHashMap<>();
+    String by = policy == null ? absent.name() : policy.name();
+    for (PoolGroup group : groups) {
+      PoolPlan one = plans.get(group.name);
+      if (one == null) {
+        continue;
+      }
+      considered.addAll(one.considered);
+      if (one.round != null) {
+        List<Integer> own = one.tables.sparkStages(one.round.chosen());
+        chosen.addAll(group.isFirst ? 0 : chosen.size(), own);
+        limits.putAll(one.tables.limits(one.round));
+        by = one.by;
+      }
+      if (groups.size() > 1) {
+        pools.put(group.name, group.slots + one.tables.lost());
+      }
+    }
+    return new Plan(chosen, limits, pools, considered, by, fault);
   }
 
   /** The message of a fault that says all, else with its class. */
@@ -105,23 +213,30 @@ public final class Planner {
     return fault instanceof PolicyFault ? fault.getMessage() : fault.toString();
   }
 
-  /** Give a slot to jobs that have waited beyond the bound, before the policy decides. */
-  private void serveStarved(Round round, LiveTables live, long nowMs) {
-    Map<String, Long> since = new HashMap<>();
+  /** Note since when jobs have waited; whether one has for longer than the bound. */
+  private boolean noteWaits(Round round, LiveTables live, long nowMs, Map<String, Long> since) {
+    boolean isStarving = false;
     for (int job = 0; job < live.jobs.size(); job++) {
       LiveJob own = live.jobs.get(job);
       if (own.running == 0 && round.openStages[job] > 0) {
         // From the plan at which it was first seen to wait: there may have been none while it ran.
-        since.put(own.key, waitsSinceMs.getOrDefault(own.key, nowMs));
+        long sinceMs = waitsSinceMs.getOrDefault(own.key, nowMs);
+        since.put(own.key, sinceMs);
+        isStarving = isStarving || nowMs - sinceMs > starveMs;
       }
     }
-    waitsSinceMs = since;
+    return isStarving;
+  }
+
+  /** Give a slot to jobs that have waited beyond the bound, before the policy decides. */
+  private void serveStarved(
+      Round round, LiveTables live, long nowMs, Map<String, Long> since) {
     for (int job = 0; job < live.jobs.size() && round.isOpen(); job++) {
       long sinceMs = since.getOrDefault(live.jobs.get(job).key, nowMs);
       int stage = nowMs - sinceMs > starveMs ? firstOpen(round, job) : -1;
       if (stage >= 0) {
         round.assign(new Action(stage, round.held(job) + 1));
-        starved += 1;
+        served.add(live.jobs.get(job).key);
       }
     }
   }

@@ -81,6 +81,8 @@ public final class Report {
     public final int running;
     /** it was cancelled, or another attempt replaces it: what runs ends, and nothing starts */
     public final boolean isZombie;
+    /** null: pools have no meaning */
+    final JobPool pool;
 
     private TaskSet(List<?> row) {
       stage = (int) number(row.get(0));
@@ -90,6 +92,12 @@ public final class Report {
       successful = (int) number(row.get(4));
       running = (int) number(row.get(5));
       isZombie = Boolean.TRUE.equals(row.get(6));
+      pool = row.size() > 7 ? JobPool.of(row.subList(7, 10)) : null;
+    }
+
+    /** Name of the group that its pool belongs to. */
+    String group() {
+      return pool != null && pool.hasOwn() ? pool.name : PoolGroup.OTHERS;
     }
 
     /** Tasks that no slot runs and that have not succeeded, but will start. */

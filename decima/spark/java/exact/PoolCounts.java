@@ -1,0 +1,71 @@
+package decima.spark;
+
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.TaskSetManager;
+
+/**
+ * Pools of Spark's FAIR scheduler that have a weight or minShare of their own, and the slots that
+ * their task sets hold. All other pools are one group.
+ */
+final class PoolCounts {
+  /** as `PoolGroup` calls the other pools */
+  static final String OTHERS = "";
+
+  /** false: pools have no meaning */
+  volatile boolean areKept = false;
+  private final ConcurrentHashMap held = new ConcurrentHashMap();
+
+  /** The group of a task set; it is in a pool before its first task starts. */
+  String groupOf(Watched set) {
+    String known = set.group;
+    if (known != null) {
+      return known;
+    }
+    if (set.manager.parent() == null) {
+      return OTHERS;
+    }
+    Pool pool = poolOf(set.manager);
+    String found = pool == null || !hasOwn(pool) ? OTHERS : pool.name();
+    held.putIfAbsent(found, new AtomicInteger());
+    set.groupHeld = (AtomicInteger) held.get(found);
+    set.group = found;
+    return found;
+  }
+
+  private static boolean hasOwn(Pool pool) {
+    return pool.weight() != 1 || pool.minShare() > 0;
+  }
+
+  /** Its pool; null where the scheduler is FIFO, or pools have no meaning. */
+  Pool poolOf(TaskSetManager manager) {
+    Pool parent = manager.parent();
+    boolean isRoot = parent == null || parent instanceof RankPool || parent.parent() == null;
+    return areKept && !isRoot ? parent : null;
+  }
+
+  void changeHeld(Watched set, int change) {
+    groupOf(set);
+    AtomicInteger count = set.groupHeld;
+    if (count != null) {
+      count.addAndGet(change);
+    }
+  }
+
+  int heldBy(String group) {
+    AtomicInteger count = (AtomicInteger) held.get(group);
+    return count == null ? 0 : count.get();
+  }
+
+  /** Slots that the plan leaves a group. */
+  int room(Plan plan, String group) {
+    int limit = plan.limitOfPool(group);
+    return limit == Control.NO_LIMIT ? limit : Math.max(0, limit - heldBy(group));
+  }
+
+  /** Whether the plan leaves the task set's group a slot. */
+  boolean hasRoom(Plan plan, Watched set) {
+    return plan.poolLimit.isEmpty() || room(plan, groupOf(set)) > 0;
+  }
+}

@@ -1,0 +1,146 @@
+package decima.policy;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.PriorityQueue;
+import java.util.Set;
+
+/**
+ * Jobs that one policy decides among: those of a pool with a weight or minShare of its own, or those
+ * of all other pools together. Each group has the slots that Spark's FairSchedulingAlgorithm would
+ * give its pools.
+ */
+final class PoolGroup {
+  /** group of the pools that have Spark's defaults; as many of these with work are its weight */
+  static final String OTHERS = "";
+
+  /** as Spark compares pools: below the minShare first, then the fewest slots for the weight */
+  private static final Comparator<PoolGroup> BY_CLAIM =
+      (one, other) -> {
+        boolean isNeedy = one.dealt < one.minShare;
+        if (isNeedy != other.dealt < other.minShare) {
+          return isNeedy ? -1 : 1;
+        }
+        int order = Double.compare(one.claim(isNeedy), other.claim(isNeedy));
+        return order == 0 ? one.name.compareTo(other.name) : order;
+      };
+
+  final String name;
+  final List<LiveJob> jobs = new ArrayList<>();
+  /** slots that its policy may give away */
+  int slots;
+  /** a job of it has waited too long: it gets the next slot */
+  boolean isFirst = false;
+  /** tasks that run or wait */
+  private int demand = 0;
+  private int weight = 0;
+  private int minShare = 0;
+  private int dealt = 0;
+
+  private PoolGroup(String name) {
+    this.name = name;
+  }
+
+  /** Tasks that run. */
+  int running() {
+    return jobs.stream().mapToInt(job -> job.running).sum();
+  }
+
+  private double claim(boolean isNeedy) {
+    return (double) dealt / (isNeedy ? minShare : weight);
+  }
+
+  /**
+   * The jobs that run, in groups, and the slots of each; one group if no pool has settings of its own.
+   *
+   * @param slots of the session.
+   */
+  static List<PoolGroup> of(LiveJobs live, int slots) {
+    Map<String, PoolGroup> found = new LinkedHashMap<>();
+    for (LiveJob job : live.active()) {
+      boolean hasOwn = job.pool != null && job.pool.hasOwn();
+      found.computeIfAbsent(hasOwn ? job.pool.name : OTHERS, PoolGroup::new).jobs.add(job);
+    }
+    List<PoolGroup> groups = new ArrayList<>(found.values());
+    if (groups.size() == 1) {
+      groups.get(0).slots = slots;
+    } else {
+      groups.forEach(PoolGroup::measure);
+      share(groups, slots);
+    }
+    return groups;
+  }
+
+  /** Find out what the jobs can use, and the settings of their pools. */
+  private void measure() {
+    Set<String> pools = new HashSet<>();
+    for (LiveJob job : jobs) {
+      int tasks = job.tasksLeft();
+      demand += tasks;
+      if (!name.equals(OTHERS)) {
+        weight = job.pool.weight;
+        minShare = job.pool.minShare;
+      } else if (tasks > 0) {
+        pools.add(job.pool == null ? OTHERS : job.pool.name);
+        weight = pools.size();
+      }
+    }
+    weight = Math.max(1, weight);
+  }
+
+  /** Set the slots of each group: its share of all, or more where others have no use for theirs. */
+  private static void share(List<PoolGroup> groups, int slots) {
+    deal(groups, slots, false);
+    groups.forEach(group -> group.slots = group.dealt);
+    int left = deal(groups, slots, true);
+    groups.forEach(group -> group.slots = Math.max(group.slots, group.dealt + left));
+  }
+
+  /**
+   * Deal the slots one by one to the group that is due; returns how many nobody wants.
+   *
+   * @param isBounded no group gets more than it has tasks for.
+   */
+  private static int deal(List<PoolGroup> groups, int slots, boolean isBounded) {
+    PriorityQueue<PoolGroup> due = new PriorityQueue<>(BY_CLAIM);
+    for (PoolGroup group : groups) {
+      group.dealt = 0;
+      if (group.demand > 0) {
+        due.add(group);
+      }
+    }
+    int left = slots;
+    for (; left > 0 && !due.isEmpty(); left--) {
+      PoolGroup next = due.poll();
+      next.dealt += 1;
+      if (!isBounded || next.dealt < next.demand) {
+        due.add(next);
+      }
+    }
+    return left;
+  }
+
+  /** Want no more than so many slots. */
+  void use(int slots) {
+    demand = Math.min(demand, slots);
+  }
+
+  /** Share anew after `use`; the groups that have more slots than before. */
+  static List<PoolGroup> shareAgain(List<PoolGroup> groups, int slots) {
+    Map<PoolGroup, Integer> before = new LinkedHashMap<>();
+    groups.forEach(group -> before.put(group, group.slots));
+    deal(groups, slots, true);
+    List<PoolGroup> found = new ArrayList<>();
+    for (PoolGroup group : groups) {
+      if (group.dealt > before.get(group)) {
+        group.slots = group.dealt;
+        found.add(group);
+      }
+    }
+    return found;
+  }
+}

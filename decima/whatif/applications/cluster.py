@@ -1,0 +1,309 @@
+"""`ClusterRun`: applications on one cluster, event by event.
+
+A cluster manager starts executors for an application up to its target, in the order in which the
+applications started. An executor comes some time after its request. Inside an application, free
+slots go to tasks by Spark's own scheduler, whatever divides the executors.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from decima.whatif.applications.order import SparkOrder
+from decima.whatif.applications.parts import Executor, JobRun, StageRun, jobs_of
+from decima.whatif.applications.workload import ApplicationsWorkload, ApplicationWork
+from spark_sim import SimulationError
+from spark_sim.tables import NONE
+from traces.numbers import MS_PER_S, Float64
+
+Action = Callable[[Any], None]
+_TASK, _EXECUTOR, _TIMER, _ARRIVAL = range(4)
+"""order of events at one instant, as in `spark_sim`"""
+
+
+class Outcome(NamedTuple):
+    """Figures of one run."""
+
+    jct_s: Float64
+    """(J,) from submission to end"""
+    held_s: float
+    """slot seconds that applications held, from an executor's request on"""
+    starts: int
+    """executors that were started"""
+
+
+class Way(Protocol):
+    """A way to divide the executors among applications."""
+
+    slots_each: int
+    """of an executor"""
+    delay_ms: float
+    """from a request to an executor"""
+    room: float
+    """executors that all applications may hold together"""
+
+    def begin(self, run: ClusterRun, one: ApplicationRun) -> None:
+        """Take in an application that has started."""
+        ...
+
+    def end(self, run: ClusterRun, one: ApplicationRun) -> None:
+        """Note that an application has ended."""
+        ...
+
+    def divide(self, run: ClusterRun) -> None:
+        """Set targets, after all that happens at this instant."""
+        ...
+
+
+class ApplicationRun:
+    """State of one application."""
+
+    def __init__(self, place: int, work: ApplicationWork) -> None:
+        self.place = place
+        self.work = work
+        self.order = SparkOrder(work.policy, work.pools)
+        self.jobs: list[JobRun] = []
+        """unfinished ones that have arrived"""
+        self.jobs_left = 0
+        self.runnable: list[StageRun] = []
+        """stages that have tasks to start"""
+        self.target = 0
+        self.staying: list[Executor] = []
+        self.leaving: list[Executor] = []
+        """those that finish their tasks first"""
+        self.coming: list[Executor] = []
+        self.free: deque[Executor] = deque()
+        """an entry for each free slot, those that have been free for longest first"""
+        self.pending = 0
+        """tasks of runnable stages that wait"""
+        self.running = 0
+
+    @property
+    def held(self) -> int:
+        """Executors that it has or awaits, without those that leave."""
+        return len(self.staying) + len(self.coming)
+
+
+class ClusterRun:
+    """One simulation."""
+
+    def __init__(self, workload: ApplicationsWorkload, way: Way, seed: int, draw: int) -> None:
+        """Args:
+        workload: the applications.
+        way: what divides the executors.
+        seed: of all draws.
+        draw: number of the repetition: which task takes which of the recorded times.
+        """
+        self.workload = workload
+        self.way = way
+        self.now_ms = min(one.begin_ms for one in workload.applications)
+        self.active: list[ApplicationRun] = []
+        """applications that have started and not ended, in the order of their starts"""
+        self.is_news = False
+        """whether something happened at this instant that a coordinator plans for"""
+        self._queue: list[tuple[float, int, int, Action, Any]] = []
+        self._numbers = itertools.count()
+        self._woken_ms = -np.inf
+        self._used = 0
+        self._held_ms = 0.0
+        self._starts = 0
+        self._jct_s = np.zeros(len(workload.application))
+        self._jobs = jobs_of(workload, np.random.default_rng((seed, draw)))
+        self._applications = [
+            ApplicationRun(place, work) for place, work in enumerate(workload.applications)
+        ]
+        self._left = len(self._applications)
+        for job in self._jobs:
+            self._applications[job.application].jobs_left += 1
+            if job.leader == NONE:
+                self._at(job.arrival_ms, _ARRIVAL, self._arrive, job)
+        for one in self._applications:
+            self._at(one.work.begin_ms, _TIMER, self._begin, one)
+
+    def play(self) -> Outcome:
+        """Run to the end of the last application.
+
+        Raises:
+            SimulationError: jobs are left and nothing will happen.
+        """
+        while self._left > 0:
+            if not self._queue:
+                raise SimulationError("applications wait for executors that never come")
+            before_ms, self.now_ms = self.now_ms, self._queue[0][0]
+            self._held_ms += self._used * (self.now_ms - before_ms)
+            while self._queue and self._queue[0][0] == self.now_ms:
+                *_, action, subject = heapq.heappop(self._queue)
+                action(subject)
+            self.way.divide(self)
+            self.is_news = False
+            self._start_executors()
+        held_s = self._held_ms * self.way.slots_each / MS_PER_S
+        return Outcome(self._jct_s, held_s, self._starts)
+
+    def wake(self, time_ms: float) -> None:
+        """Call `Way.divide` at that time, too."""
+        if self.now_ms < time_ms < np.inf and not self.now_ms < self._woken_ms <= time_ms:
+            self._woken_ms = time_ms
+            self._at(time_ms, _TIMER, _nothing, None)
+
+    # --- executors ------------------------------------------------------------------------------
+
+    def set_target(self, one: ApplicationRun, target: int) -> None:
+        """Let an application hold so many executors; those beyond it leave.
+
+        First those that have not come, then idle ones. Those that leave are wanted again first.
+        """
+        one.target = target
+        while one.coming and one.held > target:
+            one.coming.pop().is_gone = True
+            self._used -= 1
+        while one.leaving and one.held < target:
+            executor = one.leaving.pop()
+            executor.is_leaving = False
+            one.staying.append(executor)
+            one.free.extend([executor] * (self.way.slots_each - executor.busy))
+            self._start_tasks(one)
+        while one.held > target:
+            self.release(one, min(one.staying, key=lambda executor: executor.busy))
+
+    def release(self, one: ApplicationRun, executor: Executor) -> None:
+        """Let an executor go, once its tasks have ended."""
+        one.staying.remove(executor)
+        one.free = deque(free for free in one.free if free is not executor)
+        if executor.busy == 0:
+            self._remove(executor)
+        else:
+            executor.is_leaving = True
+            one.leaving.append(executor)
+
+    def _remove(self, executor: Executor) -> None:
+        executor.is_gone = True
+        self._used -= 1
+
+    def _start_executors(self) -> None:
+        for one in self.active:
+            while one.held < one.target and self._used < self.way.room:
+                executor = Executor(one.place)
+                one.coming.append(executor)
+                self._used += 1
+                self._starts += 1
+                self._at(self.now_ms + self.way.delay_ms, _EXECUTOR, self._come, executor)
+
+    def _come(self, executor: Executor) -> None:
+        if executor.is_gone:
+            return
+        one = self._applications[executor.application]
+        one.coming.remove(executor)
+        one.staying.append(executor)
+        one.free.extend([executor] * self.way.slots_each)
+        executor.idle_ms = self.now_ms
+        self.is_news = True
+        self._start_tasks(one)
+
+    # --- applications and jobs --------------------------------------------------------------------
+
+    def _begin(self, one: ApplicationRun) -> None:
+        self.active.append(one)
+        self.active.sort(key=lambda other: other.place)
+        self.way.begin(self, one)
+        self.is_news = True
+
+    def _end(self, one: ApplicationRun) -> None:
+        self.active.remove(one)
+        self._left -= 1
+        self.set_target(one, 0)
+        self.way.end(self, one)
+        self.is_news = True
+
+    def _arrive(self, job: JobRun) -> None:
+        one = self._applications[job.application]
+        job.arrival_ms = self.now_ms
+        one.jobs.append(job)
+        self.is_news = True
+        for stage in job.stages:
+            if stage.parents_left == 0:
+                self._after(stage.wait_ms, self._make_runnable, stage)
+
+    def _make_runnable(self, stage: StageRun) -> None:
+        one = self._applications[stage.job.application]
+        one.order.submit(stage)
+        one.runnable.append(stage)
+        one.pending += stage.num_tasks
+        stage.is_runnable = True
+        self.is_news = True
+        self._start_tasks(one)
+
+    def _start_tasks(self, one: ApplicationRun) -> None:
+        while one.runnable and one.free:
+            executor = one.free.popleft()
+            stage = one.order.next_stage(one.runnable)
+            task_ms = stage.task_ms[stage.launched]
+            stage.launched += 1
+            stage.pool.running += 1
+            executor.busy += 1
+            one.pending -= 1
+            one.running += 1
+            if stage.launched == stage.num_tasks:
+                one.runnable.remove(stage)
+                self.is_news = True
+            self._at(self.now_ms + task_ms, _TASK, self._end_task, (stage, executor))
+
+    def _end_task(self, task: tuple[StageRun, Executor]) -> None:
+        stage, executor = task
+        one = self._applications[executor.application]
+        stage.finished += 1
+        stage.pool.running -= 1
+        one.running -= 1
+        executor.busy -= 1
+        if executor.busy == 0:
+            executor.idle_ms = self.now_ms
+        if not executor.is_leaving:
+            one.free.append(executor)
+        elif executor.busy == 0:
+            one.leaving.remove(executor)
+            self._remove(executor)
+        if stage.finished == stage.num_tasks:
+            self._end_stage(stage, one)
+        self._start_tasks(one)
+
+    def _end_stage(self, stage: StageRun, one: ApplicationRun) -> None:
+        job = stage.job
+        self.is_news = True
+        for child in stage.children:
+            below = job.stages[child]
+            below.parents_left -= 1
+            if below.parents_left == 0:
+                self._after(below.wait_ms, self._make_runnable, below)
+        job.stages_left -= 1
+        if job.stages_left == 0:
+            one.jobs.remove(job)
+            self._after(job.after_ms, self._end_job, job)
+
+    def _end_job(self, job: JobRun) -> None:
+        one = self._applications[job.application]
+        self._jct_s[job.row] = (self.now_ms - job.arrival_ms) / MS_PER_S
+        one.jobs_left -= 1
+        for row in job.followers:
+            follower = self._jobs[row]
+            self._at(self.now_ms + follower.think_ms, _ARRIVAL, self._arrive, follower)
+        if one.jobs_left == 0:
+            self._at(self.now_ms + one.work.tail_ms, _TIMER, self._end, one)
+
+    def _after(self, delay_ms: float, action: Action, subject: Any) -> None:
+        if delay_ms > 0:
+            self._at(self.now_ms + delay_ms, _TIMER, action, subject)
+        else:
+            action(subject)
+
+    def _at(self, time_ms: float, order: int, action: Action, subject: Any) -> None:
+        heapq.heappush(self._queue, (time_ms, order, next(self._numbers), action, subject))
+
+
+def _nothing(_: None) -> None:
+    """Let an instant begin at which ways divide."""

@@ -1,0 +1,118 @@
+"""Division by the coordinator: the code that a live cluster runs, with simulated drivers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from decima.spark.coordinator.messages import Registration, Report, Stages
+from decima.spark.coordinator.planning import Coordinator
+from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.loading import ready_policy
+from decima.whatif.applications.cluster import ApplicationRun, ClusterRun
+from decima.whatif.applications.parts import JobRun
+from decima.whatif.applications.workload import ApplicationsWorkload
+from spark_sim import SimulationError
+from traces.numbers import MS_PER_S, Int64
+
+
+class Coordinated:
+    """Executors that a coordinator grants to each application.
+
+    It plans where the simulator's `executors` protocol has a scheduling event. Waiting is bounded
+    as on a live cluster.
+    """
+
+    def __init__(self, policy: str, workload: ApplicationsWorkload) -> None:
+        """Args:
+        policy: of the coordinator, by name.
+        workload: the applications.
+        """
+        self.slots_each = workload.slots_each
+        self.delay_ms = workload.delay_ms
+        self.room: float = workload.executors
+        settings = CoordinatorSettings(
+            workload.executors, policy, moving_delay_s=workload.delay_ms / MS_PER_S
+        )
+        self._coordinator = Coordinator(settings, ready_policy(policy))
+        self._estimated = workload.jobs.arrays
+        self._keys: dict[int, str] = {}
+        self._due_ms = np.inf
+
+    def begin(self, run: ClusterRun, one: ApplicationRun) -> None:
+        """Register an application."""
+        most = run.workload.executors
+        told = Registration(str(one.place), one.work.name, "", "", 1.0, most, self.slots_each)
+        key = self._keys[one.place] = self._coordinator.register(told, 0, run.now_ms)
+        run.set_target(one, self._coordinator.applications[key].granted)
+
+    def end(self, run: ClusterRun, one: ApplicationRun) -> None:
+        """Free its share."""
+        self._coordinator.remove(self._keys.pop(one.place), run.now_ms)
+
+    def divide(self, run: ClusterRun) -> None:
+        """Plan anew, if there is news or a bound of waiting is reached.
+
+        Raises:
+            SimulationError: the policy failed; live, strict fair would decide.
+        """
+        if not run.active:
+            return
+        if not run.is_news and run.now_ms < self._due_ms:
+            run.wake(self._due_ms)
+            return
+        for one in run.active:
+            told = Report(self._stages(one, run.now_ms), len(one.staying), (), 0)
+            self._coordinator.report(self._keys[one.place], told, run.now_ms)
+        division = self._coordinator.plan(run.now_ms)
+        if division.fault is not None:
+            raise SimulationError(f"{self._coordinator.settings.policy}: {division.fault}")
+        for one in run.active:
+            run.set_target(one, division.targets[self._keys[one.place]])
+        self._note_waits(run)
+
+    def _note_waits(self, run: ClusterRun) -> None:
+        """Plan again when an application will have waited for too long."""
+        wait_ms = MS_PER_S * self._coordinator.settings.wait_s
+        waits = [
+            one.waited_ms(run.now_ms)
+            for one in self._coordinator.applications.values()
+            if one.waits_since_ms is not None
+        ]
+        self._due_ms = np.inf
+        if waits:
+            left_ms = wait_ms - max(waits)
+            # An executor is given away once it has served for as long, too.
+            self._due_ms = run.now_ms + (left_ms if left_ms > 0 else wait_ms / 10)
+            run.wake(self._due_ms)
+
+    def _stages(self, one: ApplicationRun, now_ms: float) -> Stages | None:
+        """Return the stages of all unfinished jobs, as a driver reports them."""
+        if not one.jobs:
+            return None
+        stages = [stage for job in one.jobs for stage in job.stages]
+        rows = np.array([stage.row for stage in stages])
+        first_child, children = _edges(one.jobs)
+        return Stages(
+            now_ms - min(job.arrival_ms for job in one.jobs),
+            np.array([stage.num_tasks for stage in stages]),
+            np.array([stage.launched for stage in stages]),
+            np.array([stage.finished for stage in stages]),
+            np.array([stage.is_runnable for stage in stages], np.int64),
+            self._estimated.mean_ms[rows],
+            self._estimated.critical_path_ms[rows],
+            first_child,
+            children,
+        )
+
+
+def _edges(jobs: list[JobRun]) -> tuple[Int64, Int64]:
+    """(S + 1,) first child of each stage, and (E,) rows of the children."""
+    counts: list[int] = [0]
+    children: list[int] = []
+    first = 0
+    for job in jobs:
+        for stage in job.stages:
+            counts.append(len(stage.children))
+            children.extend(first + child for child in stage.children)
+        first += len(job.stages)
+    return np.cumsum(counts), np.array(children, np.int64)

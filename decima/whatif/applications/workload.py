@@ -1,0 +1,178 @@
+"""Recorded applications of one cluster, as a simulation of it takes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from decima.whatif.load import are_pooled
+from decima.whatif.replay import Recording, ReplayWorkload
+from decima.whatif.replay.allocation import is_dynamic
+from decima.whatif.replay.pools import Pools
+from spark_sim import Slots
+from spark_sim.tables import NONE
+from traces.errors import TraceError
+from traces.estimates import Estimates
+from traces.files.names import some
+
+ASSUMED_DELAY_MS = 2_000.0
+"""from a request to an executor, where no log shows it"""
+
+
+class ApplicationWork(NamedTuple):
+    """One application."""
+
+    name: str
+    begin_ms: float
+    """its start; the first job of all comes at 0"""
+    tail_ms: float
+    """from the end of its last job to its own end"""
+    curve: Slots
+    """recorded slots over time"""
+    policy: str
+    """Spark's order of its tasks, one of `recording.ORDERS`"""
+    pools: Pools
+
+
+@dataclass(frozen=True, eq=False)
+class ApplicationsWorkload:
+    """J jobs of several applications."""
+
+    jobs: ReplayWorkload
+    application: tuple[int, ...]
+    """(J,) position of each job's application"""
+    leader: tuple[int, ...]
+    """(J,) the job whose end the client of each waits for; NONE: it comes by itself"""
+    applications: tuple[ApplicationWork, ...]
+    """in the order of their starts"""
+    executors: int
+    """of the cluster, all of one size"""
+    slots_each: int
+    """of an executor"""
+    at_once: int
+    """applications, at most"""
+    delay_ms: float
+    """from a request to an executor that runs tasks"""
+
+    @classmethod
+    def of(
+        cls,
+        recording: Recording,
+        slots: int,
+        delay_ms: float,
+        *,
+        driver_times: bool = True,
+        estimates: Estimates = "exact",
+        seed: int = 0,
+    ) -> ApplicationsWorkload:
+        """Prepare a recording for simulations on a cluster of so many slots."""
+        jobs = ReplayWorkload.of(
+            recording, driver_times=driver_times, estimates=estimates, seed=seed
+        )
+        leader = np.full(len(jobs.arrivals), NONE)
+        rows = jobs.arrivals.job
+        leader[rows] = np.where(jobs.follows == NONE, NONE, rows[jobs.follows])
+        lives = [recording.life(position) for position in range(len(recording.slots))]
+        order = sorted(range(len(lives)), key=lambda position: lives[position].begin_ms)
+        place = {position: index for index, position in enumerate(order)}
+        each = slots_each(recording)
+        return cls(
+            jobs,
+            tuple(place[one] for one in recording.application.tolist()),
+            tuple(leader.tolist()),
+            tuple(_application(recording, position) for position in order),
+            max(1, slots // each),
+            each,
+            most_at_once(recording),
+            delay_ms,
+        )
+
+
+def _application(recording: Recording, position: int) -> ApplicationWork:
+    life = recording.life(position)
+    rows = recording.application == position
+    return ApplicationWork(
+        names_of(recording)[position],
+        life.begin_ms,
+        max(0.0, life.end_ms - float(recording.end_ms[rows].max())),
+        recording.curve(position),
+        recording.policy(position),
+        recording.pools(position),
+    )
+
+
+def names_of(recording: Recording) -> list[str]:
+    """Names of the applications, equal ones numbered."""
+    names = [facts["name"] for facts in recording.trace.metadata["applications"]]
+    copies = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    return [name if n == 1 else f"{name} #{n}" for name, n in zip(names, copies, strict=True)]
+
+
+def slots_each(recording: Recording) -> int:
+    """Slots of an executor, in most of the applications."""
+    sizes = Counter(one.slots_each for one in recording.behaviours)
+    return sizes.most_common(1)[0][0] if sizes else 1
+
+
+def measured_delay_ms(recording: Recording) -> float | None:
+    """Return how long an executor takes to come; None where no log shows it.
+
+    Dynamic allocation shows it from request to executor. Else it is the shortest time from the
+    start of an application to its first executor: others may have waited for room.
+    """
+    requested = [
+        one.start_ms
+        for position, one in enumerate(recording.behaviours)
+        if one.start_ms is not None and is_dynamic(recording.settings(position))
+    ]
+    if requested:
+        return float(np.median(requested))
+    first = [one.executor_ms for one in recording.lives if one.executor_ms is not None]
+    return min(first, default=None)
+
+
+def check_applications(recording: Recording) -> None:
+    """Refuse recordings that are not of several applications that met.
+
+    Raises:
+        TraceError: one application, one named twice, or none that overlaps another.
+    """
+    every = recording.trace.metadata["applications"]
+    ids = [facts.get("id") for facts in every]
+    if len(every) == 1 or (None not in ids and len(set(ids)) == 1):
+        raise TraceError(
+            f"{every[0]['name']!r:.60} is one application: --applications needs the logs of two or "
+            "more that shared a cluster"
+        )
+    twice = [one for one in ids if one is not None and ids.count(one) > 1]
+    if twice:
+        logs = [facts["log"] for facts in every if facts.get("id") == twice[0]]
+        raise TraceError(f"{some(logs, 3)} are of one application, {twice[0]!r:.60}: give one")
+    if not are_pooled(recording):
+        raise TraceError(
+            f"none of the {len(every):,} applications had jobs while another had: --applications "
+            "needs some that overlap in time"
+        )
+
+
+def cluster_slots(recording: Recording) -> int:
+    """The largest number of slots that applications held at one time."""
+    lives = [recording.life(position) for position in range(len(recording.slots))]
+    curves = [recording.curve(position) for position in range(len(lives))]
+    marks = np.concatenate([[life.begin_ms for life in lives], *(one.time_ms for one in curves)])
+    total = np.zeros(len(marks), np.int64)
+    for life, curve in zip(lives, curves, strict=True):
+        is_there = (marks >= life.begin_ms) & (marks < life.end_ms)
+        total += np.where(is_there, curve.at(marks), 0)
+    return max(1, int(total.max()))
+
+
+def most_at_once(recording: Recording) -> int:
+    """The largest number of applications at one time."""
+    lives = [recording.life(position) for position in range(len(recording.slots))]
+    return max(
+        sum(other.begin_ms <= one.begin_ms < other.end_ms for other in lives) for one in lives
+    )

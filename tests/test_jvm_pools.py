@@ -1,0 +1,166 @@
+"""Pools with weights and minShares while a policy is attached, solved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.jvm import Classes, Talk
+from tests.live import Live, report, task_set
+
+pytestmark = pytest.mark.real_spark
+
+SLOTS = 8
+PROD, ADHOC = ("prod", 3, 0), ("adhoc", 1, 0)
+Pool = tuple[str, int, int]
+
+
+@pytest.fixture(scope="module")
+def jvm(classes: Classes) -> Iterator[Talk]:
+    with classes.talk("decima.policy.Tell") as talk:
+        yield talk
+
+
+def planned(
+    jvm: Talk,
+    *jobs: tuple[int, Pool | None],
+    policy: str | list[Any] = "strict_fair",
+    slots: int = SLOTS,
+) -> dict[str, Any]:
+    """The plan for jobs of one stage: its tasks, and the pool. Job 0 came first."""
+    sets = [
+        task_set(number, tasks, job=f"spark {number}", pool=pool)
+        for number, (tasks, pool) in enumerate(jobs)
+    ]
+    return Live(jvm, policy).plan(report(sets=sets, slots=slots))
+
+
+def test_a_pool_gets_its_weight_and_the_policy_decides_inside(jvm: Talk) -> None:
+    """Three to one of eight slots, whatever the number of jobs in each."""
+    found = planned(jvm, (20, PROD), (20, ADHOC), (20, ADHOC))
+    assert found["pools"] == {"prod": 6, "": 2}
+    assert found["limits"] == {"spark 0": 6, "spark 1": 1, "spark 2": 1}
+    assert sorted(found["chosen"]) == [0, 1, 2]
+
+
+def test_pools_with_sparks_defaults_change_nothing(jvm: Talk) -> None:
+    """Such as one for each job: the policy decides among all jobs, as without pools."""
+    without = planned(jvm, (20, None), (20, None), (3, None))
+    assert "pools" not in without
+    for pools in (("a", "b", "c"), ("default", "default", "default")):
+        each = [(name, 1, 0) for name in pools]
+        assert planned(jvm, (20, each[0]), (20, each[1]), (3, each[2])) == without
+
+
+def test_the_other_pools_weigh_as_many_as_have_work(jvm: Talk) -> None:
+    """Three to two: as Spark would share among a pool of weight 3 and two of weight 1."""
+    found = planned(jvm, (20, PROD), (20, ("a", 1, 0)), (20, ("b", 1, 0)), slots=10)
+    assert found["pools"] == {"prod": 6, "": 4}
+    assert found["limits"] == {"spark 0": 6, "spark 1": 2, "spark 2": 2}
+
+
+def test_a_min_share_comes_first(jvm: Talk) -> None:
+    """Five of eight, then weights: the other pool is behind until it has as many."""
+    found = planned(jvm, (20, ("prod", 1, 5)), (20, ADHOC))
+    assert found["pools"] == {"prod": 5, "": 3}
+
+
+def test_slots_that_a_pool_has_no_tasks_for_go_to_others(jvm: Talk) -> None:
+    """Two tasks with six slots to spare: they may still grow to their share."""
+    found = planned(jvm, (2, PROD), (20, ADHOC), (20, ADHOC))
+    assert found["pools"] == {"prod": 6, "": 6}
+    assert found["limits"] == {"spark 0": 6, "spark 1": 3, "spark 2": 3}
+
+
+def test_slots_that_a_policy_leaves_idle_in_a_pool_go_to_others(jvm: Talk) -> None:
+    """It gives one of six slots in the pool; the other pool takes the seven left."""
+    found = planned(jvm, (20, PROD), (20, ADHOC), policy=["one", "fifo"])
+    assert found["limits"] == {"spark 0": 1, "spark 1": 7}
+    assert found["pools"][""] == 7
+
+
+def test_a_pool_without_a_slot_waits(jvm: Talk) -> None:
+    """Of one slot: its stage is known and not chosen."""
+    found = planned(jvm, (20, PROD), (20, ADHOC), slots=1)
+    assert (found["chosen"], found["others"]) == ([1], [0])
+    assert found["pools"] == {"prod": 0, "": 1}
+
+
+def test_a_job_that_starves_in_a_pool_without_a_slot_comes_first(jvm: Talk) -> None:
+    """After a minute, in front of the pool that has the only slot."""
+    live = Live(jvm, "fifo", starve_s=60)
+    for second, chosen in ((0, [1]), (59, [1]), (61, [0, 1])):
+        sets = [
+            task_set(0, 20, job="spark 0", pool=PROD),
+            task_set(1, 200, second, 1, job="spark 1", pool=ADHOC),
+        ]
+        found = live.tell(report(sets=sets, slots=1, time_ms=1_000 * second), "plan")
+        assert found["plan"]["chosen"] == chosen
+        assert found["starved"] == (second > 60)
+
+
+def test_a_policy_that_fails_in_one_pool_is_counted_once(jvm: Talk) -> None:
+    sets = [
+        task_set(0, 20, job="spark 0", pool=PROD), task_set(1, 20, job="spark 1", pool=ADHOC)
+    ]  # fmt: skip
+    found = Live(jvm, ["raise"]).tell(report(sets=sets, slots=SLOTS), "plan")
+    assert (found["failures"], found["in_a_row"]) == (1, 1)
+    assert found["plan"]["by"] == "strict_fair"
+    assert found["plan"]["limits"] == {"spark 0": 6, "spark 1": 2}
+
+
+def test_what_a_limit_of_a_pool_holds_back_needs_a_plan(jvm: Talk) -> None:
+    """Four idle slots for two tasks, but the pool may hold one more."""
+    plan = {"chosen": [0, 1], "considered": [0, 1], "limits": {"spark 0": 8, "spark 1": 8}}
+    sets = [
+        task_set(0, 4, running=3, job="spark 0", pool=PROD),
+        task_set(1, 2, running=1, job="spark 1", pool=ADHOC),
+    ]
+    for pools, is_due in (({"prod": 4, "": 4}, False), ({"prod": 3, "": 4}, True)):
+        told = report(sets=sets, slots=SLOTS)
+        Live(jvm)
+        assert jvm.ask({"due": told, "plan": {**plan, "pools": pools}}) is is_due
+
+
+def sparks(pools: dict[str, tuple[float, int, int]], slots: int) -> dict[str, int]:
+    """Slots of pools (weight, minShare, tasks), each given by `FairSchedulingAlgorithm`."""
+    held = dict.fromkeys(pools, 0)
+
+    def key(name: str) -> tuple[bool, float, str]:
+        weight, least, _ = pools[name]
+        is_needy = held[name] < least
+        return not is_needy, held[name] / (least if is_needy else weight), name
+
+    for _ in range(slots):
+        wanting = [name for name in pools if held[name] < pools[name][2]]
+        if wanting:
+            held[min(wanting, key=key)] += 1
+    return held
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_slots_of_pools_are_those_that_spark_would_give(jvm: Talk, seed: int) -> None:
+    """Random weights, minShares and tasks: no pool with enough tasks gets fewer."""
+    rng = np.random.default_rng(seed)
+    slots = int(rng.integers(4, 30))
+    jobs: list[tuple[int, Pool]] = [
+        (
+            int(rng.integers(1, 40)),
+            (f"p{n}", int(rng.integers(2, 9)), max(0, int(rng.integers(-9, 9)))),
+        )
+        for n in range(int(rng.integers(2, 6)))
+    ]
+    found = planned(jvm, *jobs, policy="fifo", slots=slots)
+    expected = sparks(
+        {name: (float(weight), least, tasks) for tasks, (name, weight, least) in jobs}, slots
+    )
+    for tasks, (name, _, _) in jobs:
+        assert found["pools"][name] >= expected[name]
+        if tasks > expected[name]:
+            assert found["pools"][name] == max(
+                expected[name],
+                sparks({n: (float(w), m, 10**6) for _, (n, w, m) in jobs}, slots)[name],
+            )

@@ -1,0 +1,373 @@
+"""Several applications on one cluster, solved by hand, and `decima whatif --applications`."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from decima.cli.errors import OneLineErrors
+from decima.cli.whatif import whatif
+from decima.rl.parallel.local import LocalPool
+from decima.whatif.applications import (
+    ApplicationsSettings,
+    ApplicationsWhatIf,
+    applications_what_if,
+)
+from decima.whatif.applications.advice import best_way, caveats, changes, findings
+from decima.whatif.applications.cluster import ClusterRun
+from decima.whatif.applications.report import to_json
+from decima.whatif.applications.ways import way_named
+from decima.whatif.applications.workload import (
+    ApplicationsWorkload,
+    cluster_slots,
+    measured_delay_ms,
+    most_at_once,
+    names_of,
+)
+from decima.whatif.replay import DriverRecord, Recording, ReplaySettings, replay
+from decima.whatif.replay.allocation import Behaviour
+from decima.whatif.replay.driver import Life
+from decima.whatif.replay.pools import Pool, Pools
+from spark_sim import Slots
+from tests.recordings import short_behind_long
+from tests.spark_events import EPOCH, Event, end, event, executor, stage, start, submitted, task
+from tests.spark_events import write as write_events
+from traces import Job, Stage, Trace
+from traces.spark_log import ImportSummary
+
+COLUMNS = 100
+Jobs = Sequence[tuple[float, int, float]]
+"""arrival in ms, tasks, and the time of each in ms"""
+
+
+def recorded(*applications: Jobs, slots: int = 2) -> Recording:
+    """Applications of jobs of one stage, each with so many slots to itself."""
+    jobs = [
+        (place, Job(f"{place}/{k}", (Stage.fixed("s", tasks, task_ms),), arrival_ms=at_ms))
+        for place, own in enumerate(applications)
+        for k, (at_ms, tasks, task_ms) in enumerate(own)
+    ]
+    jobs.sort(key=lambda row: row[1].arrival_ms or 0.0)
+    times = {
+        job.name: {
+            "application": place,
+            "start_ms": job.arrival_ms,
+            "end_ms": (job.arrival_ms or 0.0) + job.work_ms / slots,
+        }
+        for place, job in jobs
+    }
+    facts = [
+        {"name": f"app {n}", "slots": slots, "settings": {}, "spark_version": "4.0.0"}
+        for n in range(len(applications))
+    ]
+    trace = Trace("made", tuple(job for _, job in jobs), {"recorded": times, "applications": facts})
+    return Recording(trace, ImportSummary(), tuple(DriverRecord.none(job) for _, job in jobs))
+
+
+def jct_s(found: Recording, way: str, slots: int = 4, delay_ms: float = 0.0) -> list[float]:
+    """JCT of each job in one run."""
+    workload = ApplicationsWorkload.of(found, slots, delay_ms)
+    return list(ClusterRun(workload, way_named(way, workload), 0, 0).play().jct_s)
+
+
+TWO = recorded([(0.0, 8, 10_000.0)], [(0.0, 4, 10_000.0)])
+"""eight tasks and four, of 10 s each, on two slots each"""
+
+
+@pytest.mark.parametrize(
+    ("way", "ends_s"),
+    [
+        ("recorded", [40.0, 20.0]),
+        ("static", [40.0, 20.0]),
+        # The second application waits for the first to end.
+        ("fifo", [20.0, 30.0]),
+        # One executor each after a second, two more for the first after two; none is left then.
+        ("dynamic", [32.0, 41.0]),
+        # The first has started all four; one moves when its task ends, one more when it is idle.
+        ("strict_fair", [30.0, 30.0]),
+        ("alone", [20.0, 10.0]),
+    ],
+)
+def test_two_applications_on_four_executors(way: str, ends_s: list[float]) -> None:
+    assert jct_s(TWO, way) == pytest.approx(ends_s)
+
+
+def test_executors_take_their_time_to_come() -> None:
+    """Except the recorded ones, which were there."""
+    assert jct_s(TWO, "static", delay_ms=5_000.0) == pytest.approx([45.0, 25.0])
+    assert jct_s(TWO, "fifo", delay_ms=5_000.0) == pytest.approx([25.0, 40.0])
+    assert jct_s(TWO, "recorded", delay_ms=5_000.0) == pytest.approx([40.0, 20.0])
+
+
+def test_more_applications_than_executors_wait_for_each_other() -> None:
+    """A static share is one executor at least."""
+    every = recorded(*[[(0.0, 2, 1_000.0)]] * 3)
+    assert jct_s(every, "static", slots=2) == pytest.approx([2.0, 2.0, 4.0])
+
+
+def test_an_idle_executor_of_dynamic_allocation_goes_after_a_minute() -> None:
+    """It came at 1 s and was idle from 11 s on; the other application waits for it until 71 s."""
+    found = recorded([(0.0, 1, 10_000.0)], [(20_000.0, 1, 10_000.0)])
+    lives = (Life(0.0, 200_000.0, None), Life(0.0, 200_000.0, None))
+    assert jct_s(replace(found, lives=lives), "dynamic", slots=1) == pytest.approx([11.0, 61.0])
+
+
+def test_an_application_holds_its_executors_until_it_ends() -> None:
+    """Under FIFO: 20 s of work and 30 s without."""
+    lives = (Life(0.0, 70_000.0, None), Life(0.0, 20_000.0, None))
+    assert jct_s(replace(TWO, lives=lives), "fifo") == pytest.approx([20.0, 60.0])
+
+
+def test_an_executor_that_leaves_finishes_its_task() -> None:
+    """Two slots, one from 5 s on: two tasks end at 10 s, the other two one after the other."""
+    found = recorded([(0.0, 4, 10_000.0)], [(0.0, 1, 1_000.0)])
+    curves = (
+        Slots(np.array([0.0, 5_000.0]), np.array([2, 1])),
+        Slots(np.zeros(1), np.ones(1, int)),
+    )
+    assert jct_s(replace(found, curves=curves), "recorded") == pytest.approx([30.0, 1.0])
+
+
+def test_a_client_that_waits_submits_after_the_end() -> None:
+    """The second job comes 5 s after the first, however long that takes."""
+    found = recorded([(0.0, 2, 10_000.0), (15_000.0, 2, 10_000.0)], [(0.0, 2, 10_000.0)])
+    follows = tuple(0 if job.name == "0/1" else -1 for job in found.trace.jobs)
+    workload = ApplicationsWorkload.of(replace(found, follows=follows), 1, 0.0)
+    run = ClusterRun(workload, way_named("fifo", workload), 0, 0)
+    times = dict(zip((job.name for job in found.trace.jobs), run.play().jct_s, strict=True))
+    assert times == pytest.approx({"0/0": 20.0, "0/1": 20.0, "1/0": 65.0})
+
+
+@pytest.mark.parametrize("mode", ["FIFO", "FAIR", "pools"])
+def test_inside_an_application_tasks_go_as_in_the_replay(mode: str) -> None:
+    """One application alone is a shared session, under each of Spark's orders."""
+    found = short_behind_long()
+    facts = {**found.trace.metadata["applications"][0]}
+    facts["settings"] = {"spark.scheduler.mode": "FIFO" if mode == "FIFO" else "FAIR"}
+    trace = replace(found.trace, metadata={**found.trace.metadata, "applications": [facts]})
+    names = ["heavy" if k % 4 == 0 else "light" for k in range(len(found.driver))]
+    if mode == "FAIR":
+        names = [f"p{k}" for k in range(len(names))]
+    driver = tuple(replace(one, pool=name) for one, name in zip(found.driver, names, strict=True))
+    pools = Pools({"light": Pool(weight=3), "heavy": Pool(fair=True, min_share=1)})
+    found = replace(
+        found, trace=trace, driver=driver, given_pools=pools if mode == "pools" else None
+    )
+    expected_s = replay(found, ReplaySettings(draws=1)).simulated_s
+    assert jct_s(found, "recorded") == pytest.approx(expected_s.tolist())
+
+
+def test_the_cluster_is_as_large_as_its_applications_at_once() -> None:
+    """One after the other they had the same executors."""
+    assert (cluster_slots(TWO), most_at_once(TWO)) == (4, 2)
+    lives = (Life(0.0, 40_000.0, None), Life(40_000.0, 60_000.0, None))
+    after = replace(TWO, lives=lives)
+    assert (cluster_slots(after), most_at_once(after)) == (2, 1)
+
+
+def test_the_moving_delay_is_measured_where_logs_show_it() -> None:
+    """From request to executor under dynamic allocation, else the quickest first executor."""
+    assert measured_delay_ms(TWO) is None
+    lives = (Life(-9_000.0, 40_000.0, 7_000.0), Life(-9_000.0, 20_000.0, 4_000.0))
+    assert measured_delay_ms(replace(TWO, lives=lives)) == 4_000.0
+    metadata = {**TWO.trace.metadata}
+    settings = {"spark.dynamicAllocation.enabled": "true"}
+    metadata["applications"] = [{**one, "settings": settings} for one in metadata["applications"]]
+    behaviours = (Behaviour(1, 3_000.0, None, False), Behaviour(1, None, None, False))
+    dynamic = replace(
+        TWO, trace=replace(TWO.trace, metadata=metadata), lives=lives, behaviours=behaviours
+    )
+    assert measured_delay_ms(dynamic) == 3_000.0
+
+
+def test_applications_of_one_name_are_numbered() -> None:
+    metadata = {"applications": [{"name": name} for name in ("etl", "ad hoc", "etl", "etl")]}
+    found = replace(TWO, trace=replace(TWO.trace, metadata=metadata))
+    assert names_of(found) == ["etl", "ad hoc", "etl #2", "etl #3"]
+
+
+# --- findings ---------------------------------------------------------------------------------
+
+
+def alternating() -> Recording:
+    """Two applications that work by turns, eight tasks of 3 s in each, and a third that waits."""
+    turns = [[(20_000.0 * (2 * k + place), 8, 3_000.0) for k in range(12)] for place in (0, 1)]
+    found = recorded(*turns, [(5_000.0, 1, 1_000.0)], slots=2)
+    return replace(found, lives=(Life(0.0, 500_000.0, None),) * 3)
+
+
+@pytest.fixture(scope="module")
+def studied() -> ApplicationsWhatIf:
+    settings = ApplicationsSettings(6, draws=2, moving_delay_s=0.5)
+    return applications_what_if(alternating(), settings)
+
+
+def test_findings_begin_with_plain_words(studied: ApplicationsWhatIf) -> None:
+    """Waiting, the best way, who gains and loses, the cost, and how to get it."""
+    words = list(findings(studied))
+    assert words[0].startswith("Do applications wait for executors? Yes. ")
+    best = best_way(studied)
+    assert best in ("strict_fair", "decima")
+    assert f"What would change most: {best} instead of the recorded executors." in words[1]
+    assert any(one.startswith("For whom: of 3 applications 2 gain: app ") for one in words)
+    assert any("executors are started, each in 0.50 s" in one for one in words)
+    assert words[-1].startswith(f"How: decima coordinate --slots 6 --policy {best}")
+    assert not any("an assumption" in one for one in caveats(studied))
+    assumed = replace(studied, settings=replace(studied.settings, moving_delay_s=None))
+    assert any("0.50 s to come: an assumption" in one for one in caveats(assumed))
+
+
+def test_nothing_is_recommended_where_the_recording_is_not_repeated(
+    studied: ApplicationsWhatIf,
+) -> None:
+    """Jobs that took half as long as simulated."""
+    recorded_ms = studied.recording.recorded_ms / 2
+    trace = studied.recording.trace
+    times = {
+        job.name: {**trace.metadata["recorded"][job.name], "end_ms": job.arrival_ms + took_ms}
+        for job, took_ms in zip(trace.jobs, recorded_ms, strict=True)
+    }
+    other = replace(trace, metadata={**trace.metadata, "recorded": times})
+    found = replace(studied, recording=replace(studied.recording, trace=other))
+    (words,) = findings(found)
+    assert words.startswith("No policy is recommended")
+
+
+def test_changes_name_every_application(studied: ApplicationsWhatIf) -> None:
+    """Those that gain most first; jobs add up."""
+    found = changes(studied, "fifo")
+    assert sorted(one.name for one in found) == ["app 0", "app 1", "app 2"]
+    assert sum(one.jobs for one in found) == 25
+    assert [one.change for one in found] == sorted(one.change for one in found)
+    assert found[0].name == "app 0"  # it has the whole cluster
+    assert found[-1].change > 1.0
+
+
+def test_processes_and_repeats_change_nothing(studied: ApplicationsWhatIf) -> None:
+    with LocalPool(2) as pool:
+        again = applications_what_if(alternating(), studied.settings, pool=pool)
+    for name, way in studied.ways.items():
+        assert (again.ways[name].jct_s == way.jct_s).all()
+    assert to_json(again)["ways"] == to_json(studied)["ways"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"slots": 0},
+        {"ways": ()},
+        {"ways": ("fifo", "fifo")},
+        {"ways": ("best",)},
+        {"draws": 0},
+        {"seed": -1},
+        {"moving_delay_s": -1.0},
+        {"estimates": "guessed"},
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"executors|polic|draws|seed|delay|estimates"):
+        replace(ApplicationsSettings(4), **wrong)  # type: ignore[arg-type]
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+def run(*arguments: str | Path) -> Result:
+    group = OneLineErrors("decima", commands={"whatif": whatif})
+    return CliRunner().invoke(group, ["whatif", *map(str, arguments)])
+
+
+def log(path: Path, key: str, at_ms: int, *, jobs: int = 3, attempt: str | None = None) -> Path:
+    """An application of jobs of four tasks on two slots, one job each 4 s, from `at_ms` on."""
+    fields = {"App Name": f"shop {key}", "App ID": key, "Timestamp": EPOCH + at_ms}
+    if attempt is not None:
+        fields["App Attempt ID"] = attempt
+    events: list[Event] = [
+        event("LogStart", **{"Spark Version": "4.0.0"}),
+        event("ApplicationStart", **fields),
+        executor(at=at_ms + 3_000),
+    ]
+    for number in range(jobs):
+        begin = at_ms + 4_000 + 4_000 * number
+        events += [start(number, begin, [stage(number, 4)]), submitted(number, 4)]
+        for k in range(4):
+            launch = begin + 1_000 * (k // 2)
+            events.append(task(number, k, launch, launch + 1_000, kind="ResultTask"))
+        events.append(end(number, begin + 2_000))
+    events.append(event("ApplicationEnd", Timestamp=EPOCH + at_ms + 4_000 + 4_000 * jobs))
+    return write_events(path, events)
+
+
+def test_the_command_prints_all_in_a_hundred_columns(tmp_path: Path) -> None:
+    """Sentences, a table of ways and one of applications; JSON and page have the same figures."""
+    logs = [log(tmp_path / key, key, at_ms) for key, at_ms in (("one", 0), ("two", 2_000))]
+    output, page = tmp_path / "found.json", tmp_path / "page.html"
+    few = ("--draws", "2", "--policies", "recorded,static,fifo,dynamic,strict_fair")
+    result = run(*logs, "--applications", *few, "--json", output, "--report", page)
+    assert result.exit_code == 0, result.output
+    for words in ("In short", "Do applications wait for executors?", "2 applications, up to 2",
+                  "2 executors of 2 slots each", "shop one", "as these logs show"):  # fmt: skip
+        assert words in result.output.replace("\n", " ")
+    assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= COLUMNS
+    content = json.loads(output.read_text())
+    assert (content["format"], content["version"]) == ("decima-whatif-applications", 1)
+    assert (content["executors"], content["slots_each"], content["moving_delay_s"]) == (2, 2, 3.0)
+    assert list(content["ways"]) == ["recorded", "static", "fifo", "dynamic", "strict_fair"]
+    assert content["ways"]["recorded"]["avg_jct_s"]["mean"] == pytest.approx(2.0, abs=0.01)
+    text = html.unescape(page.read_text())
+    assert "Ways to divide 2 executors" in text
+    assert "shop two" in text
+
+
+def test_names_in_a_log_are_no_markup(tmp_path: Path) -> None:
+    logs = [log(tmp_path / name, f"[red]{name}[/x]", 0) for name in ("a", "b")]
+    few = ("--draws", "1", "--policies", "recorded,static")
+    result = run(*logs, "--applications", *few)
+    assert result.exit_code == 0, result.output
+    assert "[red]a[/x]" in result.output
+
+
+def refused(words: str, *arguments: str | Path) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.output.startswith("error: ")
+    assert result.output.count("\n") == 1
+    assert words in result.output
+
+
+def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Path) -> None:
+    """One application, a log twice, attempts of one, and applications one after the other."""
+    one, other = log(tmp_path / "one", "one", 0), log(tmp_path / "two", "two", 2_000)
+    later = log(tmp_path / "later", "later", 900_000)
+    copy = log(tmp_path / "copy", "one", 0)
+    attempts = [log(tmp_path / f"try{n}", "tried", 5_000 * n, attempt=str(n)) for n in (1, 2)]
+    refused("'shop one' is one application", one, "--applications")
+    refused("is one application", one, copy, "--applications")
+    refused("'shop tried' is one application", *attempts, "--applications")
+    refused("one, copy are of one application", one, copy, other, "--applications")
+    refused("overlap in time", one, later, "--applications")
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("--applications knows no --protocol", ("--applications", "--protocol", "executors")),
+        ("--applications knows no --allocation", ("--applications", "--allocation", "log")),
+        ("--applications knows no --sequences", ("--applications", "--sequences", "3")),
+        ("--moving-delay is for --applications", ("--moving-delay", "3")),
+        ("unknown policy 'best'", ("--applications", "--policies", "recorded,best")),
+        ("moving delay must lie in", ("--applications", "--moving-delay", "-1")),
+    ],
+)
+def test_wrong_arguments_end_in_one_line(
+    words: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    logs = [log(tmp_path / key, key, 0) for key in ("one", "two")]
+    refused(words, *logs, *arguments)
