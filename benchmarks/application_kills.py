@@ -39,6 +39,8 @@ from traces.files.writing import write_json
 APPLICATIONS, WORKERS, CORES = 3, 2, 2
 SLOTS = WORKERS * CORES
 TASKS, TASK_S, KEYS = 24, 0.4, 4
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""an executor starts in half of the CPU time, on machines of few cores"""
 RIGHT = TASKS * (TASKS - 1) // 2
 STOP_S = 30.0
 PATIENCE_S = 180.0
@@ -105,7 +107,7 @@ class Scene:
     def _driver(self, number: int) -> Application:
         return Application(
             self.folder, self.cluster.url, plugin_jar(), f"app{number}", self.coordinator,
-            **{"spark.cores.max": str(SLOTS)},
+            **{"spark.cores.max": str(SLOTS), "spark.executor.extraJavaOptions": LIGHT},
         )  # fmt: skip
 
     def executors(self) -> list[int]:
