@@ -6,8 +6,8 @@ A standalone master, two workers of two cores and three applications under a coo
 loopback. Every application runs jobs one after the other, each with a shuffle. At random moments a
 process ends by SIGKILL, or stops for 30 s: the coordinator, a driver, an executor or a worker. What
 an operator would start again is started again. A job whose driver was killed is run again; every
-other job must end, and each with the right sum. A share is restored once every application holds an
-executor again, and the targets use the cluster.
+other job must end, and each with the right sum. Shares are restored once every application holds an
+executor again, the targets use the cluster, and so do processes of executors.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ class Scene:
         names = {f"app{number}" for number in range(APPLICATIONS)}
         shares = [now.get(name, (0, 0)) for name in names]
         is_whole = set(now) == names and sum(limit for _, limit in shares) == SLOTS
-        return is_whole and all(held > 0 for held, _ in shares)
+        # The coordinator misses an executor later than the process table does.
+        is_running = len(self.executors()) >= SLOTS
+        return is_whole and is_running and all(held > 0 for held, _ in shares)
 
     def kill(self, victim: str) -> None:
         """End a process, and start again what its operator would."""
