@@ -15,7 +15,6 @@ from pkgutil import resolve_name
 
 import click
 import pytest
-from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
 from decima.cli.main import main
@@ -216,21 +215,6 @@ def test_every_page_is_in_the_navigation_once() -> None:
     """The site's, in mkdocs.yml."""
     named = list(nav_pages(load_config(str(ROOT / "mkdocs.yml")).nav))
     assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
-
-
-def test_the_site_is_built_without_a_warning_and_asks_nobody(tmp_path: Path) -> None:
-    """Links to other sites are for people; fonts, scripts, styles and pictures are its own."""
-    build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path), strict=True))
-    loads = re.compile(
-        r"<(?:script|img|iframe|source|link)\b[^>]*(?:src|href)=\"?((?:https?:)?//[^\"> ]+)"
-    )
-    styled = re.compile(r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')]+)")
-    pages, styles = list(tmp_path.rglob("*.html")), list(tmp_path.rglob("*.css"))
-    assert len(pages) > 30
-    assert styles
-    found = {url for page in pages for url in loads.findall(page.read_text())}
-    found |= {url for style in (*styles, *pages) for url in styled.findall(style.read_text())}
-    assert found == set()
 
 
 def broken_lists(text: str) -> list[str]:
