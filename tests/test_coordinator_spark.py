@@ -172,7 +172,10 @@ def test_what_cannot_be_is_one_warning(cluster: Cluster, conf: dict[str, str], r
 def test_a_decommissioned_executor_leaves_its_shuffle_output(cluster: Cluster) -> None:
     """Executors go while the first stage runs, and their output was moved: the second stage need
     not run it again."""
-    moved = {"spark.decommission.enabled": "true", "spark.storage.decommission.enabled": "true"}
+    moved = {
+        "spark.decommission.enabled": "true", "spark.storage.decommission.enabled": "true",
+        "spark.sql.adaptive.enabled": "false",  # one job, so that it has work between its stages
+    }  # fmt: skip
     one, two = (cluster.application(name, **moved) for name in ("one", "two"))
     cluster.until_held(one=SLOTS)
     one.begin(120, 0.5, 60)
