@@ -27,6 +27,7 @@ import numpy as np
 
 from decima.spark.jar import plugin_jar
 from tests.spark_applications import (
+    LIGHT,
     Application,
     CoordinatorProcess,
     StandaloneCluster,
@@ -39,8 +40,6 @@ from traces.files.writing import write_json
 APPLICATIONS, WORKERS, CORES = 3, 2, 2
 SLOTS = WORKERS * CORES
 TASKS, TASK_S, KEYS = 24, 0.4, 4
-LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""an executor starts in half of the CPU time, on machines of few cores"""
 RIGHT = TASKS * (TASKS - 1) // 2
 STOP_S = 30.0
 PATIENCE_S = 180.0

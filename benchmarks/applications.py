@@ -29,7 +29,7 @@ from decima.whatif.applications.ways import way_named
 from decima.whatif.applications.workload import ApplicationsWorkload
 from decima.whatif.replay import DriverRecord, Recording
 from decima.whatif.replay.driver import Life
-from tests.spark_applications import ROOT, CoordinatorProcess, free_port, standalone
+from tests.spark_applications import LIGHT, ROOT, CoordinatorProcess, free_port, standalone
 from traces import Job, Trace, load_trace
 from traces.loopback import LOOPBACK
 from traces.spark_log import ImportSummary
@@ -105,6 +105,7 @@ def conf_of(
         "spark.ui.showConsoleProgress": "false", "spark.scheduler.mode": "FAIR",
         "spark.scheduler.minRegisteredResourcesRatio": "0", "spark.shuffle.service.enabled": "true",
         "spark.driver.extraClassPath": jar, "spark.executor.extraClassPath": jar,
+        "spark.driver.extraJavaOptions": LIGHT, "spark.executor.extraJavaOptions": LIGHT,
     }  # fmt: skip
     if way == "dynamic":
         conf["spark.dynamicAllocation.enabled"] = "true"

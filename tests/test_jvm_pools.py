@@ -83,7 +83,7 @@ def test_slots_that_a_policy_leaves_idle_in_a_pool_go_to_others(jvm: Talk) -> No
 
 
 def test_a_pool_without_a_slot_waits(jvm: Talk) -> None:
-    """Of one slot: its stage is known and not chosen."""
+    """With one slot its stage is known and not chosen."""
     found = planned(jvm, (20, PROD), (20, ADHOC), slots=1)
     assert (found["chosen"], found["others"]) == ([1], [0])
     assert found["pools"] == {"prod": 0, "": 1}
