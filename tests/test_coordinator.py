@@ -214,6 +214,44 @@ def test_strict_fair_stands_in_for_a_policy_that_fails(action: Action | None) ->
     assert division.fault is not None
 
 
+def test_an_application_keeps_its_executors_between_two_jobs_of_a_query() -> None:
+    """With adaptive execution a shuffle ends a Spark job, and the next one follows."""
+    made = two(idle_s=2.0)
+    made.report("a", report(4, columns([20])), 0.0)
+    made.report("b", report(4, columns([20])), 0.0)
+    assert made.plan(1.0).targets == {"a": 4, "b": 4}
+    made.report("a", report(4), 5_000.0)
+    made.report("b", report(4, columns([20], [4])), 5_000.0)
+    assert made.plan(5_001.0).targets == {"a": 4, "b": 4}
+    made.report("a", report(4, columns([20])), 5_200.0)
+    made.report("a", report(4), 9_000.0)
+    assert made.plan(10_900.0).targets == {"a": 4, "b": 4}
+    assert made.plan(11_001.0).targets == {"a": 0, "b": 8}
+
+
+def test_executors_kept_between_jobs_count_under_caps() -> None:
+    made = coordinator(8, caps={"user": 5}, idle_s=2.0)
+    for key, user in (("a", "ann"), ("b", "ann"), ("c", "bob")):
+        made.register(registered(key, user=user), 0, 0.0)
+    made.report("a", report(4, columns([4])), 0.0)
+    made.report("b", report(1, columns([20])), 0.0)
+    assert made.plan(1.0).targets == {"a": 4, "b": 1, "c": 0}
+    made.report("a", report(4), 100.0)
+    made.report("c", report(0, columns([20])), 100.0)
+    assert made.plan(101.0).targets == {"a": 4, "b": 1, "c": 3}
+    assert made.plan(2_101.0).targets == {"a": 0, "b": 4, "c": 4}
+
+
+def test_an_application_waits_while_another_keeps_all() -> None:
+    made = two(idle_s=2.0)
+    made.report("a", report(8, columns([8])), 0.0)
+    made.plan(1.0)
+    made.report("a", report(8), 100.0)
+    made.report("b", report(0, columns([8])), 100.0)
+    assert made.plan(101.0).targets == {"a": 8, "b": 0}
+    assert made.plan(2_101.0).targets == {"a": 0, "b": 8}
+
+
 def test_two_applications_of_one_name_and_id_are_two() -> None:
     made = coordinator(8)
     assert [made.register(registered("a"), 0, 0.0) for _ in range(3)] == ["a", "a #2", "a #3"]
@@ -223,7 +261,7 @@ def test_two_applications_of_one_name_and_id_are_two() -> None:
 def test_targets_never_exceed_the_cluster_and_starve_no_one(policy: str) -> None:
     """Random work and progress: whatever the policy, each with work holds one or more."""
     rng = np.random.default_rng(1)
-    made = coordinator(12, policy, caps={"user:bob": 5})
+    made = coordinator(12, policy, caps={"user:bob": 5}, idle_s=0.0)
     keys = [
         made.register(registered(f"a{n}", user=rng.choice(["ann", "bob"])), 0, 0.0)
         for n in range(5)
@@ -312,7 +350,8 @@ def test_stages_that_make_no_sense_are_refused(change: dict[str, object]) -> Non
     "settings",
     [
         {"slots": 0}, {"slots": 1.5}, {"slots": 10**6}, {"policy": "none"}, {"wait_s": 0},
-        {"silence_s": -1}, {"caps": {"user": 0}}, {"caps": {"team:a": 1}}, {"weights": {"user": 1}},
+        {"idle_s": -1}, {"silence_s": -1}, {"caps": {"user": 0}}, {"caps": {"team:a": 1}},
+        {"weights": {"user": 1}},
         {"weights": {"user:a": 0}}, {"moving_delay_s": float("nan")},
     ],
 )  # fmt: skip

@@ -5,6 +5,8 @@ Slow (minutes): `pytest -m slow tests/test_coordinator_spark.py`.
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import time
@@ -62,9 +64,9 @@ class Cluster:
 
         until(is_so, f"{counts}")
 
-    def restart(self) -> None:
+    def restart(self, *options: str) -> None:
         """Start the coordinator again at its port."""
-        self.coordinator = CoordinatorProcess(self.folder, SLOTS, self.coordinator.port)
+        self.coordinator = CoordinatorProcess(self.folder, SLOTS, self.coordinator.port, *options)
 
     def close(self) -> None:
         for one in self.started:
@@ -167,6 +169,32 @@ def test_what_cannot_be_is_one_warning(cluster: Cluster, conf: dict[str, str], r
     warnings = [line for line in one.log.read_text().splitlines() if reason in line]
     assert len(warnings) == 1
     assert cluster.coordinator.applications() == {}
+
+
+def test_an_adaptive_query_keeps_its_executors_between_its_jobs(cluster: Cluster) -> None:
+    """Its shuffle ends a Spark job; no other application gets its last executor before the next."""
+    cluster.coordinator.kill()
+    cluster.restart("--idle", "60")
+    events = cluster.folder / "events"
+    events.mkdir()
+    conf = {
+        "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false", "spark.sql.adaptive.enabled": "true",
+    }  # fmt: skip
+    one, two = cluster.application("one", **conf), cluster.application("two")
+    cluster.until_held(one=SLOTS)
+    one.begin(40, 0.5, 40)
+    two.begin(*LONG)
+    assert one.end() == sum(range(40))
+    one.stop()
+    path = next(path for path in events.rglob("events_*"))
+    told = [json.loads(line)["Event"] for line in path.read_text().splitlines()]
+    ends = [place for place, event in enumerate(told) if event == "SparkListenerJobEnd"]
+    assert len(ends) > 1
+    change = {"SparkListenerExecutorAdded": 1, "SparkListenerExecutorRemoved": -1}
+    held = list(itertools.accumulate(change.get(event, 0) for event in told))
+    assert min(held[ends[0] : ends[-1]]) >= 1
+    assert two.end() == LONG[0]
 
 
 def test_executors_are_decommissioned_where_spark_is_set_to(cluster: Cluster) -> None:

@@ -127,6 +127,7 @@ def tls_of(host: str, certificate: Path | None, key: Path | None) -> ssl.SSLCont
     CoordinatorSettings,
     moving_delay_s="Seconds to start an executor, until that is measured.",
     wait_s="Seconds without an executor after which an application gets one of another's.",
+    idle_s="Seconds for which an application that has run out of work keeps its executors.",
     silence_s="Seconds after which a silent driver has died.",
 )
 @click.option("--decision-log", "log", type=WRITTEN, help="For `decima spark review`.")

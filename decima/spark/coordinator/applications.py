@@ -40,6 +40,8 @@ class Application:
     """since when it has had work and held no executor; None if it does not wait"""
     serves_since_ms: float = 0.0
     """since when it has held an executor"""
+    idle_since_ms: float = -math.inf
+    """when it last ran out of work"""
 
     @property
     def starting(self) -> int:
@@ -58,6 +60,13 @@ class Application:
     def waited_ms(self, now_ms: float) -> float:
         """Return for how long it has waited for its first executor; 0 if it does not."""
         return 0.0 if self.waits_since_ms is None else now_ms - self.waits_since_ms
+
+    def is_between_jobs(self, now_ms: float, idle_ms: float) -> bool:
+        """Return whether it ran out of work less than `idle_ms` ago.
+
+        With adaptive execution each shuffle of a query ends a Spark job, and the next job follows.
+        """
+        return self.stages is None and now_ms < self.idle_since_ms + idle_ms
 
     def note_wait(self, now_ms: float) -> None:
         """Update since when it has waited for its first executor, or held one."""

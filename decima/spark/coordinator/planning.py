@@ -16,10 +16,11 @@ from decima.spark.coordinator.applications import (
     is_same_arrival,
     work_ms,
 )
+from decima.spark.coordinator.floors import Room, shares_with_floors
 from decima.spark.coordinator.messages import Registration, Report
 from decima.spark.coordinator.rounds import Bounds, ClusterRound
 from decima.spark.coordinator.settings import CoordinatorSettings
-from decima.spark.coordinator.tables import Share, message_of, share_of, state_of
+from decima.spark.coordinator.tables import Share, message_of, state_of
 from decima.spark.loading import PolicyFor
 from decima.spark.tables import graph_arrays
 from traces.arrays import TraceArrays
@@ -127,6 +128,8 @@ class Coordinator:
             self._arrivals.note(arrival_ms)
         if old is not None:
             self._arrivals.note_end(work_ms(old))
+            if told.stages is None:
+                one.idle_since_ms = now_ms
 
     # --- a plan ---------------------------------------------------------------------------------
 
@@ -144,10 +147,17 @@ class Coordinator:
         if not active:
             targets = {key: every[key].granted for key in idlers}
             return Division(next(self._numbers), self.settings.policy, targets)
-        shares = self._with_floors([every[key] for key in active], now_ms)
-        round_, by, fault = self._decided([every[key] for key in active], shares, now_ms)
-        targets = dict(zip(active, round_.holds(), strict=True))
-        targets |= self._left_to(idlers, round_.unattached(), targets)
+        idle_ms = 1000 * self.settings.idle_s
+        kept = {
+            key: every[key].granted for key in idlers if every[key].is_between_jobs(now_ms, idle_ms)
+        }
+        working = [every[key] for key in active]
+        room = self._room(working, kept)
+        shares = shares_with_floors(working, room, 1000 * self.settings.wait_s, now_ms)
+        round_, by, fault = self._decided(working, room, shares, now_ms)
+        targets = dict(zip(active, round_.holds(), strict=True)) | kept
+        others = [key for key in idlers if key not in kept]
+        targets |= self._left_to(others, round_.unattached(), targets)
         for key, target in targets.items():
             if target > every[key].granted:
                 every[key].requested_ms = now_ms
@@ -172,66 +182,29 @@ class Coordinator:
             for _ in range(sum(one.granted for one in members) - most):
                 max(members, key=lambda one: one.granted).granted -= 1
 
-    def _with_floors(self, active: Sequence[Application], now_ms: float) -> list[Share]:
-        """(J,) the shares, with an executor free for each application that waits for its first.
-
-        If the cluster or a cap is full, the largest holder under it gives one. If all hold just
-        one, an application that has waited beyond the bound replaces the one served longest.
-        """
-        shares = [share_of(one) for one in active]
-        # An application with work keeps one that is idle now.
-        used = sum(
-            max(share.busy + share.starting, min(1, share.idle, one.waiting_tasks))
-            for share, one in zip(shares, active, strict=True)
-        )
-        free = self.settings.slots - used
-        waiting = [one for one in active if one.granted == 0 and one.waiting_tasks > 0]
-        for one in sorted(waiting, key=lambda one: one.waited_ms(now_ms), reverse=True):
-            holders = _full_groups(active, shares, one)
-            if holders is None and free > 0:
-                free -= 1
-                continue
-            every = range(len(active)) if holders is None else holders
-            victim = self._victim(every, active, shares, one.waited_ms(now_ms), now_ms)
-            if victim is not None:
-                shares[victim] = _with_one_less(shares[victim])
-        return shares
-
-    def _victim(
-        self,
-        holders: Sequence[int],
-        active: Sequence[Application],
-        shares: Sequence[Share],
-        waited_ms: float,
-        now_ms: float,
-    ) -> int | None:
-        """The application, of `holders`, that gives an executor to one that waits."""
-        rich = [job for job in holders if shares[job].total > 1]
-        if rich:
-            return max(rich, key=lambda job: shares[job].total / active[job].weight)
-        wait_ms = 1000 * self.settings.wait_s
-        if waited_ms < wait_ms:
-            return None
-        served = [
-            job
-            for job in holders
-            if shares[job].total == 1 and now_ms - active[job].serves_since_ms >= wait_ms
-        ]
-        return min(served, key=lambda job: active[job].serves_since_ms, default=None)
+    def _room(self, working: Sequence[Application], kept: Mapping[str, int]) -> Room:
+        """Return what is left to applications with work beside what others keep."""
+        free = [dict(one.caps) for one in working]
+        for key, count in kept.items():
+            for group in self.applications[key].caps:
+                for caps in free:
+                    if group in caps:
+                        caps[group] -= count
+        return Room(self.settings.slots - sum(kept.values()), free)
 
     def _decided(
-        self, active: Sequence[Application], shares: Sequence[Share], now_ms: float
+        self, active: Sequence[Application], room: Room, shares: Sequence[Share], now_ms: float
     ) -> tuple[ClusterRound, str, str | None]:
         """A round that the policy filled, or strict fair where it fails."""
         message = message_of(active, now_ms, self.settings.slots, self._arrivals)
         trace, policy = self._policy(message)
-        round_ = self._round(active, shares, trace, message, now_ms)
+        round_ = self._round(active, room, shares, trace, message, now_ms)
         try:
             self._ask(lambda: round_.fill(policy))
         except Exception as error:  # noqa: BLE001 - a policy may raise anything
             self.failures += 1
             self._made = None
-            round_ = self._round(active, shares, trace, message, now_ms)
+            round_ = self._round(active, room, shares, trace, message, now_ms)
             round_.fill(Heuristic(STAND_IN))
             return round_, STAND_IN, f"{type(error).__name__}: {error}"[:200]
         return round_, self.settings.policy, None
@@ -252,6 +225,7 @@ class Coordinator:
     def _round(
         self,
         active: Sequence[Application],
+        room: Room,
         shares: Sequence[Share],
         trace: TraceArrays,
         message: dict[str, Any],
@@ -259,11 +233,13 @@ class Coordinator:
     ) -> ClusterRound:
         bounds = Bounds(
             [one.registration.most for one in active],
-            [one.caps for one in active],
+            room.caps,
             [one.weight for one in active],
         )
         round_ = ClusterRound(
-            state_of(trace, message, shares, self.delay.ms), bounds, self.delay.ms
+            state_of(trace, message, shares, self.settings.slots - room.slots, self.delay.ms),
+            bounds,
+            self.delay.ms,
         )
         # Those first that have an executor themselves, so that no other takes it.
         for job in sorted(
@@ -288,23 +264,3 @@ class Coordinator:
             left[key] = kept
             unattached -= kept
         return left
-
-
-def _full_groups(
-    active: Sequence[Application], shares: Sequence[Share], one: Application
-) -> list[int] | None:
-    """Places of the applications that share a full cap with `one`; None if no cap is full."""
-    for group, cap in one.caps.items():
-        members = [job for job, other in enumerate(active) if group in other.caps]
-        if sum(shares[job].total for job in members) >= cap:
-            return members
-    return None
-
-
-def _with_one_less(share: Share) -> Share:
-    """Take an executor away: an idle one, one that has not come yet, or one that is busy."""
-    if share.idle > 0:
-        return share._replace(idle=share.idle - 1)
-    if share.starting > 0:
-        return share._replace(starting=share.starting - 1, ahead=share.ahead - 1)
-    return share._replace(busy=share.busy - 1, ahead=max(0, share.ahead - 1))

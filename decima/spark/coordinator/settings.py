@@ -37,6 +37,8 @@ class CoordinatorSettings:
     """from a request to a registered executor, until that has been measured"""
     wait_s: float = 60.0
     """an application that has work and no executor for so long gets one of another's"""
+    idle_s: float = 1.0
+    """an application that has run out of work keeps its executors for so long"""
     silence_s: float = 5.0
     """a driver that is silent for so long has died: its share is free"""
     decision_s: float = 0.5
@@ -53,6 +55,7 @@ class CoordinatorSettings:
         check_name(self.policy)
         check_within("moving_delay_s", self.moving_delay_s, 0.0, _HOUR_S)
         check_within("wait_s", self.wait_s, 0.1, 7 * 24 * _HOUR_S)
+        check_within("idle_s", self.idle_s, 0.0, _HOUR_S)
         check_within("silence_s", self.silence_s, 0.5, _HOUR_S)
         check_within("decision_s", self.decision_s, 0.001, 600.0)
         for group, cap in self.caps.items():

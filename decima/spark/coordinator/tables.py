@@ -130,7 +130,11 @@ def _edges(pooled: Sequence[Stages], first_stage: Int64) -> tuple[Int64, Int64]:
 
 
 def state_of(
-    trace: TraceArrays, message: dict[str, Any], shares: Sequence[Share], moving_delay_ms: float
+    trace: TraceArrays,
+    message: dict[str, Any],
+    shares: Sequence[Share],
+    kept: int,
+    moving_delay_ms: float,
 ) -> State:
     """Build the state of the cluster with a round open.
 
@@ -138,6 +142,7 @@ def state_of(
         trace: the graphs of `message` (`graph_arrays`).
         message: of J applications (`message_of`).
         shares: (J,) their executors; others of the cluster's are in no job.
+        kept: those of the others that are not on offer.
         moving_delay_ms: to start an executor in another application.
     """
     arrival_ms: Float64 = np.array(message["arrival_ms"])
@@ -153,7 +158,7 @@ def state_of(
     state.active[:] = jobs
     clock = state.clock[0]
     clock["num_active"] = clock["next_arrival"] = len(jobs)
-    _place_executors(state, shares)
+    _place_executors(state, shares, kept)
     _open_stages(state, shares)
     clock["rounds"] = 1
     clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
@@ -161,7 +166,7 @@ def state_of(
     return state
 
 
-def _place_executors(state: State, shares: Sequence[Share]) -> None:
+def _place_executors(state: State, shares: Sequence[Share], kept: int) -> None:
     """Put executors into the jobs, and the idle ones into the lists of their owners."""
     clock, executors = state.clock[0], state.executors
     place = 0
@@ -178,8 +183,10 @@ def _place_executors(state: State, shares: Sequence[Share]) -> None:
             place += count
         _link(executors, row, place - share.idle, place)
         clock["idle_in_jobs"] += share.idle
-    clock["unattached"] = len(executors) - place
-    _link(executors, clock, place, len(executors))
+    end = len(executors) - kept
+    executors["state"][end:] = RUNNING
+    clock["unattached"] = end - place
+    _link(executors, clock, place, end)
 
 
 def _link(executors: Table, owner: Any, first: int, end: int) -> None:

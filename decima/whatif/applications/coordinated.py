@@ -68,22 +68,34 @@ class Coordinated:
             raise SimulationError(f"{self._coordinator.settings.policy}: {division.fault}")
         for one in run.active:
             run.set_target(one, division.targets[self._keys[one.place]])
-        self._note_waits(run)
+        self._due_ms = min(self._wait_ends_ms(run.now_ms), self._idle_ends_ms(run.now_ms))
+        run.wake(self._due_ms)
 
-    def _note_waits(self, run: ClusterRun) -> None:
-        """Plan again when an application will have waited for too long."""
+    def _wait_ends_ms(self, now_ms: float) -> float:
+        """Return when an application will have waited for too long."""
         wait_ms = MS_PER_S * self._coordinator.settings.wait_s
         waits = [
-            one.waited_ms(run.now_ms)
+            one.waited_ms(now_ms)
             for one in self._coordinator.applications.values()
             if one.waits_since_ms is not None
         ]
-        self._due_ms = np.inf
-        if waits:
-            left_ms = wait_ms - max(waits)
-            # An executor is given away once it has served for as long, too.
-            self._due_ms = run.now_ms + (left_ms if left_ms > 0 else wait_ms / 10)
-            run.wake(self._due_ms)
+        if not waits:
+            return np.inf
+        left_ms = wait_ms - max(waits)
+        # An executor is given away once it has served for as long, too.
+        return now_ms + (left_ms if left_ms > 0 else wait_ms / 10)
+
+    def _idle_ends_ms(self, now_ms: float) -> float:
+        """Return when the next application without work loses its claim on its executors."""
+        idle_ms = MS_PER_S * self._coordinator.settings.idle_s
+        return min(
+            (
+                one.idle_since_ms + idle_ms
+                for one in self._coordinator.applications.values()
+                if one.is_between_jobs(now_ms, idle_ms)
+            ),
+            default=np.inf,
+        )
 
     def _stages(self, one: ApplicationRun, now_ms: float) -> Stages | None:
         """Return the stages of all unfinished jobs, as a driver reports them."""
