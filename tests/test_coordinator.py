@@ -133,6 +133,19 @@ def test_the_moving_delay_is_measured_from_request_to_registration() -> None:
     assert (made.delay.ms, made.delay.samples) == (3_000.0, 8)
 
 
+def test_executors_take_places_in_the_order_in_which_they_became_free() -> None:
+    """One that left just now has not delayed the one that comes."""
+    made = two()
+    made.report("a", report(8), 0.0)
+    made.report("b", report(0, columns([20])), 100.0)
+    made.plan(100.0)
+    for left in range(1, 9):
+        made.report("a", report(8 - left), 1_000.0 * left)
+    for came in range(1, 9):
+        made.report("b", report(came, columns([20])), 6_000.0 + 1_000.0 * came)
+    assert (made.delay.ms, made.delay.samples) == (6_000.0, 8)
+
+
 def test_a_driver_that_is_gone_frees_its_share() -> None:
     made = two()
     for key, count in (("a", 4), ("b", 4)):

@@ -22,12 +22,12 @@ from decima.whatif.applications import (
 )
 from decima.whatif.applications.advice import best_way, caveats, changes, findings
 from decima.whatif.applications.cluster import ClusterRun
+from decima.whatif.applications.delay import measured_delay_ms
 from decima.whatif.applications.report import to_json
 from decima.whatif.applications.ways import way_named
 from decima.whatif.applications.workload import (
     ApplicationsWorkload,
     cluster_slots,
-    measured_delay_ms,
     most_at_once,
     names_of,
 )
@@ -185,6 +185,22 @@ def test_the_moving_delay_is_measured_where_logs_show_it() -> None:
         TWO, trace=replace(TWO.trace, metadata=metadata), lives=lives, behaviours=behaviours
     )
     assert measured_delay_ms(dynamic) == 3_000.0
+
+
+def test_on_a_full_cluster_the_moving_delay_is_that_of_the_executors_that_moved() -> None:
+    """From when one goes to the next one in its place; an idle application asked for none."""
+    found = recorded([(0.0, 2, 10_000.0)], [(0.0, 2, 30_000.0), (90_000.0, 2, 5_000.0)])
+    lives = (Life(-9_000.0, 10_000.0, 1_000.0), Life(-9_000.0, 100_000.0, 25_000.0))
+    curves = (
+        Slots(np.array([-9_000.0, -8_000.0]), np.array([0, 2])),
+        Slots(np.array([-9_000.0, 16_000.0, 40_000.0, 70_000.0]), np.array([0, 2, 1, 2])),
+    )
+    full = replace(found, lives=lives, curves=curves)
+    assert (
+        measured_delay_ms(replace(full, lives=(lives[0]._replace(executor_ms=None), lives[1])))
+        == 6_000.0
+    )
+    assert measured_delay_ms(full) == 1_000.0
 
 
 def test_applications_of_one_name_are_numbered() -> None:

@@ -81,15 +81,20 @@ class Application:
 
 
 class MovingDelay:
-    """Measured time from a request to a registered executor: the median of the newest."""
+    """Measured time from a request to a registered executor: the median of the newest.
 
-    def __init__(self, first_ms: float) -> None:
+    On a full cluster an executor starts once another has gone. Places are taken in the order in
+    which they became free.
+    """
+
+    def __init__(self, first_ms: float, slots: int) -> None:
         """Args:
         first_ms: the delay until a few have been measured.
+        slots: executors of the cluster.
         """
         self._first_ms = first_ms
         self._samples: deque[float] = deque(maxlen=_SAMPLES)
-        self._room_since_ms = -math.inf
+        self._free_since_ms = deque([-math.inf] * slots, maxlen=slots)
 
     @property
     def ms(self) -> float:
@@ -104,14 +109,16 @@ class MovingDelay:
         return len(self._samples)
 
     def note_departure(self, now_ms: float) -> None:
-        """An executor left: only from now on may another start in its place."""
-        self._room_since_ms = now_ms
+        """An executor left: from now on another may start in its place."""
+        self._free_since_ms.append(now_ms)
 
-    def note_arrival(self, requested_ms: float, now_ms: float) -> None:
-        """An executor registered that was requested then."""
-        took_ms = now_ms - max(requested_ms, self._room_since_ms)
-        if 0.0 < took_ms < _MAX_DELAY_MS:
-            self._samples.append(took_ms)
+    def note_arrival(self, requested_ms: float | None, now_ms: float) -> None:
+        """An executor registered that was requested then; None if nobody asked for it."""
+        free_ms = self._free_since_ms.popleft() if self._free_since_ms else -math.inf
+        if requested_ms is not None:
+            took_ms = now_ms - max(requested_ms, free_ms)
+            if 0.0 < took_ms < _MAX_DELAY_MS:
+                self._samples.append(took_ms)
 
 
 class Arrivals:

@@ -66,7 +66,7 @@ class Coordinator:
         self.settings = settings
         self.applications: dict[str, Application] = {}
         """by key, in the order of registration"""
-        self.delay = MovingDelay(1000 * settings.moving_delay_s)
+        self.delay = MovingDelay(1000 * settings.moving_delay_s, settings.slots)
         self.failures = 0
         """rounds in which the policy failed"""
         self._arrivals = Arrivals()
@@ -100,6 +100,8 @@ class Coordinator:
             registered=held,
             serves_since_ms=now_ms,
         )
+        for _ in range(held):
+            self.delay.note_arrival(None, now_ms)
         return key
 
     def remove(self, key: str, now_ms: float) -> None:
@@ -107,16 +109,15 @@ class Coordinator:
         one = self.applications.pop(key)
         if one.stages is not None:
             self._arrivals.note_end(work_ms(one.stages))
-        if one.registered > 0:
+        for _ in range(one.registered):
             self.delay.note_departure(now_ms)
 
     def report(self, key: str, told: Report, now_ms: float) -> None:
         """Take in the state of an application."""
         one = self.applications[key]
-        if one.requested_ms is not None:
-            for _ in range(told.registered - one.registered):
-                self.delay.note_arrival(one.requested_ms, now_ms)
-        if told.registered < one.registered:
+        for _ in range(told.registered - one.registered):
+            self.delay.note_arrival(one.requested_ms, now_ms)
+        for _ in range(one.registered - told.registered):
             self.delay.note_departure(now_ms)
         one.registered = told.registered
         old, one.stages = one.stages, told.stages

@@ -47,7 +47,7 @@ def _delay_words(found: ApplicationsWhatIf) -> list[str]:
         return []
     return [
         f"An executor takes {seconds(found.workload.delay_ms / MS_PER_S)} to come, as these logs "
-        "show: from its request, or from an application's start to its first executor."
+        "show: from its request, an application's start, or the end of the one whose place it took."
     ]
 
 

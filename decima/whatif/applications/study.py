@@ -17,12 +17,12 @@ from decima.rl.statistics import (
     neighbours_difference_percent,
 )
 from decima.whatif.applications.cluster import ClusterRun, Outcome
+from decima.whatif.applications.delay import measured_delay_ms
 from decima.whatif.applications.settings import ALONE, RECORDED, ApplicationsSettings
 from decima.whatif.applications.ways import way_named
 from decima.whatif.applications.workload import (
     ASSUMED_DELAY_MS,
     ApplicationsWorkload,
-    measured_delay_ms,
 )
 from decima.whatif.replay import Recording, ReplayReport
 from decima.whatif.replay.check import overlapping

@@ -10,7 +10,6 @@ import numpy as np
 
 from decima.whatif.load import are_pooled
 from decima.whatif.replay import Recording, ReplayWorkload
-from decima.whatif.replay.allocation import is_dynamic
 from decima.whatif.replay.pools import Pools
 from spark_sim import Slots
 from spark_sim.tables import NONE
@@ -115,23 +114,6 @@ def slots_each(recording: Recording) -> int:
     """Slots of an executor, in most of the applications."""
     sizes = Counter(one.slots_each for one in recording.behaviours)
     return sizes.most_common(1)[0][0] if sizes else 1
-
-
-def measured_delay_ms(recording: Recording) -> float | None:
-    """Return how long an executor takes to come; None where no log shows it.
-
-    Dynamic allocation shows it from request to executor. Else it is the shortest time from the
-    start of an application to its first executor: others may have waited for room.
-    """
-    requested = [
-        one.start_ms
-        for position, one in enumerate(recording.behaviours)
-        if one.start_ms is not None and is_dynamic(recording.settings(position))
-    ]
-    if requested:
-        return float(np.median(requested))
-    first = [one.executor_ms for one in recording.lives if one.executor_ms is not None]
-    return min(first, default=None)
 
 
 def check_applications(recording: Recording) -> None:
