@@ -113,7 +113,7 @@ class MovingDelay:
         self._free_since_ms.append(now_ms)
 
     def note_arrival(self, requested_ms: float | None, now_ms: float) -> None:
-        """An executor registered that was requested then; None if nobody asked for it."""
+        """An executor registered that was requested then; None if it was not requested."""
         free_ms = self._free_since_ms.popleft() if self._free_since_ms else -math.inf
         if requested_ms is not None:
             took_ms = now_ms - max(requested_ms, free_ms)

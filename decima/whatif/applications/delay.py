@@ -33,7 +33,7 @@ def measured_delay_ms(recording: Recording) -> float | None:
 
 
 def _moves_ms(recording: Recording) -> Iterator[float]:
-    """From the end of an executor to the start of the one in its place.
+    """Times from the end of an executor to the start of the one in its place.
 
     Only where the next application had an unfinished job all the while: it may have waited.
     """
@@ -47,7 +47,7 @@ def _moves_ms(recording: Recording) -> Iterator[float]:
 
 
 def _changes(recording: Recording) -> list[tuple[float, int, int]]:
-    """When an application got (above 0) or lost so many slots, by time; losses first."""
+    """Times at which an application got (above 0) or lost so many slots; losses first."""
     found = []
     for position in range(len(recording.slots)):
         curve, life = recording.curve(position), recording.life(position)
