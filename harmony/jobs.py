@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from decima.rl.errors import StudyError
+from decima.rl.study.lockstep import joined
 from decima.rl.study.streams import Purpose, each_drawn
 from harmony.config import MAX_MIN, Config
 from harmony.gpu_types import number_of
@@ -30,12 +31,8 @@ _MOST_EPOCHS = 1e9
 
 def draw_jobs(config: Config, sequences: int, seed: int, purpose: Purpose, first: int = 0) -> Jobs:
     """Sequences `first` to `first + sequences - 1` of a purpose; each has a stream of its own."""
-
-    def draw(rng: np.random.Generator) -> Jobs:
-        return _draw(config, rng)
-
-    drawn = each_drawn(draw, sequences, seed, purpose, first, "sequences")
-    return Jobs(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
+    drawn = each_drawn(lambda rng: _draw(config, rng), sequences, seed, purpose, first, "sequences")
+    return joined(drawn)
 
 
 def job_sequence(
