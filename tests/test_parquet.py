@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traces import (
@@ -104,9 +104,7 @@ def as_plain(trace: Trace) -> Any:
     ]
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40)
 @given(trace=trace_strategy())
 def test_a_trace_survives_the_file_to_the_last_bit(trace: Trace, tmp_path: Path) -> None:
     """Names, order, absence, demands and every sample come back equal."""
@@ -222,9 +220,7 @@ def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_damage_never_escapes_as_another_error(data: st.DataObject, tmp_path: Path) -> None:
     """Cut or changed anywhere, a file is refused, or read as a trace; nothing else happens."""

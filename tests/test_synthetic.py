@@ -80,7 +80,7 @@ def test_shapes_are_what_they_are_called() -> None:
     assert [s.parents for s in diamond("d", (1, 2, 3, 4)).stages] == [(), (0,), (0,), (1, 2)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1), stages=st.integers(1, 30), width=st.integers(1, 6))
 def test_layered_jobs_keep_to_their_shape(seed: int, stages: int, width: int) -> None:
     """Counts, widths, durations and parents stay in their ranges, and edges join neighbours."""
