@@ -10,7 +10,7 @@ import pytest
 from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
-from harmony.clusters import Clusters, types_of
+from harmony.clusters import Clusters
 from harmony.config import PAPER, Config
 from harmony.evaluation import PAPERS, baselines, completion_of
 from harmony.interference import (
@@ -22,6 +22,7 @@ from harmony.interference import (
     relative_error,
 )
 from harmony.jobs import draw_jobs, job_sequence
+from harmony.measured import types_of
 from harmony.samples import Samples, draw_samples
 from harmony.schedulers import (
     InOrder,
