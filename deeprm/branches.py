@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decima.rl.study.lockstep import play
+from decima.rl.study.lockstep import joined, play
 from decima.rl.study.streams import Draws
 from deeprm.episodes import Episodes
 from deeprm.learned import Frozen, Learned, Seen
@@ -77,7 +77,7 @@ def _costs(
 ) -> Float64:
     """(m,) cost of whole episodes that go on with an action, then as the heuristic plays."""
     branches = episodes.fork(np.zeros(len(action), np.int32))
-    branches.state = State._make(np.concatenate(column) for column in zip(*states, strict=True))
+    branches.state = joined(states)
     everyone = np.arange(len(action), dtype=np.int32)
     branches.step(everyone, action)
     play(heuristic, branches, Draws(0, len(action)))

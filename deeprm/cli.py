@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from decima.rl.study.command import (
     StudyWords,
     add_study_commands,
     check_picture,
+    cluster_options,
     inputs_option,
     minutes_option,
     out_option,
@@ -25,9 +27,9 @@ from decima.rl.study.command import (
     train_in,
 )
 from deeprm.config import CONFIGS, Config
-from traces.files.settings import build, change_setting
+from deeprm.training_config import OBJECTIVES, TrainConfig
+from traces.files.settings import changed
 
-OBJECTIVES = ("slowdown", "completion", "utilisation", "makespan")
 FIGURES = {"figure4": 15, "figure5": 4, "figure6": 1, "figure7": 1, "sizes": 6}
 """names, and about how many CPU seconds each takes on 100 job sets"""
 _STUDY = """Train all policies of the figures, one after another; goes on where it was stopped.
@@ -41,11 +43,21 @@ And "sizes": a network on numbers, on clusters of other sizes than it was traine
 
 Example: deeprm reproduce --out figures
 """
-_cluster = click.option(
-    "--cluster", type=click.Choice(list(CONFIGS)), default="paper", show_default=True
-)
-_load = click.option("--load", type=float, help="0.7 is 70 %; else the cluster's own.")
-_jobs = click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV).")
+
+
+def _cluster(cluster: str, load: float | None = None, jobs: Path | None = None) -> Config:
+    config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
+    return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
+
+
+_OPTIONS = {
+    "cluster": click.option(
+        "--cluster", type=click.Choice(list(CONFIGS)), default="paper", show_default=True
+    ),
+    "load": click.option("--load", type=float, help="0.7 is 70 %; else the cluster's own."),
+    "jobs": click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV)."),
+}
+_config = partial(cluster_options, _cluster, _OPTIONS)
 _objective = click.option(
     "--objective", type=click.Choice(OBJECTIVES), default="slowdown", show_default=True
 )
@@ -64,9 +76,7 @@ def main() -> None:
 @main.command()
 @out_option
 @resume_option
-@_cluster
-@_load
-@_jobs
+@_config("cluster", "load", "jobs")
 @_objective
 @seed_option
 @set_option
@@ -75,9 +85,7 @@ def main() -> None:
 def train(
     out: Path,
     resume: bool,
-    cluster: str,
-    load: float | None,
-    jobs: Path | None,
+    config: Config,
     objective: str,
     seed: int,
     changes: tuple[str, ...],
@@ -93,14 +101,10 @@ def train(
     """
     # torch takes a second to load, which other commands need not wait for.
     from deeprm.session import new_run
-    from deeprm.training_config import TrainConfig
 
     def begin() -> Any:
-        config = _config(cluster, load, jobs)
-        table: dict[str, Any] = {"cluster": config.to_json(), "objective": objective, "seed": seed}
-        for change in changes:
-            change_setting(table, change, StudyError)
-        return new_run(out, build(TrainConfig, table, StudyError), initial)
+        table = {"cluster": config.to_json(), "objective": objective, "seed": seed}
+        return new_run(out, changed(TrainConfig, table, changes, StudyError), initial)
 
     train_in("deeprm", out, resume, minutes, begin)
 
@@ -114,20 +118,12 @@ add_study_commands(
 
 @main.command()
 @click.argument("models", nargs=-1, type=FILE)
-@_cluster
-@_load
-@_jobs
+@_config("cluster", "load", "jobs")
 @_objective
 @inputs_option("sets")
 @seed_option
 def evaluate(
-    models: tuple[Path, ...],
-    cluster: str,
-    load: float | None,
-    jobs: Path | None,
-    objective: str,
-    sets: int,
-    seed: int,
+    models: tuple[Path, ...], config: Config, objective: str, sets: int, seed: int
 ) -> None:
     """Compare models, and the heuristics, on unseen job sets.
 
@@ -136,20 +132,17 @@ def evaluate(
     from decima.rl.tables import print_rows
     from deeprm.comparison import compare
 
-    rows = compare(_config(cluster, load, jobs), objective, models, sets, seed)
+    rows = compare(config, objective, models, sets, seed)
     print_rows(next(rows), rows)
 
 
 @main.command()
 @picture_option
-@_cluster
-@_load
+@_config("cluster", "load")
 @click.option("--step", default=25, show_default=True, help="Show the first state at or after it.")
 @seed_option
 @click.option("--model", type=FILE)
-def show(
-    output: Path, cluster: str, load: float | None, step: int, seed: int, model: Path | None
-) -> None:
+def show(output: Path, config: Config, step: int, seed: int, model: Path | None) -> None:
     """Draw a cluster under shortest job first, or under a model, as in figure 2 of the paper (PNG).
 
     Example: deeprm show --load 1.3 -o cluster.png
@@ -157,7 +150,7 @@ def show(
     from deeprm.comparison import picture
 
     check_picture(output)
-    picture(_config(cluster, load), model, seed, step, output)
+    picture(config, model, seed, step, output)
 
 
 @main.command("import")
@@ -165,8 +158,8 @@ def show(
 @click.argument("trace", type=FILE)
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--step-s", default=60.0, show_default=True, type=click.FloatRange(1e-3, 1e9))
-@_cluster
-def import_trace(form: str, trace: Path, output: Path, step_s: float, cluster: str) -> None:
+@_config("cluster")
+def import_trace(form: str, trace: Path, output: Path, step_s: float, config: Config) -> None:
     """Write a public trace as a table of jobs, for --jobs.
 
     FORM is alibaba (batch_task.csv of 2018) or google (task_events of 2011, one plain file).
@@ -175,12 +168,7 @@ def import_trace(form: str, trace: Path, output: Path, step_s: float, cluster: s
     """
     from deeprm.job_files import write_import
 
-    click.echo(write_import(form, trace, CONFIGS[cluster], step_s, output))
-
-
-def _config(cluster: str, load: float | None, jobs: Path | None = None) -> Config:
-    config = CONFIGS[cluster] if load is None else CONFIGS[cluster].at_load(load)
-    return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
+    click.echo(write_import(form, trace, config, step_s, output))
 
 
 if __name__ == "__main__":

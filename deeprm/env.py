@@ -156,19 +156,8 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
 
     def _summary(self, episodes: Episodes) -> dict[str, Any]:
         """Figures of an episode that is over."""
-        jobs = int(episodes.jobs.number[0])
-
-        def total(objective: Objective) -> float:
-            return abs(float(objective.reward(self.config, episodes.state.cost[0])))
-
-        busy = total(Objective.UTILISATION) / self.config.arrival_steps / self.config.pools
-        return {
-            "slowdown": total(Objective.SLOWDOWN) / jobs,
-            "completion": total(Objective.COMPLETION) / jobs,
-            "utilisation": busy,
-            "makespan": total(Objective.MAKESPAN),
-            "jobs": jobs,
-        }
+        figures = {name: float(one[0]) for name, one in episodes.figures().items()}
+        return {**figures, "jobs": int(episodes.jobs.number[0])}
 
 
 env.register(ENV_ID, "deeprm.env:DeepRmEnv")

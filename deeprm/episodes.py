@@ -11,7 +11,7 @@ from decima.rl.study.lockstep import Lockstep
 from deeprm import sim_kernels
 from deeprm.config import Config
 from deeprm.objectives import Objective, common_multiple
-from deeprm.tables import COSTS, NONE, VOID, Bool, Int32, Int64, Jobs, Rules, State
+from deeprm.tables import COSTS, NONE, VOID, Bool, Float64, Int32, Int64, Jobs, Rules, State
 
 
 class Steps(NamedTuple):
@@ -79,6 +79,18 @@ class Episodes(Lockstep):
         allowed = np.ones((len(rows), self.config.actions), np.bool_)
         allowed[:, VOID + 1 :] = self.delays(rows) != NONE
         return allowed
+
+    def figures(self) -> dict[str, Float64]:
+        """(E,) figure of each objective by name: means over jobs, or while jobs arrive."""
+        config, cost = self.config, self.state.cost
+        total = {one: np.abs(one.reward(config, cost)) for one in Objective}
+        jobs = self.jobs.number[self.state.jobs_of]
+        return {
+            "slowdown": total[Objective.SLOWDOWN] / jobs,
+            "completion": total[Objective.COMPLETION] / jobs,
+            "utilisation": total[Objective.UTILISATION] / config.arrival_steps / config.pools,
+            "makespan": total[Objective.MAKESPAN],
+        }
 
     def backlog(self, rows: Int32) -> Int32:
         """(n,) jobs that wait beyond the slots, however many."""

@@ -72,21 +72,13 @@ def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Out
     watcher = _HeldJobs(episodes)
     play(_Watched(scheduler, watcher), episodes, Draws(seed, len(episodes)), watcher.passed)
     state = episodes.state
-    count = jobs.number
     exists = jobs.duration > 0
     # A job that was never placed, or not to its end, is in the system until the cut.
     end = np.where(state.start >= 0, state.start + jobs.duration, config.last_step)
     span = np.minimum(end, state.time[:, None]) - jobs.arrival
     job_slowdown = np.where(exists, span / np.maximum(jobs.duration, 1), 0.0)
-
-    def total(objective: Objective) -> Float64:
-        return np.abs(objective.reward(config, state.cost))
-
     return Outcome(
-        slowdown=total(Objective.SLOWDOWN) / count,
-        completion=total(Objective.COMPLETION) / count,
-        utilisation=total(Objective.UTILISATION) / config.arrival_steps / config.pools,
-        makespan=total(Objective.MAKESPAN),
+        **episodes.figures(),
         duration=jobs.duration,
         job_slowdown=job_slowdown,
         held_steps=watcher.steps / state.time,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decima.rl.errors import NoModelsError
-from decima.rl.statistics import compared, mean_of
+from decima.rl.statistics import compared, mean_of, mean_of_chosen
 from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER, Config
 from deeprm.evaluation import TUNING_SETS, Outcome, baselines, evaluate
@@ -24,8 +24,8 @@ from deeprm.models import Model
 from deeprm.objectives import Objective
 from deeprm.schedulers import Scheduler
 from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
-from deeprm.tables import Bool, Float64, Int32, Jobs
-from deeprm.training_config import ObjectiveName
+from deeprm.tables import Float64, Int32, Jobs
+from deeprm.training_config import OBJECTIVES
 
 SEED = 2016
 """of job sets and choices; trainings have theirs"""
@@ -124,8 +124,7 @@ def figure_5(bench: Bench) -> dict[str, Any]:
         for objective in Objective:
             figure = mean_of(one.measure(objective)[None]).to_json()
             measures[objective.value][name] = figure
-    names: tuple[ObjectiveName, ...] = ("slowdown", "completion", "utilisation", "makespan")
-    for name in names:
+    for name in OBJECTIVES:
         learned = bench.learned(name, OBJECTIVES_AT)
         for objective in Objective if learned else ():
             measured = partial(Outcome.measure, objective=objective)
@@ -169,8 +168,10 @@ def figure_7(bench: Bench) -> dict[str, Any]:
     found["withheld_jobs_by_duration"] = _counts(durations)
     found["jobs_by_duration"] = _counts(exists)
     sizes: Mapping[str, Callable[[Outcome], Float64]] = {
-        "small": lambda one: _mean_over(one, one.duration <= 3),
-        "large": lambda one: _mean_over(one, one.duration > 3),
+        "small": lambda one: mean_of_chosen(
+            one.job_slowdown, (one.duration > 0) & (one.duration <= 3)
+        ),
+        "large": lambda one: mean_of_chosen(one.job_slowdown, one.duration > 3),
     }
     found["slowdown"] = {
         size: {
@@ -185,15 +186,6 @@ def figure_7(bench: Bench) -> dict[str, Any]:
 def _counts(durations: Int32) -> dict[str, int]:
     values, counts = np.unique(durations, return_counts=True)
     return {str(value): int(count) for value, count in zip(values, counts, strict=True)}
-
-
-def _mean_over(one: Outcome, chosen: Bool) -> Float64:
-    """(S,) mean slowdown of the chosen jobs of each set; a set without any has that of all sets."""
-    chosen = chosen & (one.duration > 0)
-    count = chosen.sum(axis=1)
-    total = np.where(chosen, one.job_slowdown, 0.0).sum(axis=1)
-    overall = total.sum() / count.sum()
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), overall))
 
 
 def sizes(bench: Bench) -> dict[str, Any]:

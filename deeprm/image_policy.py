@@ -82,11 +82,6 @@ class ImagePolicy(nn.Module):
             score[:, 1:] = score[:, 1:].masked_fill(empty, -torch.inf)
         return score
 
-    def pixel_scores(self, pixels: Tensor) -> Tensor:
-        """(n, A) the same scores from (n, T, C) pixels, as the paper computes them."""
-        found: Tensor = self.score(functional.relu(self.hidden(pixels.flatten(1))))
-        return found
-
     def frozen(self) -> Frozen:
         """The network as it is now, for many decisions."""
         return FrozenImagePolicy(self)

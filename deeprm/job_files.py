@@ -5,8 +5,6 @@ Tables have the columns `arrival`, `duration` and `demand_1` to `demand_d`, all 
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -18,8 +16,7 @@ import numpy as np
 from decima.rl.errors import StudyError
 from deeprm.config import Config
 from deeprm.tables import Int32
-from traces.files.rows import Row, read_rows
-from traces.files.writing import write_whole
+from traces.files.rows import Row, read_rows, write_rows
 
 _MOST_STEPS = 10**9
 _MOST = 1e15
@@ -98,8 +95,8 @@ def read_table(path: str, config: Config) -> JobTable:
     return JobTable(found[:, 0] - found[0, 0], found[:, 1], found[:, 2:])
 
 
-def import_jobs(form: str, path: Path, config: Config, step_s: float) -> tuple[bytes, int]:
-    """Return a public trace as a table of jobs, and how many durations were cut.
+def write_import(form: str, path: Path, config: Config, step_s: float, out: Path) -> str:
+    """Write a public trace as a table of jobs; return one line about it.
 
     An arrival and a duration are counted in steps of `step_s` seconds; a longer duration is cut to
     the cluster's longest. Requests for CPU, and for memory, are in proportion to `_COMMON` of the
@@ -110,9 +107,10 @@ def import_jobs(form: str, path: Path, config: Config, step_s: float) -> tuple[b
         path: of the trace.
         config: the cluster, with two resources.
         step_s: seconds of a step.
+        out: the table.
 
     Raises:
-        StudyError: the file is no such trace, or holds no job.
+        StudyError: the file is no such trace, holds no job, or the table cannot be written.
     """
     if config.resources != 2:
         raise StudyError(f"traces have CPU and memory: the cluster has {config.resources}")
@@ -122,24 +120,15 @@ def import_jobs(form: str, path: Path, config: Config, step_s: float) -> tuple[b
     asked = np.array([(job.cpu, job.memory) for job in jobs])
     largest = np.quantile(asked, _COMMON, axis=0, method="higher")
     cut = 0
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["arrival", "duration", "demand_1", "demand_2"])
+    rows: list[list[object]] = [["arrival", "duration", "demand_1", "demand_2"]]
     for job, shares in zip(jobs, np.minimum(asked / largest, 1.0).tolist(), strict=True):
         steps = max(1, math.ceil(job.duration_s / step_s))
         cut += steps > config.max_duration
         arrival = int((job.arrival_s - jobs[0].arrival_s) / step_s)
         units = [max(1, math.ceil(share * config.max_demand - 1e-9)) for share in shares]
-        writer.writerow([arrival, min(steps, config.max_duration), *units])
-    return text.getvalue().encode(), cut
-
-
-def write_import(form: str, path: Path, config: Config, step_s: float, out: Path) -> str:
-    """Write a public trace as a table of jobs; return one line about it."""
-    content, cut = import_jobs(form, path, config, step_s)
-    write_whole(out, content, StudyError)
-    count = content.count(b"\n") - 1
-    return f"{out}: {count} jobs; {cut} durations cut to {config.max_duration} steps"
+        rows.append([arrival, min(steps, config.max_duration), *units])
+    write_rows(out, rows, StudyError)
+    return f"{out}: {len(jobs)} jobs; {cut} durations cut to {config.max_duration} steps"
 
 
 def _alibaba(path: Path) -> Iterator[Asked]:

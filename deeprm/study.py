@@ -21,7 +21,7 @@ from decima.rl.run_folder import read_run
 from decima.rl.study.trainings import ModelFolder, Study
 from deeprm.config import PAPER
 from deeprm.models import POLICY, Model
-from deeprm.training_config import ObjectiveName, TrainConfig
+from deeprm.training_config import OBJECTIVES, ObjectiveName, TrainConfig
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
 from traces.files.writing import write_json
@@ -88,10 +88,9 @@ def trainings() -> list[Training]:
     found = []
     for seed in SEEDS:
         loads = (*_SOONEST, *(load for load in LOADS if load not in _SOONEST))
-        others: tuple[ObjectiveName, ...] = ("completion", "utilisation", "makespan")
         found.append(Training("paper", FIRST_AT, seed))
         found += [Training("slowdown", load, seed) for load in loads]
-        found += [Training(name, OBJECTIVES_AT, seed) for name in others]
+        found += [Training(name, OBJECTIVES_AT, seed) for name in OBJECTIVES if name != "slowdown"]
         found.append(Training("compact", SIZES_AT, seed))
     return found
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from decima.rl.study.settings import ANY, BELOW_1, Settings
 from deeprm.config import PAPER, Config
 
 ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
+OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
 
 
 @dataclass(frozen=True)

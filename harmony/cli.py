@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from decima.rl.study.command import (
     StudyWords,
     add_study_commands,
     check_picture,
+    cluster_options,
     inputs_option,
     minutes_option,
     out_option,
@@ -24,11 +26,11 @@ from decima.rl.study.command import (
     set_option,
     train_in,
 )
-from harmony.config import CONFIGS, RATES, Config
+from harmony.config import CONFIGS, RATES, Arrivals, Config
 from harmony.gpu_types import servers_of
 from harmony.jobs import equal_arrivals
 from traces.files.private import read_secret
-from traces.files.settings import build, change_setting
+from traces.files.settings import changed
 
 FIGURES = {
     "figure10": 41,
@@ -53,18 +55,56 @@ The more sequences, the narrower the intervals: 100 take six times as long.
 
 Example: harmony reproduce --out figures
 """
-_servers = click.option(
-    "--servers", type=click.Choice(list(CONFIGS)), default="6", show_default=True
-)
-_arrivals = click.option(
-    "--arrivals", type=click.Choice(list(RATES)), default="uniform", show_default=True
-)
-_table = click.option("--table", type=FILE, help="Interference of one's own models (JSON).")
-_jobs = click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV).")
-_gpus = click.option(
-    "--gpu", multiple=True, metavar="NAME:SERVERS:SPEED", help="A type of GPU, such as V100:3:2."
-)
-_trace = click.option("--trace", type=FILE, help="Times of arrival, for --arrivals trace (JSON).")
+
+
+def _cluster(
+    servers: str,
+    gpu: tuple[str, ...] = (),
+    arrivals: Arrivals = "uniform",
+    trace: Path | None = None,
+    table: Path | None = None,
+    jobs: Path | None = None,
+) -> Config:
+    """Return the configuration of these options; those that a command lacks change nothing."""
+    config = CONFIGS[servers].arriving(arrivals)
+    if gpu:
+        config = replace(config, gpu_types=gpu, servers=servers_of(gpu))
+    if trace is not None:
+        config = replace(config, arrivals_file=str(trace))
+    if table is not None:
+        config = replace(config, table_file=str(table.resolve()))
+    if jobs is not None:
+        config = replace(config, jobs_file=str(jobs.resolve()))
+    return _warned(config)
+
+
+def _warned(config: Config) -> Config:
+    """Return the configuration after warning on stderr if its trace is doubtful."""
+    if (line := equal_arrivals(config)) is not None:
+        click.echo(f"warning: {line}", err=True)
+    return config
+
+
+_OPTIONS = {
+    "servers": click.option(
+        "--servers", type=click.Choice(list(CONFIGS)), default="6", show_default=True
+    ),
+    "gpu": click.option(
+        "--gpu",
+        multiple=True,
+        metavar="NAME:SERVERS:SPEED",
+        help="A type of GPU, such as V100:3:2.",
+    ),
+    "arrivals": click.option(
+        "--arrivals", type=click.Choice(list(RATES)), default="uniform", show_default=True
+    ),
+    "trace": click.option(
+        "--trace", type=FILE, help="Times of arrival, for --arrivals trace (JSON)."
+    ),
+    "table": click.option("--table", type=FILE, help="Interference of one's own models (JSON)."),
+    "jobs": click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV)."),
+}
+_config = partial(cluster_options, _cluster, _OPTIONS)
 
 
 @click.group(cls=OneLineErrors)
@@ -81,10 +121,7 @@ def main() -> None:
 @out_option
 @resume_option
 @click.option("--what", type=click.Choice(["policy", "recipe", "reward"]), default="policy")
-@_servers
-@_gpus
-@_table
-@_jobs
+@_config("servers", "gpu", "table", "jobs")
 @seed_option
 @set_option
 @click.option("--initial", type=FILE, help="A policy whose weights to begin with.")
@@ -94,10 +131,7 @@ def train(
     out: Path,
     resume: bool,
     what: str,
-    servers: str,
-    gpu: tuple[str, ...],
-    table: Path | None,
-    jobs: Path | None,
+    config: Config,
     seed: int,
     changes: tuple[str, ...],
     initial: Path | None,
@@ -121,15 +155,12 @@ def train(
         first: AnyConfig = recipe() if what == "recipe" else TrainConfig()
         if what == "reward":
             first = RewardConfig()
-        cluster = _of_files(_with_gpus(CONFIGS[servers], gpu), table, jobs)
-        models, types = len(measured(cluster.table_file).models), len(cluster.gpu_table)
+        models, types = len(measured(config.table_file).models), len(config.gpu_table)
         size = replace(first.size, models=models, gpu_types=types)
-        settings = replace(first, cluster=cluster, size=size, seed=seed).to_json()
-        for change in changes:
-            change_setting(settings, change, StudyError)
-        config = build(type(first), settings, StudyError)
-        _warned(config.cluster)
-        return new_run(out, config, initial, reward)
+        settings = replace(first, cluster=config, size=size, seed=seed).to_json()
+        training = changed(type(first), settings, changes, StudyError)
+        _warned(training.cluster)
+        return new_run(out, training, initial, reward)
 
     train_in("harmony", out, resume, minutes, begin)
 
@@ -143,26 +174,12 @@ add_study_commands(
 
 @main.command()
 @click.argument("models", nargs=-1, type=FILE)
-@_servers
-@_gpus
-@_arrivals
-@_trace
-@_table
-@_jobs
+@_config(*_OPTIONS)
 @inputs_option("sequences")
 @seed_option
 @set_option
 def evaluate(
-    models: tuple[Path, ...],
-    servers: str,
-    gpu: tuple[str, ...],
-    arrivals: Any,
-    trace: Path | None,
-    table: Path | None,
-    jobs: Path | None,
-    sequences: int,
-    seed: int,
-    changes: tuple[str, ...],
+    models: tuple[Path, ...], config: Config, sequences: int, seed: int, changes: tuple[str, ...]
 ) -> None:
     """Compare models, and the heuristics, on unseen sequences; --set is for the cluster.
 
@@ -171,22 +188,14 @@ def evaluate(
     from decima.rl.tables import print_rows
     from harmony.comparison import compare
 
-    settings = _of_files(_cluster(servers, arrivals, trace, gpu), table, jobs).to_json()
-    for change in changes:
-        change_setting(settings, change, StudyError)
-    config = build(Config, settings, StudyError)
+    config = changed(Config, config.to_json(), changes, StudyError)
     rows = compare(config, models, sequences, seed)
     print_rows(next(rows), rows)
 
 
 @main.command()
 @click.argument("models", nargs=-1, required=True, type=FILE)
-@_servers
-@_gpus
-@_arrivals
-@_trace
-@_table
-@_jobs
+@_config(*_OPTIONS)
 @click.option("--periods", default=10, show_default=True, type=click.IntRange(min=1))
 @inputs_option("sequences", 16)
 @seed_option
@@ -194,12 +203,7 @@ def evaluate(
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path))
 def update(
     models: tuple[Path, ...],
-    servers: str,
-    gpu: tuple[str, ...],
-    arrivals: Any,
-    trace: Path | None,
-    table: Path | None,
-    jobs: Path | None,
+    config: Config,
     periods: int,
     sequences: int,
     seed: int,
@@ -216,7 +220,6 @@ def update(
     from decima.rl.tables import print_rows
     from harmony.updating import rows_of, use
 
-    config = _of_files(_cluster(servers, arrivals, trace, gpu), table, jobs)
     rows = rows_of(
         use(
             models,
@@ -233,21 +236,11 @@ def update(
 
 @main.command()
 @picture_option
-@_servers
-@_arrivals
-@_trace
+@_config("servers", "arrivals", "trace")
 @click.option("--interval", default=10, show_default=True, type=click.IntRange(min=0))
 @seed_option
 @click.option("--model", type=FILE)
-def show(
-    output: Path,
-    servers: str,
-    arrivals: Any,
-    trace: Path | None,
-    interval: int,
-    seed: int,
-    model: Path | None,
-) -> None:
+def show(output: Path, config: Config, interval: int, seed: int, model: Path | None) -> None:
     """Draw who is where in a cluster at an interval, under Tiresias or a model (PNG).
 
     Example: harmony show -o cluster.png
@@ -255,25 +248,17 @@ def show(
     from harmony.comparison import picture
 
     check_picture(output)
-    picture(_cluster(servers, arrivals, trace), model, seed, interval, output)
+    picture(config, model, seed, interval, output)
 
 
 @main.command("import")
 @click.argument("form", type=click.Choice(["alibaba", "helios", "philly"]))
 @click.argument("trace", type=FILE)
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
-@_servers
-@_gpus
-@_table
+@_config("servers", "gpu", "table")
 @click.option("--machines", type=FILE, help="Philly's cluster_machine_list: types of GPU.")
 def import_trace(
-    form: str,
-    trace: Path,
-    output: Path,
-    servers: str,
-    gpu: tuple[str, ...],
-    table: Path | None,
-    machines: Path | None,
+    form: str, trace: Path, output: Path, config: Config, machines: Path | None
 ) -> None:
     """Write a public trace of a GPU cluster as a table of jobs, for --jobs.
 
@@ -284,7 +269,6 @@ def import_trace(
     """
     from harmony.job_files import write_import
 
-    config = _of_files(_with_gpus(CONFIGS[servers], gpu), table, None)
     click.echo(write_import(form, trace, config, output, machines))
 
 
@@ -304,32 +288,6 @@ def serve(model: Path, secret_file: Path, host: str, port: int) -> None:
         bound = server.server_address
         click.echo(f"serving http://{host}:{bound[1]}/place; Ctrl-C stops it", err=True)
         server.serve_forever()
-
-
-def _of_files(config: Config, table: Path | None, jobs: Path | None) -> Config:
-    """Return the configuration with the files' interference and jobs."""
-    if table is not None:
-        config = replace(config, table_file=str(table.resolve()))
-    return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
-
-
-def _with_gpus(config: Config, types: tuple[str, ...]) -> Config:
-    """Return the configuration with types of GPU, whose servers are then all that there are."""
-    if not types:
-        return config
-    return replace(config, gpu_types=types, servers=servers_of(types))
-
-
-def _cluster(servers: str, arrivals: Any, trace: Path | None, gpu: tuple[str, ...] = ()) -> Config:
-    config = _with_gpus(CONFIGS[servers].arriving(arrivals), gpu)
-    return _warned(config if trace is None else replace(config, arrivals_file=str(trace)))
-
-
-def _warned(config: Config) -> Config:
-    """Return the configuration after warning on stderr if its trace is doubtful."""
-    if (line := equal_arrivals(config)) is not None:
-        click.echo(f"warning: {line}", err=True)
-    return config
 
 
 if __name__ == "__main__":

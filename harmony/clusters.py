@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from decima.rl.study.lockstep import Lockstep
 from decima.rl.study.streams import Purpose, seed_of
 from harmony import sim_kernels
 from harmony.config import Config
-from harmony.measured import types
+from harmony.measured import types_of
 from harmony.tables import GIVEN, NONE, Bool, Float64, Int32, Jobs, K, Rules, State, Types
 
 Predictor = Callable[["Clusters", Int32], Float64]
@@ -186,14 +185,6 @@ class Clusters(Lockstep):
             placed_in=zeros(most),
             end_min=zeros(most, kind=np.float64),
         )
-
-
-@cache
-def types_of(config: Config) -> Types:
-    """Return the properties of the types of jobs in such a cluster."""
-    most = config.max_workers
-    found = types(most, most, config.most_servers, config.table_file)
-    return found._replace(gpu_speed=np.array([one.speed for one in config.gpu_table]))
 
 
 def _gpu_of_server(config: Config) -> Int32:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from decima.rl.statistics import mean_of_chosen
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
@@ -57,10 +58,7 @@ def completion_by_type(clusters: Clusters, model: int) -> Float64:
     jobs, rows = clusters.jobs, clusters.state.jobs_of
     completion = clusters.completion_min() / clusters.config.interval_min
     exists = np.arange(completion.shape[1]) < jobs.number[rows][:, None]
-    own = exists & (jobs.model[rows] == model)
-    count, total = own.sum(axis=1), np.where(own, completion, 0.0).sum(axis=1)
-    overall = total.sum() / max(1, count.sum())
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), overall))
+    return mean_of_chosen(completion, exists & (jobs.model[rows] == model))
 
 
 def baselines(config: Config, samples: Samples) -> Mapping[str, Scheduler]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harmony.clusters import types_of
 from harmony.config import Config
-from harmony.measured import measured
+from harmony.measured import measured, types_of
 from harmony.samples import Samples
 from harmony.schedulers import FORM
 from harmony.tables import Float64, Types

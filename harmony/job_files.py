@@ -7,8 +7,6 @@ will do.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
@@ -23,8 +21,7 @@ from harmony.gpu_types import number_of
 from harmony.measured import measured
 from harmony.tables import NONE, Float64, Int32
 from traces.files.reading import read_json
-from traces.files.rows import Row, read_rows
-from traces.files.writing import write_whole
+from traces.files.rows import Row, read_rows, write_rows
 
 COLUMNS = ("arrival_min", "model", "workers", "ps", "minutes")
 GPU_COLUMN = "gpu"
@@ -144,11 +141,8 @@ def write_import(
         raise StudyError(f"{path}: no complete job with a GPU")
     rows = [_cells(job, jobs[0].arrival_s, config) for job in jobs]
     has_types = bool(config.gpu_types)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*COLUMNS, GPU_COLUMN] if has_types else COLUMNS)
-    writer.writerows(row if has_types else row[:-1] for row in rows)
-    write_whole(out, text.getvalue().encode(), StudyError)
+    table = [[*COLUMNS, GPU_COLUMN], *rows]
+    write_rows(out, table if has_types else [row[:-1] for row in table], StudyError)
     most = config.max_workers
     cut = sum(max(job.workers, job.ps) > most for job in jobs)
     typed = f"; {sum(row[-1] != '' for row in rows)} need a type of GPU" if has_types else ""

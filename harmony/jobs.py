@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from decima.rl.errors import StudyError
+from decima.rl.study.lockstep import joined
 from decima.rl.study.streams import Purpose, each_drawn
 from harmony.config import MAX_MIN, Config
 from harmony.gpu_types import number_of
 from harmony.job_files import JobTable, read_table
-from harmony.measured import measured, types
-from harmony.tables import GPU, NONE, WORKER, Float64, Int32, Jobs, Types
+from harmony.measured import measured, types_of
+from harmony.tables import GPU, NONE, WORKER, Float64, Int32, Jobs
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
 
@@ -30,12 +31,8 @@ _MOST_EPOCHS = 1e9
 
 def draw_jobs(config: Config, sequences: int, seed: int, purpose: Purpose, first: int = 0) -> Jobs:
     """Sequences `first` to `first + sequences - 1` of a purpose; each has a stream of its own."""
-
-    def draw(rng: np.random.Generator) -> Jobs:
-        return _draw(config, rng)
-
-    drawn = each_drawn(draw, sequences, seed, purpose, first, "sequences")
-    return Jobs(*(np.concatenate(column) for column in zip(*drawn, strict=True)))
+    drawn = each_drawn(lambda rng: _draw(config, rng), sequences, seed, purpose, first, "sequences")
+    return joined(drawn)
 
 
 def job_sequence(
@@ -132,7 +129,7 @@ def _required_gpu(config: Config, model: Int32, workers: Int32, rng: np.random.G
     servers = np.array([one.servers for one in config.gpu_table])
     drawn = rng.choice(len(servers), len(model), p=servers / servers.sum())
     needs = rng.random(len(model)) < config.gpu_required_share
-    of_worker = _types(config.max_workers, config.most_servers, config.table_file).demand
+    of_worker = types_of(config).demand
     room = servers[drawn] * (config.gpus // of_worker[model, WORKER, GPU])
     return np.where(needs & (workers <= room), drawn, NONE).astype(np.int32)
 
@@ -159,14 +156,7 @@ def _of_file(config: Config, rng: np.random.Generator) -> JobTable:
 def _alone(config: Config, model: Int32, workers: Int32, ps: Int32) -> Float64:
     """(J,) epochs a minute on the fewest servers whose GPUs suffice."""
     fewest = -(-workers // config.gpus)
-    most = config.max_workers
-    found = _types(most, config.most_servers, config.table_file)
-    return np.asarray(found.alone[model, workers, ps, fewest])
-
-
-@cache
-def _types(most: int, servers: int, table: str) -> Types:
-    return types(most, most, servers, table)
+    return np.asarray(types_of(config).alone[model, workers, ps, fewest])
 
 
 def _arrivals(config: Config, rng: np.random.Generator) -> Float64:

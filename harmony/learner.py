@@ -36,7 +36,7 @@ from harmony.rollouts import (
     Manner,
     Played,
     advantages_of,
-    joined,
+    numbered_on,
     returns_of,
     roll_out,
 )
@@ -193,7 +193,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
             draws = Draws(config.seed, len(clusters), iteration, number)
             parts.append(roll_out(self.network, clusters, draws, manner))
             completion.append(clusters.mean_completion().mean())
-        return joined(parts), float(np.mean(completion))
+        return numbered_on(parts), float(np.mean(completion))
 
     def _examples(self, played: Played, imitates: bool) -> _Examples:
         config = self._config

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decima.rl.errors import StudyError
+from harmony.config import Config
 from harmony.own_table import OwnTable, read_own_table
-from harmony.tables import PS, WORKER, Float64, Int32, Types
+from harmony.tables import PS, Float64, Int32, Types
 from traces.files.reading import read_json
 
 SIZES = (1, 2, 4, 8)
@@ -138,6 +139,14 @@ def _filled(configuration: Int32, epochs: Float64, gains: list[float | None]) ->
     return alone
 
 
+@cache
+def types_of(config: Config) -> Types:
+    """Return the properties of the types of jobs in such a cluster."""
+    most = config.max_workers
+    found = types(most, most, config.most_servers, config.table_file)
+    return found._replace(gpu_speed=np.array([one.speed for one in config.gpu_table]))
+
+
 def types(workers: int, ps: int, servers: int, table: str = "") -> Types:
     """Build the lookup tables of kernels, up to so many workers, parameter servers and servers."""
     found = measured(table)
@@ -180,6 +189,3 @@ def _nearest(configuration: Int32, model: int, gpus: int, density: float) -> int
     size = np.abs(np.log(configuration[own, 1] / gpus))
     ratio = np.abs(np.log(configuration[own, 2] / density))
     return int(own[np.lexsort((ratio, size))[0]])
-
-
-__all__ = ["DENSITIES", "PS", "SIZES", "WORKER", "Measured", "measured", "types"]

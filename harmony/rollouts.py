@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from decima.rl.returns import accumulated
+from decima.rl.study.lockstep import joined
 from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
 from harmony.learned import drawn, log_probabilities
@@ -83,27 +84,20 @@ def roll_out(network: ActorCritic, clusters: Clusters, draws: Draws, manner: Man
 
 def _in_order(parts: list[Played]) -> Played:
     """One round after another, made into one episode after another."""
-    found = _stacked(parts)
+    found = joined(parts)
     order = np.argsort(found.episode, kind="stable").astype(np.int32)
     rest = (column[order] for column in found[1:])
     return Played._make((found.scene.rows(order), *rest))
 
 
-def joined(parts: list[Played]) -> Played:
+def numbered_on(parts: list[Played]) -> Played:
     """Episodes of several groups of clusters, numbered on."""
     first = np.cumsum([0, *(int(part.episode.max()) + 1 for part in parts)])
     numbered = [
         part._replace(episode=part.episode + np.int32(at))
         for part, at in zip(parts, first, strict=False)
     ]
-    return _stacked(numbered)
-
-
-def _stacked(parts: list[Played]) -> Played:
-    scenes = zip(*(part.scene for part in parts), strict=True)
-    scene = Scene(*(np.concatenate(column) for column in scenes))
-    rest = zip(*(part[1:] for part in parts), strict=True)
-    return Played(scene, *(np.concatenate(column) for column in rest))
+    return joined(numbered)
 
 
 def returns_of(played: Played, discount: float) -> Float64:

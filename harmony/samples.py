@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from decima.rl.errors import StudyError
+from decima.rl.study.lockstep import joined
 from decima.rl.study.streams import Draws, Purpose
 from harmony import token_kernels
 from harmony.clusters import Clusters
@@ -62,12 +62,7 @@ def draw_samples(config: Config, count: int, seed: int) -> Samples:
         parts += _played(clusters, mixed, Draws(seed, _AT_ONCE, number))
         drawn = sum(len(part.speed) for part in parts)
     order = np.random.default_rng(seed).permutation(drawn)[:count].astype(np.int32)
-    running = Running(*_joined([part.running for part in parts]))
-    return Samples(running, *_joined([part[1:] for part in parts])).rows(order)
-
-
-def _joined(parts: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return joined(parts).rows(order)
 
 
 def _played(clusters: Clusters, mixed: Mixed, draws: Draws) -> list[Samples]:

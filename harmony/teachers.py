@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
 from harmony.schedulers import Scheduler
@@ -63,12 +64,8 @@ class Branches:
         allowed = clusters.masks(rows)
         at, action = np.nonzero(allowed)
         branches = clusters.fork(rows[at])
-        steps = branches.step(np.arange(len(at), dtype=np.int32), action.astype(np.int32))
-        left = np.nonzero(~steps.over)[0].astype(np.int32)
-        draws = Draws(0, len(at))
-        while len(left) > 0:
-            chosen = self._scheduler.choose(branches, left, draws)
-            left = left[~branches.step(left, chosen).over]
+        branches.step(np.arange(len(at), dtype=np.int32), action.astype(np.int32))
+        play(self._scheduler, branches, Draws(0, len(at)))
         found = np.full(allowed.shape, np.inf)
         found[at, action] = branches.completion_min().sum(axis=1) / clusters.config.interval_min
         return found

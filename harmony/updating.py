@@ -19,6 +19,7 @@ import numpy as np
 
 from decima.rl.errors import StudyError
 from decima.rl.statistics import difference_percent, mean_of
+from decima.rl.study.lockstep import joined
 from decima.rl.study.streams import Purpose
 from harmony.config import Config
 from harmony.evaluation import completion_of
@@ -29,7 +30,7 @@ from harmony.models import POLICY, load_model, new_network
 from harmony.network import ActorCritic
 from harmony.tables import Float64, Jobs
 from harmony.training_config import TrainConfig
-from traces.files.settings import build, change_setting
+from traces.files.settings import changed
 
 UPDATE = {
     "imitation": 0,
@@ -57,9 +58,7 @@ class _InUse:
         network, config, _ = load_model(path)
         settings: dict[str, Any] = config.to_json() | UPDATE
         settings |= {"cluster": cluster.to_json(), "iterations": periods}
-        for change in changes:
-            change_setting(settings, change, StudyError)
-        self.config = build(TrainConfig, settings, StudyError)
+        self.config = changed(TrainConfig, settings, changes, StudyError)
         if self.config.size != config.size:
             raise StudyError(f"{path}: updates do not change the size of a network")
         check_network(config.size.models, config.size.gpu_types, self.config.cluster)
@@ -82,8 +81,7 @@ class _InUse:
         self._recent.append(jobs)
         while len(self._recent) > 1 and sum(map(_choices, self._recent)) > self.config.replay:
             self._recent.popleft()
-        joined = Jobs(*(np.concatenate(column) for column in zip(*self._recent, strict=True)))
-        self._learner.learn_on(period, [Workload(self.config.cluster, joined)])
+        self._learner.learn_on(period, [Workload(self.config.cluster, joined(self._recent))])
 
     def completion(self, network: ActorCritic, jobs: Jobs, seed: int) -> Float64:
         """(S,) mean completion times, in intervals."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from decima.cli.main import main
 from spark_sim.compiled.progress import Announcer
@@ -22,8 +22,13 @@ from tests.spark_work import Hooks, hooked_jar
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 
 # Every run tries the same examples: a test that fails does so again, here and elsewhere.
-# `pytest --hypothesis-profile=default` tries others.
-settings.register_profile("same", derandomize=True)
+# `pytest --hypothesis-profile=other` tries others. A slow machine is no failure.
+COMMON = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("same", COMMON, derandomize=True)
+settings.register_profile("other", COMMON)
 settings.load_profile("same")
 
 

@@ -324,7 +324,7 @@ def test_the_menu_of_limits_by_hand(
     executors=st.integers(1, 500),
     others=st.integers(0, 12),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_menus_ascend_and_have_room(sizes: list[int], executors: int, others: int) -> None:
     """No limit twice, none that cannot be used, and never more than arrays are made for."""
     first = job("a", *(stage(f"s{number}", size, 1_000) for number, size in enumerate(sizes)))

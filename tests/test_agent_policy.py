@@ -46,7 +46,7 @@ def completions(policy: LearnedPolicy, run: Run, cluster: Cluster) -> list[float
     seed=st.integers(0, 10**6),
     is_sampled=st.booleans(),
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_any_network_takes_legal_actions_only(
     workload: Workload, label: str, seed: int, is_sampled: bool
 ) -> None:

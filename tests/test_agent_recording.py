@@ -176,7 +176,7 @@ def test_other_weights_give_other_scores() -> None:
 
 
 @given(seed=st.integers(0, 10**6), parts=st.integers(1, 20))
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 def test_scores_do_not_depend_on_the_cut(seed: int, parts: int) -> None:
     """Any decisions in any order, some twice: each has what it has among all."""
     recording, _ = usual()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import SHARED
@@ -319,9 +319,7 @@ cells = st.sampled_from(
 )
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=80)
 @given(rows=st.lists(st.lists(cells, min_size=1, max_size=10), max_size=12))
 def test_any_rows_are_imported_or_counted(tmp_path: Path, rows: list[list[str]]) -> None:
     """Whatever the cells hold, the good job comes out, and no error but ours comes up."""

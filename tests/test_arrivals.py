@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traces import ARRIVALS, Arrivals, Job, Stage, Trace, TraceError, read_arrivals, write_arrivals
@@ -193,9 +193,7 @@ def test_arrivals_cannot_be_changed_after_they_were_checked() -> None:
 times = st.lists(st.floats(0, 1e15, allow_subnormal=False), min_size=1, max_size=20).map(sorted)
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40)
 @given(times=times, data=st.data())
 def test_a_list_survives_the_file_to_the_last_bit(
     times: list[float], data: st.DataObject, tmp_path: Path

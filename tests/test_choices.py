@@ -87,7 +87,7 @@ def one_by_one(simulator: Simulator, wanted: list[Choice]) -> int:
 
 
 @given(workload=workloads(), seed=st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_following_is_choosing_one_by_one(workload: Workload, seed: int) -> None:
     """Round by round to the end of a run: the same tables, and as many preferences looked at."""
     alone, compiled = workload.simulator(), workload.simulator()

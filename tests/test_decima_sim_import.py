@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from traces import Stage, TraceError, read_decima_sim
@@ -249,9 +249,7 @@ def test_a_header_that_claims_more_than_the_file_holds_is_refused(tmp_path: Path
         read_decima_sim(tmp_path)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")
 @pytest.mark.parametrize("name", ["adj_mat_1.npy", "task_duration_1.npy"])
 @given(position=st.integers(0, 10**6), value=st.integers(0, 255), cut=st.booleans())

@@ -190,7 +190,7 @@ def test_knowing_what_comes_may_be_worth_waiting() -> None:
 
 
 @given(tiny_configs, st.integers(0, 2**32), st.sampled_from(REGULAR))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_nobody_beats_the_bound(config: Config, seed: int, objective: Objective) -> None:
     """Nor does any order of the jobs, each as early as it can; the best of them reaches it."""
     jobs = draw_jobs(replace(config, load=0.2), 1, seed, Purpose.TEST)

@@ -189,7 +189,7 @@ def test_an_episode_may_end_with_the_last_arrival() -> None:
 
 
 @given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_is_done_the_books_balance(config: Config, seed: int) -> None:
     """Capacity holds, every job is somewhere, time never falls, rewards sum to the objectives."""
     jobs = draw_jobs(config, 2, seed, Purpose.TEST)
@@ -238,7 +238,7 @@ def assert_costs_are_those_of_the_schedule(episodes: Episodes, e: int) -> None:
 
 
 @given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_lockstep_is_as_one_by_one(config: Config, seed: int) -> None:
     """What happens in an episode depends on no other."""
     jobs = draw_jobs(config, 3, seed, Purpose.TEST)

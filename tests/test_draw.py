@@ -58,7 +58,7 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
     assert any(text.startswith("<b> & xx") and text.endswith("…") for text in shown)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), skips=st.lists(st.tuples(st.integers(0), st.integers(0))))
 def test_boxes_do_not_overlap_and_edges_go_right(seed: int, skips: list[tuple[int, int]]) -> None:
     """On random jobs with extra long edges, the layout keeps its promises."""

@@ -253,7 +253,7 @@ def test_a_vector_environment_refuses_what_is_wrong() -> None:
 
 
 @given(st.integers(0, 2**31))
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10)
 def test_masked_play_on_the_scaled_id_is_legal_on_the_real_trace(seed: int) -> None:
     """As newcomers would have it."""
     env = gymnasium.make(

@@ -54,7 +54,7 @@ OPEN, CLOSED = {"gate_bias": 1.0}, {"gate_bias": -1.0}
 
 
 @given(workload=workloads(), seed=st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_any_weights_choose_legally_and_starve_nobody(workload: Workload, seed: int) -> None:
     """A round never ends while a job that could run holds nothing, so the run need not be forced.
 
@@ -74,7 +74,7 @@ def test_any_weights_choose_legally_and_starve_nobody(workload: Workload, seed: 
 
 
 @given(workload=workloads(), seed=st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 def test_a_slower_clock_changes_no_decision(workload: Workload, seed: int) -> None:
     """All times doubled: the same tasks on the same executors, at twice the time."""
     cluster = replace(
@@ -308,7 +308,7 @@ def test_a_session_moves_nothing() -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_the_layer_is_what_its_formula_says(seed: int) -> None:
     """Gate and score as matrix products; its tanh is within 0.024 of the true one."""
     rng = np.random.default_rng(seed)

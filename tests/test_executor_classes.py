@@ -278,7 +278,7 @@ def test_without_trouble_the_plan_is_the_critical_path() -> None:
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf_cp", "spark_fair", "tetris"])
 @given(workload=workloads(Protocol.EXECUTORS))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_work_conserving_baselines_leave_no_fitting_executor_idle(
     policy: str, workload: Workload
 ) -> None:
@@ -310,7 +310,7 @@ def test_no_job_runs_more_tasks_than_a_fixed_limit() -> None:
 
 
 @given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_many_at_once_are_each_as_alone(workload: Workload, seed: int) -> None:
     """With classes named by the policy, two runs in lockstep."""
     alone = workload.simulator()

@@ -13,10 +13,10 @@ import pytest
 from decima.rl.errors import StudyError
 from decima.rl.study.models import MODEL
 from decima.rl.study.streams import Purpose
-from harmony.clusters import Clusters, types_of
+from harmony.clusters import Clusters
 from harmony.config import PAPER
 from harmony.jobs import draw_jobs, job_sequence
-from harmony.measured import measured
+from harmony.measured import measured, types_of
 from harmony.tables import NONE
 from tests.harmony_clusters import ONLY, TINY, act, random_actions
 from tests.studies import HARMONY, few_samples

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
-from harmony.clusters import Clusters, types_of
+from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER, Config
 from harmony.jobs import draw_jobs, equal_arrivals, job_sequence, read_arrivals
-from harmony.measured import measured, types
+from harmony.measured import measured, types, types_of
 from harmony.samples import measure
 from harmony.tables import Float64, Int32
 from tests.harmony_clusters import ONLY, TINY, act, random_actions, tiny_configs
@@ -213,7 +213,7 @@ def test_predicted_speeds_take_the_place_of_the_clusters_own() -> None:
 
 
 @given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_units_are_conserved_and_no_job_is_lost(config: Config, seed: int) -> None:
     """At each choice; in the end all jobs are complete, and rewards sum to their number."""
     jobs = draw_jobs(config, 2, seed, Purpose.TEST)
@@ -237,7 +237,7 @@ def test_units_are_conserved_and_no_job_is_lost(config: Config, seed: int) -> No
 
 
 @given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_speeds_do_not_depend_on_the_order_of_jobs_or_servers(config: Config, seed: int) -> None:
     """Jobs placed in the opposite order, servers numbered the other way: the same speeds."""
     config = replace(config, arrivals="uniform", noise=0.0, jobs=min(config.jobs, 5))
@@ -271,7 +271,7 @@ def snapshot(clusters: Clusters) -> tuple[Any, Any, Any]:
 
 
 @given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_one_seed_one_result_alone_and_in_company(config: Config, seed: int) -> None:
     """Also with noise."""
     jobs = draw_jobs(config, 3, seed, Purpose.TEST)

@@ -88,10 +88,11 @@ def test_whoever_goes_by_branches_is_between_their_scheduler_and_the_best() -> N
         least = least_completion(config, jobs)
         assert least - 1e-9 <= found[1] <= found[0] + 1e-9
 
-    jobs = draw_jobs(PAPER, 3, 2, Purpose.TEST)
+    config = replace(PAPER, jobs=30)
+    jobs = draw_jobs(config, 3, 2, Purpose.TEST)
     ends = []
     for scheduler in (KNOWING, ByBranches()):
-        clusters = Clusters(PAPER, jobs)
+        clusters = Clusters(config, jobs)
         play(scheduler, clusters, Draws(0, 3))
         ends.append(clusters.mean_completion())
     assert (ends[1] < ends[0]).all()

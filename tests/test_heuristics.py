@@ -70,7 +70,7 @@ def test_every_heuristic_keeps_the_contract(name: str, protocol: Protocol) -> No
 
 @pytest.mark.parametrize("name", HEURISTICS)
 @given(workload=workloads())
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 def test_every_heuristic_ends_what_it_is_given(name: str, workload: Workload) -> None:
     """Random jobs, clusters and protocols: no illegal choice, and no job is left."""
     simulator = workload.simulator()
@@ -185,7 +185,7 @@ def test_sticky_fair_keeps_what_a_stage_releases() -> None:
     demands=st.lists(st.integers(1, 20), min_size=1, max_size=6),
     protocol=st.sampled_from([Protocol.EXECUTORS, Protocol.SESSION]),
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_spark_fair_shares_are_max_min(
     executors: int, demands: list[int], protocol: Protocol
 ) -> None:
@@ -308,7 +308,7 @@ def test_sticky_fair_decides_as_the_original_did(golden_file: Path) -> None:
 
 
 @given(workloads(Protocol.DECIMA_SIM))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_sticky_fair_is_the_golden_fair_on_any_jobs(workload: Workload) -> None:
     """At every decision of random runs the two choose the same stage and give as many."""
     simulator = workload.simulator()
@@ -367,7 +367,7 @@ def test_what_is_stored_in_a_round_changes_no_choice(name: str, protocol: Protoc
     "name", [name for name, spec in HEURISTICS.items() if spec.same_asked_less]
 )
 @given(workload=workloads(Protocol.SESSION))
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 def test_asking_less_often_changes_no_task_where_that_is_said(
     name: str, workload: Workload
 ) -> None:

@@ -19,8 +19,6 @@ from tests.workloads import Arbitrary, Capped, Workload, most_at_once, workloads
 
 PROPERTY = settings(
     max_examples=120,
-    deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 CHECKS = {

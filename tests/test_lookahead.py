@@ -259,9 +259,11 @@ def played(simulator: Simulator, key: int = 0) -> State:
 
 @pytest.mark.parametrize("cluster", ENDLESS.values(), ids=ENDLESS)
 def test_a_search_gives_the_same_twice_and_less_than_the_network_alone(cluster: Cluster) -> None:
-    """A random network proposes; batches of four jobs, in pairs; level with the rule that follows
-    or below it.
+    """A random network proposes; batches of four jobs; level with the rule that follows or below
+    it.
     """
+    first, again = (played(simulator_of(batch_run(0, jobs=4), cluster)) for _ in range(2))
+    assert_unchanged(first, again)
     ratios: list[tuple[float, float]] = []
     for seed in range(3):
         rule = simulator_of(batch_run(seed, jobs=4), cluster)
@@ -270,9 +272,8 @@ def test_a_search_gives_the_same_twice_and_less_than_the_network_alone(cluster: 
         policy = LearnedPolicy(NETWORK, ARRAYS)
         while alone.status is Status.DECIDE:
             alone.step(policy.decide(alone.observation()))
-        first, again = (played(simulator_of(batch_run(seed, jobs=4), cluster)) for _ in range(2))
-        assert_unchanged(first, again)
-        searched_s = measure(first).avg_jct_s
+        state = first if seed == 0 else played(simulator_of(batch_run(seed, jobs=4), cluster))
+        searched_s = measure(state).avg_jct_s
         ratios.append(
             (
                 searched_s / measure(alone.state).avg_jct_s,

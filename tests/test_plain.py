@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traces import TraceError, read_csv, read_json
@@ -292,9 +292,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=100)
 @given(noise=st.lists(pieces, max_size=30).map("".join), place=st.integers(0, 400))
 def test_noise_anywhere_is_read_or_refused_in_one_line(
     tmp_path: Path, noise: str, place: int

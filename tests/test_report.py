@@ -249,10 +249,11 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
     (tmp_path / "one.json").write_text(json.dumps(results_json()))
     pa.parquet.write_table(two_runs().table, tmp_path / "tasks.parquet")
     run = run_folder(tmp_path / "run")
+    timeline = ["--timeline", str(tmp_path / "tasks.parquet")]
     contents = []
-    for folder in ("first", "second"):
-        given = [str(tmp_path / "one.json"), "--timeline", str(tmp_path / "tasks.parquet")]
-        arguments = ["report", *given, str(run), "--figures", str(tmp_path / folder)]
+    for folder, given in (("first", [*timeline, str(run)]), ("second", timeline)):
+        asked = ["report", str(tmp_path / "one.json"), *given]
+        arguments = [*asked, "--figures", str(tmp_path / folder)]
         result = CliRunner().invoke(main, arguments)
         assert result.exit_code == 0, result.output
         assert result.stdout == f"wrote {tmp_path / folder}\n"
@@ -262,7 +263,8 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
     assert {"timelines-a", "timelines-b", "training-0-entropy"} <= names
     assert "evaluation-0-share-of-jobs-complete-within-so-many-seconds-all-sequences" in names
     assert max(map(len, names)) < 80
-    assert contents[0] == contents[1]
+    assert len(contents[1]) > 6
+    assert contents[1].items() <= contents[0].items()
     for name, content in contents[0].items():
         assert b"decima report one.json" in content, name  # the command, in the metadata
 

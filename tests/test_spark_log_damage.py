@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decima.cli.errors import OneLineErrors
@@ -321,7 +321,7 @@ def import_or_refuse(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["spark-3.5-plain", *CODECS])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_damaged_bytes_never_give_a_traceback(
     name: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -361,7 +361,7 @@ def replaced(value: Any, pick: Callable[[int], int], junk: Any) -> Any:
     return junk
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(data=st.data())
 def test_strange_values_never_give_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

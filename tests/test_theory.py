@@ -150,7 +150,7 @@ def test_a_wide_fork_join_is_as_long_as_its_path() -> None:
     policy=st.sampled_from(list(HEURISTICS)),
     protocol=st.sampled_from(list(Protocol)),
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_nobody_beats_the_work_or_the_critical_path(
     seed: int, executors: int, jobs: int, policy: str, protocol: Protocol
 ) -> None:
@@ -175,7 +175,7 @@ def test_nobody_beats_the_work_or_the_critical_path(
     policy=st.sampled_from(["fifo", "sjf_cp", "spark_fair"]),
 )
 @example(seed=127, executors=5, jobs=2, policy="spark_fair")  # slots freed one by one
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_work_conserving_policies_keep_grahams_bound(
     seed: int, executors: int, jobs: int, policy: str
 ) -> None:

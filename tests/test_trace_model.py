@@ -151,7 +151,7 @@ def test_arrays_of_two_jobs_keep_rows_apart() -> None:
     assert flat.children.tolist() == [1, 1, 2, 3, 3]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_graph_view_agrees_with_an_independent_library(seed: int) -> None:
     """networkx finds the same order, depth and longest weighted path on random jobs."""

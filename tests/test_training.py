@@ -87,6 +87,13 @@ def weights_in(path: Path) -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
+def two_processes() -> Iterator[LocalPool]:
+    """A pool, as its processes take seconds to start."""
+    with LocalPool(2) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
 def finished(trace_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a whole small training: two iterations of each step."""
     path = tmp_path_factory.mktemp("train") / "run"
@@ -116,11 +123,11 @@ def validated_as(
 
 
 def test_results_do_not_depend_on_the_number_of_workers(
-    finished: Path, trace_file: Path, tmp_path: Path
+    finished: Path, trace_file: Path, tmp_path: Path, two_processes: LocalPool
 ) -> None:
     """Two processes give the weights of one."""
-    with LocalPool(2) as pool:
-        found = final_weights(tmp_path / "run", small(trace_file), pools=Pools(pool, pool))
+    pools = Pools(two_processes, two_processes)
+    found = final_weights(tmp_path / "run", small(trace_file), pools=pools)
     assert_equal(found, weights_in(finished))
 
 
@@ -175,9 +182,13 @@ def test_a_training_that_went_astray_is_resumed_to_the_same_weights(
     assert rows_of(path) == rows_of(tmp_path / "straight")
 
 
-def test_another_seed_gives_other_weights(finished: Path, trace_file: Path, tmp_path: Path) -> None:
-    other = final_weights(tmp_path / "run", small(trace_file, "seed=1"))
-    assert not torch.equal(other["weights"], weights_in(finished)["weights"])
+def test_another_seed_gives_other_weights(trace_file: Path) -> None:
+    learners = [DecimaLearner(small(trace_file, f"seed={seed}")) for seed in (0, 0, 1)]
+    for learner in learners:
+        learner.iterate(0)
+    one, same, other = (learner.state()["weights"] for learner in learners)
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
 
 
 _COMPILED_LATER = """
@@ -361,7 +372,9 @@ def sets(trace_file: Path, *more: str) -> list[str]:
     return [part for change in changes for part in ("--set", change)]
 
 
-def test_a_trained_model_is_a_policy(trace_file: Path, tmp_path: Path) -> None:
+def test_a_trained_model_is_a_policy(
+    trace_file: Path, tmp_path: Path, two_processes: LocalPool
+) -> None:
     """The command leaves a model with its card, which `decima evaluate` accepts."""
     out = tmp_path / "run"
     found = command("--out", out, *sets(trace_file))
@@ -388,8 +401,7 @@ def test_a_trained_model_is_a_policy(trace_file: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     report = evaluate(config)
     assert all(np.isfinite(one.avg_jct_s).all() for one in report.policies.values())
-    with LocalPool(2) as pool:
-        others = evaluate(config, pool=pool)
+    others = evaluate(config, pool=two_processes)
     assert others.policies[model].avg_jct_s.tolist() == report.policies[model].avg_jct_s.tolist()
 
 

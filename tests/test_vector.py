@@ -147,7 +147,7 @@ MIXED = [(1, 5, None), (2, 9, None), (3, 1, None), (4, 5, 60_000.0)]
 @example(protocol=Protocol.EXECUTORS, drawn=MIXED)
 @example(protocol=Protocol.SESSION, drawn=MIXED)
 @example(protocol=Protocol.DECIMA_SIM, drawn=MIXED)
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 def test_each_simulation_gives_what_it_gives_alone(
     protocol: Protocol, drawn: list[tuple[int, int, float | None]]
 ) -> None:

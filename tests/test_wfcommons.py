@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traces import TraceError, read_wfcommons
@@ -175,9 +175,7 @@ def test_a_task_specified_twice_is_named(tmp_path: Path) -> None:
         read_wfcommons([write(tmp_path, content)])
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_any_value_replaced_by_another_is_read_or_refused(
     tmp_path: Path, data: st.DataObject

@@ -7,8 +7,6 @@ a job of the trace, drawn uniformly and with replacement.
 
 from __future__ import annotations
 
-import codecs
-import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from traces.errors import TraceError, located
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS
-from traces.files.writing import written_whole
+from traces.files.rows import write_rows
 from traces.model import MAX_NAME, RESOLVED
 from traces.text import parse_number, read_table
 from traces.trace import Trace
@@ -244,12 +242,9 @@ def write_arrivals(arrivals: Arrivals, trace: Trace, path: Path) -> None:
         raise TraceError(
             f"job index {arrivals.job.max()}: trace {trace.name!r} has {len(trace.jobs)} jobs"
         )
-    with written_whole(path, TraceError) as file:
-        stream = codecs.getwriter("utf-8")(file)
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["arrival_ms", "job"])
-        for time_ms, job in zip(arrivals.arrival_ms.tolist(), arrivals.job, strict=True):
-            writer.writerow([repr(time_ms), trace.job_names[job]])
+    names = (trace.job_names[job] for job in arrivals.job)
+    rows = zip(map(repr, arrivals.arrival_ms.tolist()), names, strict=True)
+    write_rows(path, [("arrival_ms", "job"), *rows], TraceError)
 
 
 def _drawn(trace: Trace, arrival_ms: NDArray[np.float64], rng: np.random.Generator) -> Arrivals:

@@ -16,7 +16,6 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from sys import intern
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from filelock import FileLock, Timeout
@@ -185,12 +184,7 @@ class RunFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _remove_partial_files(self) -> None:

@@ -92,6 +92,13 @@ def mean_of(values: Floats) -> Estimate:
     return Estimate(mean, _percentiles(_resampled(values)))
 
 
+def mean_of_chosen(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
+    """(S,) mean of the chosen entries of each row of (S, J); a row without any has that of all."""
+    count, total = chosen.sum(axis=1), np.where(chosen, values, 0.0).sum(axis=1)
+    overall = total.sum() / max(1, count.sum())
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), overall))
+
+
 def difference_percent(
     values: Floats, reference: Floats, *, same_trainings: bool = False
 ) -> Estimate:

@@ -1,9 +1,10 @@
-"""Reader of small tables of text (CSV): checked columns, one line for each fault."""
+"""Small tables of text (CSV): reader with checked columns, one line for each fault; writer."""
 
 from __future__ import annotations
 
+import codecs
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from traces.files.errors import FileError
 from traces.files.lines import LineBounds, read_lines
+from traces.files.writing import written_whole
 
 MAX_ROWS = 5_000_000
 _MAX_CELL = 10_000
@@ -102,6 +104,17 @@ def read_rows(
         if len(cells) != len(names) or max(map(len, cells)) > _MAX_CELL:
             raise error(f"{where}: {len(cells)} cells, where {len(names)} are needed")
         yield Row(where, dict(zip(names, cells, strict=True)), error)
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[object]], error: type[ValueError]) -> None:
+    """Write a table, headings first; the file appears whole or not at all.
+
+    Raises:
+        ValueError: (`error`) the file cannot be written.
+    """
+    with written_whole(path, error) as file:
+        writer = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
+        writer.writerows(rows)
 
 
 def cells_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -57,6 +57,15 @@ def build(kind: type[T], table: Mapping[str, Any], refusal: type[ValueError]) ->
     except (RecursionError, ValueError) as error:  # an integer of absurd length
         raise refusal(f"a setting cannot be read: {error}") from error
     return found
+
+
+def changed(
+    kind: type[T], table: dict[str, Any], changes: Iterable[str], refusal: type[ValueError]
+) -> T:
+    """Build the dataclass `kind` from `table` after each `--set KEY=VALUE` of `changes`."""
+    for change in changes:
+        change_setting(table, change, refusal)
+    return build(kind, table, refusal)
 
 
 def change_setting(table: dict[str, Any], change: str, error: type[ValueError]) -> None:

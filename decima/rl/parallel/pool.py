@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 from uuid import uuid4
 
@@ -70,12 +69,7 @@ class WorkerPool(Protocol):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -8,6 +8,7 @@ Such a package has modules by these names: `session` (`new_run`, `run_training`)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,6 +47,30 @@ def minutes_option(words: str) -> Callable[[Any], Any]:
 def inputs_option(name: str, count: int = 100) -> Callable[[Any], Any]:
     """Return the option for the number of inputs to play."""
     return click.option(f"--{name}", default=count, show_default=True, type=click.IntRange(min=2))
+
+
+def cluster_options(
+    make: Callable[..., Any], options: Mapping[str, Any], *names: str
+) -> Callable[[Any], Any]:
+    """Add options of the cluster to a command, which gets one `config` in place of their values.
+
+    Args:
+        make: makes the configuration of the values, which it takes by name.
+        options: of click, by name.
+        names: those that the command has, in this order.
+    """
+
+    def add(command: Any) -> Any:
+        @wraps(command)
+        def configured(**values: Any) -> Any:
+            config = make(**{name: values.pop(name) for name in names})
+            return command(config=config, **values)
+
+        for name in reversed(names):
+            configured = options[name](configured)
+        return configured
+
+    return add
 
 
 class StudyWords(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Protocol, Self, TypeVar
 
@@ -15,6 +15,14 @@ from decima.rl.study.streams import Draws
 
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
+R = TypeVar("R", bound=tuple[Any, ...])
+
+
+def joined(parts: Sequence[R]) -> R:
+    """Return the rows of several records of arrays as one; a column may be such a record itself."""
+    columns = zip(*parts, strict=True)
+    make: Any = type(parts[0])
+    return make(*(joined(c) if isinstance(c[0], tuple) else np.concatenate(c) for c in columns))  # type: ignore[no-any-return]
 
 
 class Lockstep(ABC):
