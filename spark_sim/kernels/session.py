@@ -321,7 +321,10 @@ def open_round(state: State) -> bool:
     clock = state.clock[0]
     plan = state.plan[0]
     for index in range(clock["plan_length"]):
-        _forget_plan(state, state.stages[state.chosen[index]]["job"])
+        row = state.stages[state.chosen[index]]
+        ran_out = row["launched"] == row["num_tasks"]
+        row["covered"] = row["num_tasks"] if ran_out else row["finished"]
+        _forget_plan(state, row["job"])
     plan["is_kept"] = 0
     plan["slots"] = 0
     plan["stages"] = 0
@@ -440,6 +443,10 @@ def _open_changed(state: State) -> bool:
     plan = state.plan[0]
     for index in range(plan["num_asked"]):
         number = state.asked[index]
+        stage = int(state.jobs[number]["plan_head"])
+        while stage != NONE:
+            state.stages[stage]["covered"] = state.stages[stage]["finished"]
+            stage = int(state.stages[stage]["plan_next"])
         _forget_plan(state, number)
         state.jobs[number]["changed"] = 0
     plan["changed_only"] = 1
@@ -572,7 +579,6 @@ def _take_back(state: State) -> None:
         job["changed"] = 0
         job["held"] -= count
         job["uncovered"] += row["num_tasks"] - row["finished"]
-        row["covered"] = row["finished"]
         row["open"] = 1
         job["open_stages"] += 1
         clock["open_stages"] += 1
