@@ -131,7 +131,7 @@ class Simulator:
         self._state.clock[0]["ask_while_idle"] = False
 
     def keep_plans(self, limits: int) -> None:
-        """In a session, ask only about jobs that changed where the others' plans would stay.
+        """Ask a session's policy about jobs that changed only, where the others' plans would stay.
 
         Args:
             limits: what the policy gives (`spark_sim.tables.PLAN`). Its choices for a job, and

@@ -268,7 +268,7 @@ ANY_LIMIT, FULL_LIMIT, FAIR_LIMIT = range(3)
 
 PLAN = np.dtype(
     [
-        ("limits", "i8"),  # of the policy; but for ANY_LIMIT, plans are kept over rounds
+        ("limits", "i8"),  # of the policy; but for ANY_LIMIT, plans outlast rounds
         ("is_kept", "i8"),  # slots were left over: only jobs that changed may want one
         ("changed_only", "i8"),  # the open round asks about those jobs alone
         ("num_asked", "i8"),
@@ -283,7 +283,7 @@ PLAN = np.dtype(
     ],
     align=True,
 )
-"""what a session keeps of its plan"""
+"""a session's plan over several rounds"""
 
 
 class State(NamedTuple):
