@@ -17,7 +17,7 @@ from decima.policy_names import SHIPPED_MODEL
 from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
 from spark_sim.observation import PASS
 from spark_sim.simulator import explain_illegal
-from spark_sim.tables import ILLEGAL, NONE, Table
+from spark_sim.tables import ANY_LIMIT, FAIR_LIMIT, FULL_LIMIT, ILLEGAL, NONE, Table
 from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 from traces.files.names import suggestion
@@ -44,6 +44,9 @@ class HeuristicSpec:
     same_asked_less: bool = False
     """True if no task of a session changes without `Cluster.ask_while_idle`: played at once, it is
     asked less often"""
+    limits: int = ANY_LIMIT
+    """its limits in a session while slots are left over, if its choices for a job, and their order,
+    depend on nothing but these and that job then"""
 
 
 _ALPHAS = tuple(round(-2.0 + 0.1 * step, 1) for step in range(41))
@@ -58,6 +61,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         {},
         {},
         same_asked_less=True,
+        limits=FULL_LIMIT,
     ),
     "sjf_cp": HeuristicSpec(
         compiled.SJF_CP,
@@ -65,12 +69,18 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         {},
         {},
         same_asked_less=True,
+        limits=FULL_LIMIT,
     ),
     "sticky_fair": HeuristicSpec(
         compiled.STICKY_FAIR, "fair share, but jobs keep what their stages release", {}, {}
     ),
     "strict_fair": HeuristicSpec(
-        compiled.STRICT_FAIR, "every job at most executors / jobs", {}, {}, same_asked_less=True
+        compiled.STRICT_FAIR,
+        "every job at most executors / jobs",
+        {},
+        {},
+        same_asked_less=True,
+        limits=FAIR_LIMIT,
     ),
     "spark_fair": HeuristicSpec(
         compiled.SPARK_FAIR,
@@ -78,6 +88,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         {},
         {},
         same_asked_less=True,
+        limits=FULL_LIMIT,
     ),
     "weighted_fair": HeuristicSpec(
         compiled.WEIGHTED_FAIR,
@@ -215,6 +226,7 @@ class Heuristic:
         self._scratch = scratch_for(key)
         self._plans_ahead = spec.plans_ahead
         self._same_asked_less = spec.same_asked_less
+        self._limits = spec.limits
         self._trace = trace
 
     def on(self, trace: TraceArrays) -> Heuristic:
@@ -242,6 +254,7 @@ class Heuristic:
             self._plan(simulator.state.trace, simulator.state.classes)
         if self._same_asked_less:
             simulator.ask_less()
+        simulator.keep_plans(self._limits)
         scratch = scratch_for(0, len(simulator.state.jobs))._replace(draws=self._scratch.draws)
         status, spent_us = compiled.run(simulator.state, self._code, self._numbers, scratch, timed)
         if status == ILLEGAL:

@@ -49,6 +49,7 @@ class Observation(NamedTuple):
     typical_ms: float  # work of a job, geometric mean over all that have arrived
     inflation: float  # log of how much longer tasks take in a job that holds all executors
     round_number: int  # scheduling events so far that led to a decision; one may take several
+    num_jobs: int  # in the system
     active: NDArray[np.int32]  # (J,) rows of `jobs`, in the order of arrival
     classes: Table  # (C,) CLASS, small ones first
     jobs: Table  # JOB
@@ -108,6 +109,7 @@ def observe(state: State) -> Observation:
         typical_ms=float(clock["typical_ms"]),
         inflation=float(clock["inflation"]),
         round_number=int(clock["rounds"]),
+        num_jobs=int(clock["num_active"]),
         active=state.active[: clock["num_active"]],
         classes=state.classes,
         jobs=state.jobs,

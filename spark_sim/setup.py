@@ -21,6 +21,7 @@ from spark_sim.tables import (
     JOB,
     LEAST_WORK_MS,
     NONE,
+    PLAN,
     STAGE,
     TASK,
     State,
@@ -160,6 +161,8 @@ def build_state(
         active=np.zeros(len(job), np.int32),
         chosen=np.zeros(len(stages), np.int32),
         queue=np.arange(len(job), dtype=np.int32),
+        asked=np.zeros(len(job), np.int32),
+        plan=np.zeros(1, PLAN),
         timers=no_timers(conditions.timer_rows(template)),
         allocation=np.zeros(1, ALLOCATION),
         timeline=np.zeros(tasks, TASK),
@@ -245,6 +248,7 @@ def _job_table(
         "next_follower",
         "plan_head",
         "plan_tail",
+        "critical",
     ):
         jobs[absent] = NONE
     return jobs

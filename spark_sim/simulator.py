@@ -130,6 +130,15 @@ class Simulator:
         """Go on without `Cluster.ask_while_idle`, for a policy of which no task changes by it."""
         self._state.clock[0]["ask_while_idle"] = False
 
+    def keep_plans(self, limits: int) -> None:
+        """Ask a session's policy about jobs that changed only, where the others' plans would stay.
+
+        Args:
+            limits: what the policy gives (`spark_sim.tables.PLAN`). Its choices for a job, and
+                their order, depend on nothing but that job then, while slots are left over.
+        """
+        self._state.plan[0]["limits"] = limits
+
     def finish(self, status: int) -> None:
         """Record how a compiled loop over `state` ended."""
         self._status = Status(status)

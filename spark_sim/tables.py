@@ -69,6 +69,11 @@ JOB = np.dtype(
         ("idle_tail", "i4"),
         ("plan_head", "i4"),  # session: the job's first stage of the plan with tasks to start
         ("plan_tail", "i4"),
+        ("plan_slots", "i4"),  # session: those on offer that the job's part of the plan uses
+        ("plan_stages", "i4"),  # session: stages of that part
+        ("uncovered", "i4"),  # session: tasks of its open stages that no slot covers
+        ("critical", "i4"),  # session: its stage on the critical path, choices of the round ignored
+        ("changed", "i1"),  # session: a task ended or a stage opened since that part was made
         ("pool", "i4"),  # decima-sim: executors in the job's pool
         ("commit_head", "i4"),  # decima-sim: promises of that pool
         ("commit_tail", "i4"),
@@ -258,6 +263,29 @@ ALLOCATION = np.dtype(
 """dynamic allocation of a session's slots; times in ms"""
 
 
+ANY_LIMIT, FULL_LIMIT, FAIR_LIMIT = range(3)
+"""limits that a policy gives: unknown; always the number of slots; always the fair share"""
+
+PLAN = np.dtype(
+    [
+        ("limits", "i8"),  # of the policy; but for ANY_LIMIT, plans outlast rounds
+        ("is_kept", "i8"),  # slots were left over: only jobs that changed may want one
+        ("changed_only", "i8"),  # the open round asks about those jobs alone
+        ("num_asked", "i8"),
+        ("begin", "i8"),  # place in the plan from which the open round appends to it
+        ("decisions", "i8"),  # before the open round
+        # over the jobs that did not change
+        ("slots", "i8"),  # the sum of `plan_slots`
+        ("stages", "i8"),  # the sum of `plan_stages`
+        # as of the last round
+        ("num_executors", "i8"),
+        ("limit", "i8"),
+    ],
+    align=True,
+)
+"""a session's plan over several rounds"""
+
+
 class State(NamedTuple):
     """One simulation of J jobs with S stages in all, on N executors of C classes."""
 
@@ -272,6 +300,8 @@ class State(NamedTuple):
     active: NDArray[np.int32]  # (J,) the first `num_active` are the jobs in the system, by arrival
     chosen: NDArray[np.int32]  # (S,) stages chosen in the open round; in a session, the plan
     queue: NDArray[np.int32]  # (J,) the first `num_queued` are jobs by arrival
+    asked: NDArray[np.int32]  # (J,) the first `num_asked` are the jobs of a round, by arrival
+    plan: Table  # (1,) PLAN
     timers: Table  # (S + changes of the number of slots,) TIMER by time; (0,) without conditions
     allocation: Table  # (1,) ALLOCATION
     timeline: Table  # (tasks,) TASK, or (0,) if it was not requested

@@ -119,6 +119,7 @@ class VectorSimulator:
             active=padded.active[:jobs],
             chosen=padded.chosen[:stages],
             queue=padded.queue[:jobs],
+            asked=padded.asked[:jobs],
         )
 
     @property

@@ -24,7 +24,7 @@ from spark_sim import (
     Simulator,
     Status,
 )
-from spark_sim.tables import ANY, ILLEGAL, NONE
+from spark_sim.tables import ANY, ANY_LIMIT, ILLEGAL, NONE
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
 from traces import Job, Stage, Trace, to_arrays
@@ -363,6 +363,22 @@ def test_what_is_stored_in_a_round_changes_no_choice(name: str, protocol: Protoc
     assert played.state.clock.tobytes() == stepped.state.clock.tobytes()
 
 
+@pytest.mark.parametrize("executors", [60, 120, 300])
+@pytest.mark.parametrize(
+    "name", [name for name, spec in HEURISTICS.items() if spec.limits != ANY_LIMIT]
+)
+def test_plans_that_stay_change_no_task(name: str, executors: int) -> None:
+    """Played at once, rounds ask about jobs that changed, choice by choice about all: with slots
+    left over, tasks are the same, and so are the numbers of rounds and choices.
+    """
+    played, stepped = (
+        _crowded(name, Protocol.SESSION, steps, executors) for steps in (False, True)
+    )
+
+    assert played.timeline().tobytes() == stepped.timeline().tobytes()
+    assert played.state.clock.tobytes() == stepped.state.clock.tobytes()
+
+
 @pytest.mark.parametrize(
     "name", [name for name, spec in HEURISTICS.items() if spec.same_asked_less]
 )
@@ -383,7 +399,7 @@ def test_asking_less_often_changes_no_task_where_that_is_said(
     assert seldom.state.clock[0]["rounds"] <= often.state.clock[0]["rounds"]
 
 
-def _crowded(name: str, protocol: Protocol, steps: bool) -> Simulator:
+def _crowded(name: str, protocol: Protocol, steps: bool, executors: int = 30) -> Simulator:
     """Sixty small jobs that arrive faster than thirty executors serve them, then more slowly."""
     rng = np.random.default_rng(5)
     jobs = []
@@ -397,7 +413,7 @@ def _crowded(name: str, protocol: Protocol, steps: bool) -> Simulator:
     arrays = to_arrays(Trace("crowded", tuple(jobs)))
     gaps_ms = np.concatenate([rng.exponential(200.0, 40), rng.exponential(4000.0, 20)])
     ask_while_idle = not HEURISTICS[name].same_asked_less  # as it is played at once
-    cluster = Cluster(num_executors=30, protocol=protocol, ask_while_idle=ask_while_idle)
+    cluster = Cluster(num_executors=executors, protocol=protocol, ask_while_idle=ask_while_idle)
     arrival_ms, rows = np.cumsum(gaps_ms), np.arange(60, dtype=np.int32)
     simulator = Simulator(arrays, cluster, arrival_ms, rows, timeline=True)
     policy = Heuristic(name, key=1, trace=arrays)

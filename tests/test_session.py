@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from spark_sim import Protocol
+import numpy as np
+
+from spark_sim import Action, Cluster, Protocol, Simulator
+from spark_sim.tables import FAIR_LIMIT
 from tests.stories import Story, always_pass, greedy, job, stage, waves
 from tests.stories import tell as tell_any
-from traces import LevelDurations, Stage
+from traces import LevelDurations, Stage, Trace, to_arrays
 
 
 def tell(*args: object, **settings: object) -> Story:
@@ -212,3 +215,27 @@ def test_a_job_that_the_plan_no_longer_names_is_asked_about() -> None:
         "100: 3 for a.w -> a.w 2",
     ]
     assert story.tasks[2:] == ["e0 a.w 100-400", "e1 a.w 100-400"]
+
+
+def test_a_round_asks_about_the_jobs_that_changed() -> None:
+    """Two jobs, each with up to five of ten slots: when a stage of b ends, a keeps its plan.
+
+    When b is complete, the share of a rises, and a is asked about.
+    """
+    a, b = job("a", stage("x", 20, 1000)), job("b", stage("y", 1, 100), stage("z", 1, 200, [0]))
+    cluster = Cluster(num_executors=10, protocol=Protocol.SESSION, warmup_delay_ms=0.0)
+    rows = np.arange(2, dtype=np.int32)
+    simulator = Simulator(to_arrays(Trace("two", (a, b))), cluster, np.zeros(2), rows)
+    clock, plan = simulator.state.clock[0], simulator.state.plan[0]
+    simulator.keep_plans(FAIR_LIMIT)
+
+    simulator.step(Action(0, 5))
+    simulator.step(Action(1, 5))
+
+    assert (clock["time_ms"], plan["changed_only"], clock["on_offer"]) == (100.0, 1, 5)
+    assert simulator.state.asked[: plan["num_asked"]].tolist() == [1]
+
+    simulator.step(Action(2, 5))
+
+    assert (clock["time_ms"], plan["changed_only"], clock["on_offer"]) == (300.0, 0, 10)
+    assert clock["decisions"] == 2 + 2, "the plan of a counts again"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.column_rules import children_of, critical_paths_ms
-from traces.columns import Columns, starts
+from traces.columns import Columns, Rows, starts
 from traces.numbers import Int64
 from traces.trace import Trace
 
@@ -58,11 +58,17 @@ class TraceArrays(NamedTuple):
 def to_arrays(trace: Trace) -> TraceArrays:
     """Flatten `trace`; the rows keep the order of `trace.jobs` and of each job's stages."""
     columns = trace.columns
+    counts = np.empty((len(columns.executors), len(columns.waves)), np.int32)
+    for index, wave in enumerate(columns.waves):
+        counts[:, index] = wave.counts
+    # What takes most memory first, while there is little else.
+    start, samples_ms = _samples(columns, counts)
+    sums_ms = columns.wave_sums_ms()
+    mean_ms = columns.mean_ms(sums_ms)
+    sums_ms /= np.maximum(counts, 1)
+    wave_mean_ms = _resolved(sums_ms, counts)
+    del sums_ms
     children = children_of(columns)
-    mean_ms = columns.mean_ms()
-    first_of = columns.first_stage[columns.job_of_stage]
-    counts = np.stack([wave.counts.astype(np.int32) for wave in columns.waves], 1)
-    start = _sample_starts(counts)
     return TraceArrays(
         first_stage=columns.first_stage.astype(np.int32),
         num_tasks=columns.num_tasks.astype(np.int32),
@@ -72,15 +78,21 @@ def to_arrays(trace: Trace) -> TraceArrays:
         cpu=columns.cpu.copy(),
         memory_mb=columns.memory_mb.copy(),
         first_child=children.start.astype(np.int32),
-        children=(children.values - first_of[children.owner()]).astype(np.int32),
+        children=_inside_jobs(columns, children),
         first_level=columns.first_level.astype(np.int32),
         level_executors=columns.executors.astype(np.int32),
-        wave_start=_resolved(start, counts),
+        wave_start=start,
         wave_count=_resolved(counts, counts),
-        wave_mean_ms=_resolved(columns.wave_sums_ms() / np.maximum(counts, 1), counts),
+        wave_mean_ms=wave_mean_ms,
         fresh_is_measured=counts[:, FRESH] > 0,
-        samples_ms=_samples_ms(columns, start),
+        samples_ms=samples_ms,
     )
+
+
+def _inside_jobs(columns: Columns, children: Rows) -> Int32:
+    """(E,) the children as stage indices inside their jobs."""
+    first_of = columns.first_stage[columns.job_of_stage]
+    return (children.values - first_of[children.owner()]).astype(np.int32)
 
 
 _FALLBACK = ((FRESH, FIRST, REST), (FIRST, FRESH, REST), (REST, FIRST, FRESH))
@@ -102,16 +114,19 @@ def _sample_starts(counts: Int32) -> Int64:
     return starts(counts.reshape(-1))[:-1].reshape(counts.shape)
 
 
-def _samples_ms(columns: Columns, start: Int64) -> NDArray[np.float32]:
-    """(M,) all samples, of each wave from its `start` (L, 3).
+def _samples(columns: Columns, counts: Int32) -> tuple[Int64, NDArray[np.float32]]:
+    """(L, 3) first sample of each resolved wave, and (M,) all samples.
 
     Each wave ascends, so that one random number is the same quantile in every wave and level: two
     policies that run a task at different levels still draw "the same" task.
     """
+    start = _sample_starts(counts)
     samples = np.empty(sum(len(rows.values) for rows in columns.waves), np.float32)
     for wave, rows in enumerate(columns.waves):
-        shift = start[:, wave] - rows.start[:-1]
-        samples[np.arange(len(rows.values)) + np.repeat(shift, rows.counts)] = rows.values
+        if len(rows.values) > 0:
+            place = np.repeat(start[:, wave] - rows.start[:-1], rows.counts)
+            place += np.arange(len(place))
+            samples[place] = rows.values
     flat = start.reshape(-1)
     falls = np.flatnonzero(np.diff(samples) < 0)
     # Of empty waves, which begin where another does, the last is the one with samples.
@@ -119,4 +134,4 @@ def _samples_ms(columns: Columns, start: Int64) -> NDArray[np.float32]:
     for index in np.unique(wave_of[wave_of == next_wave]):
         end = flat[index + 1] if index + 1 < len(flat) else len(samples)
         samples[flat[index] : end].sort()
-    return samples
+    return _resolved(start, counts), samples

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.model import FloatArray, Job, LevelDurations, Stage
-from traces.numbers import Float64, Int64
+from traces.numbers import Float64, Int64, Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
     """A column of names, each distinct one stored once."""
 
-    index: Int64  # (K,) rows of `words`
+    index: Integers  # (K,) rows of `words`
     words: Sequence[str]  # distinct
 
     def __getitem__(self, row: int) -> str:
@@ -29,17 +29,18 @@ class Names:
 
     def listed(self) -> list[str]:
         """Return all K names."""
-        return [self.words[index] for index in self.index.tolist()]
+        words = list(self.words)
+        return [words[index] for index in self.index.tolist()]
 
 
 class Rows(NamedTuple):
     """A column of lists: row k is ``values[start[k] : start[k + 1]]``."""
 
-    start: Int64  # (K + 1,)
+    start: Integers  # (K + 1,)
     values: NDArray[Any]
 
     @property
-    def counts(self) -> Int64:
+    def counts(self) -> Integers:
         """(K,) lengths of the lists."""
         return np.diff(self.start)
 
@@ -53,14 +54,14 @@ class Columns(NamedTuple):
 
     job_name: Names  # (J,)
     arrival_ms: Float64  # (J,)
-    first_stage: Int64  # (J + 1,)
+    first_stage: Integers  # (J + 1,)
     stage_name: Names  # (S,)
-    num_tasks: Int64  # (S,)
+    num_tasks: Integers  # (S,)
     parents: Rows  # (S,) int32, indices of stages of the same job
     cpu: Float64  # (S,)
     memory_mb: Float64  # (S,)
-    first_level: Int64  # (S + 1,)
-    executors: Int64  # (L,)
+    first_level: Integers  # (S + 1,)
+    executors: Integers  # (L,)
     waves: tuple[Rows, Rows, Rows]  # (L,) float32 each: durations in ms, in the order of `WAVES`
 
     @property
@@ -106,17 +107,26 @@ class Columns(NamedTuple):
 
     def tasks_of_jobs(self) -> Int64:
         """(J,) tasks of each job."""
-        return np.add.reduceat(self.num_tasks, self.first_stage[:-1])
+        return np.add.reduceat(self.num_tasks, self.first_stage[:-1], dtype=np.int64)
 
     def wave_sums_ms(self) -> Float64:
         """(L, 3) sum of the durations of each wave."""
-        return np.stack([_sums(wave) for wave in self.waves], 1)
+        found = np.empty((len(self.executors), len(self.waves)))
+        for column, wave in enumerate(self.waves):
+            found[:, column] = _sums(wave)
+        return found
 
-    def mean_ms(self) -> Float64:
-        """(S,) mean over all measured tasks of a stage (`Stage.mean_ms`)."""
-        counts = np.stack([wave.counts for wave in self.waves], 1)
-        total = in_turn(self.wave_sums_ms(), self.first_level)
-        return total / np.add.reduceat(counts.sum(1), self.first_level[:-1])
+    def mean_ms(self, wave_sums_ms: Float64 | None = None) -> Float64:
+        """(S,) mean over all measured tasks of a stage (`Stage.mean_ms`).
+
+        Args:
+            wave_sums_ms: as `wave_sums_ms()`, if they are known.
+        """
+        sums_ms = self.wave_sums_ms() if wave_sums_ms is None else wave_sums_ms
+        found = in_turn(sums_ms, self.first_level)
+        counts = np.asarray(sum(wave.counts for wave in self.waves))
+        found /= np.add.reduceat(counts, self.first_level[:-1], dtype=np.int64)
+        return found
 
     def work_ms(self) -> Float64:
         """(J,) executor-milliseconds of each job (`Job.work_ms`)."""
@@ -135,6 +145,8 @@ _SHORT = 8  # lists of fewer numbers are added in the same order by all of numpy
 
 def _sums(wave: Rows) -> Float64:
     """(L,) sums in double precision, as `sum` of each list; 0 for an empty wave."""
+    if len(wave.values) == 0:
+        return np.zeros(len(wave.start) - 1)
     values = np.append(wave.values.astype(np.float64), 0.0)  # reduceat reads at every start
     found = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
     for row in np.flatnonzero(wave.counts >= _SHORT).tolist():
@@ -143,7 +155,7 @@ def _sums(wave: Rows) -> Float64:
     return found
 
 
-def in_turn(values: Float64, first: Int64) -> Float64:
+def in_turn(values: Float64, first: Integers) -> Float64:
     """(K,) sums of runs of rows (N, C) from `first` (K + 1,), added one by one as a loop would."""
     counts = np.diff(first)
     found = np.zeros(len(counts))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from traces.columns import Columns, Names, Rows, names_of
 from traces.errors import TraceError
 from traces.files.names import clean
 from traces.model import MAX_NAME
-from traces.numbers import Float64, Int64
+from traces.numbers import Float64, Integers
 
 _WAVES = ("fresh_ms", "first_ms", "rest_ms")
 
@@ -62,13 +63,13 @@ def read_columns(table: pa.Table, limits: Bounds) -> Columns:
     )
 
 
-def _starts(column: pa.ListArray) -> Int64:
+def _starts(column: pa.ListArray) -> Integers:
     """(K + 1,) where the list of each row begins; a null list is empty."""
-    return _plain(column.offsets).astype(np.int64)
+    return _plain(column.offsets)
 
 
-def _integers(column: pa.Array) -> Int64:
-    return _plain(_present(column)).astype(np.int64)
+def _integers(column: pa.Array) -> Integers:
+    return _plain(_present(column))
 
 
 def _plain(column: pa.Array) -> NDArray[Any]:
@@ -77,38 +78,75 @@ def _plain(column: pa.Array) -> NDArray[Any]:
 
 
 def _filled(column: pa.Array) -> NDArray[Any]:
-    """(K,) numbers, NaN for null."""
+    """(K,) numbers, NaN for null; where all are null, one in memory."""
     if column.null_count == 0:
         return _plain(column)
     if column.null_count == len(column):
-        return np.full(len(column), np.nan)
+        return np.broadcast_to(np.nan, len(column))
     return _plain(pc.fill_null(column, np.nan))
 
 
 def _floats(column: pa.Array, what: str, names: Names, label: str) -> Float64:
     """(K,) numbers, NaN for null; TraceError if the file itself holds a NaN."""
-    is_nan = pc.is_nan(column).fill_null(False)
-    if pc.any(is_nan).as_py():
-        row = is_nan.to_pylist().index(True)
-        raise TraceError(f"{what} {names[row]!r}: {label} nan must be finite")
-    return _filled(column).astype(np.float64)
+    if column.null_count < len(column):
+        is_nan = pc.is_nan(column).fill_null(False)
+        if pc.any(is_nan).as_py():
+            row = is_nan.to_pylist().index(True)
+            raise TraceError(f"{what} {names[row]!r}: {label} nan must be finite")
+    return _filled(column)
 
 
 def _samples(column: pa.ListArray) -> Rows:
+    values = column.values
+    if len(values) == 0:
+        return Rows(np.broadcast_to(np.int32(0), len(column) + 1), np.empty(0, np.float32))
     # A null inside a list becomes NaN, which the rules refuse.
-    return Rows(_starts(column), _filled(column.values).astype(np.float32))
+    return Rows(_starts(column), _filled(values).astype(np.float32, copy=False))
+
+
+class _Words(Sequence[str]):
+    """Names in a column of the file, each made a string when it is asked for."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return _Words(self.column[index])
+        return str(self.column[index].as_py())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.column.to_pylist())
 
 
 def _names(column: pa.DictionaryArray) -> Names:
-    known = _present(column.dictionary).to_pylist()
+    known = _present(column.dictionary)
     index = _integers(column.indices)
     if len(index) and not 0 <= int(index.max()) < len(known):
         raise IndexError(f"name {int(index.max())} of {len(known)}")
-    longest = max(map(len, known), default=0)
-    if longest <= MAX_NAME and "".join(known).isprintable() and len(set(known)) == len(known):
-        return Names(index, known)
-    cleaned = names_of([clean(name, MAX_NAME) for name in known])  # some may be equal now
+    if _are_clean(known):
+        return Names(index, _Words(known))
+    cleaned = names_of([clean(name, MAX_NAME) for name in known.to_pylist()])  # some may be equal
     return Names(cleaned.index[index], cleaned.words)
+
+
+def _are_clean(known: pa.StringArray) -> bool:
+    """Return whether the names are distinct and `clean` would change none of them."""
+    if len(known) == 0 or pc.max(pc.utf8_length(known)).as_py() > MAX_NAME:
+        return len(known) == 0
+    if pc.count_distinct(known).as_py() < len(known):
+        return False
+    is_plain = pc.all(pc.ascii_is_printable(known)).as_py()
+    return bool(is_plain or "".join(known.to_pylist()).isprintable())
 
 
 def _present(column: Any) -> Any:
@@ -151,12 +189,13 @@ def _struct(**fields: pa.Array) -> pa.StructArray:
     return pa.StructArray.from_arrays(list(fields.values()), list(fields))
 
 
-def _lists(start: Int64, values: pa.Array) -> pa.ListArray:
+def _lists(start: Integers, values: pa.Array) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(start, pa.int32()), values)
 
 
 def _strings(names: Names) -> pa.Array:
-    return pa.array(names.words, pa.string()).take(pa.array(names.index))
+    words = names.words.column if isinstance(names.words, _Words) else names.words
+    return pa.array(words, pa.string()).take(pa.array(names.index))
 
 
 def _numbers(values: Float64) -> pa.Array:

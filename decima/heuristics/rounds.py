@@ -15,8 +15,9 @@ from traces.numbers import Int64
 
 _SESSION = 1
 """`Protocol.SESSION`, as a plain number for the compiler"""
-_ROUND = 0
-"""place of the round's number in `Scratch.stored`; the others are the heuristic's"""
+_ROUND, _JOBS = 0, 7
+"""places of the round's number and of its jobs' in `Scratch.stored`; the others are the
+heuristic's"""
 
 
 @inlined_kernel
@@ -28,9 +29,12 @@ def has_room(seen: Observation, scratch: Scratch) -> bool:
 @inlined_kernel
 def is_new(seen: Observation, scratch: Scratch) -> bool:
     """Return whether nothing is stored of the open round yet."""
-    if seen.protocol == _SESSION and scratch.stored[_ROUND] == seen.round_number:
+    stored = scratch.stored
+    is_same = stored[_ROUND] == seen.round_number and stored[_JOBS] == len(seen.active)
+    if seen.protocol == _SESSION and is_same:
         return False
-    scratch.stored[_ROUND] = seen.round_number
+    stored[_ROUND] = seen.round_number
+    stored[_JOBS] = len(seen.active)
     return True
 
 

@@ -19,7 +19,7 @@ from decima.heuristics.strict_fair import decide as _strict_fair
 from decima.heuristics.tetris import decide as _tetris
 from decima.heuristics.tuned_srw import decide as _tuned_srw
 from decima.heuristics.weighted_fair import decide as _weighted_fair
-from decima.kernels import kernel
+from decima.kernels import inlined_kernel, kernel
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.view import observed
 from spark_sim.observation import Observation
@@ -53,7 +53,7 @@ def decide(
     return stage, limit, ANY
 
 
-@kernel
+@inlined_kernel
 def _decide(code: int, seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
     """Run a heuristic that leaves the class to the simulator: smallest executors that fit first."""
     if code == FIFO:

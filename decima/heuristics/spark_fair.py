@@ -18,6 +18,8 @@ _SESSION = 1
 """`Protocol.SESSION`, as a plain number for the compiler"""
 _FEW_JOBS = 16
 """so many are searched for a single choice more quickly than they are stored"""
+_GUESSES = 6
+"""passes over the jobs until the level is halved for"""
 _LEVEL, _SPARE, _SIZE = 1, 2, 3
 """places in `Scratch.stored`: the water level, executors on offer beyond it, entries of the heap"""
 _HELD, _USABLE, _HEAP = 0, 1, 2
@@ -48,18 +50,49 @@ def _look(seen: Observation, scratch: Scratch) -> None:
     """Look at all jobs: what they hold and can use, and the level that follows."""
     stored = scratch.stored
     held, usable, heap = scratch.counts[_HELD], scratch.counts[_USABLE], scratch.counts[_HEAP]
+    if _finds_enough(seen, held, heap):
+        stored[_SIZE] = stored[_SPARE] = seen.on_offer
+        stored[_LEVEL] = 0
+        return
     size = 0
-    for place in range(len(seen.active)):
+    jobs = len(seen.active)
+    for place in range(jobs):
         job = seen.active[place]
+        held[place] = seen.jobs[job]["held"]
+        usable[place] = 0
         if seen.jobs[job]["open_stages"] > 0:
-            held[place] = seen.jobs[job]["held"]
             usable[place] = _usable(seen, job)
             heap[size] = place
             size += 1
-    stored[_SIZE] = size
-    stored[_LEVEL] = _level(held, usable, heap[:size], seen.on_offer, seen.num_executors)
-    stored[_SPARE] = seen.on_offer - _sum_to(held, usable, heap[:size], stored[_LEVEL])
-    heapify(held, heap, size)
+    level = _level(held[:jobs], usable[:jobs], size, seen.on_offer, seen.num_executors)
+    stored[_LEVEL] = level
+    stored[_SPARE] = seen.on_offer - _filled(held[:jobs], usable[:jobs], level)[0]
+    # No other job is chosen.
+    below = 0
+    for entry in range(size):
+        if held[heap[entry]] <= level:
+            heap[below] = heap[entry]
+            below += 1
+    stored[_SIZE] = below
+    heapify(held, heap, below)
+
+
+@kernel
+def _finds_enough(seen: Observation, held: Int64, heap: Int64) -> bool:
+    """Fill the heap with jobs that hold nothing, if there are more than executors on offer.
+
+    The first of them get one each: however many jobs wait, there is no need to look at the others.
+    """
+    size = 0
+    for place in range(len(seen.active)):
+        job = seen.jobs[seen.active[place]]
+        if job["open_stages"] > 0 and job["held"] == 0:
+            if size == seen.on_offer:
+                return True
+            held[place] = 0
+            heap[size] = place
+            size += 1
+    return False
 
 
 @kernel
@@ -80,28 +113,44 @@ def _count_choice(seen: Observation, scratch: Scratch) -> None:
 
 
 @kernel
-def _level(held: Int64, usable: Int64, places: Int64, on_offer: int, most: int) -> int:
-    """The largest level to which all jobs that can use it are raised by what is on offer."""
-    if _sum_to(held, usable, places, most) <= on_offer:
+def _level(held: Int64, usable: Int64, jobs: int, on_offer: int, most: int) -> int:
+    """The largest level to which all jobs that can use it are raised by what is on offer.
+
+    `jobs` of them have open stages. What is left at a level goes to those that can use more: the
+    first guesses suppose that they can use all of it, the others halve what is between.
+    """
+    if _filled(held, usable, most)[0] <= on_offer:
         return most
-    low = on_offer // len(places)
+    low = on_offer // jobs
     high = most - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _sum_to(held, usable, places, middle) <= on_offer:
-            low = middle
+    needed, growing = _filled(held, usable, low)
+    guesses = 0
+    while low < high and on_offer - needed >= growing:
+        guess = (low + high + 1) // 2
+        if guesses < _GUESSES:
+            guess = min(high, low + max(1, (on_offer - needed) // max(1, growing)))
+        guesses += 1
+        then_needed, then_growing = _filled(held, usable, guess)
+        if then_needed <= on_offer:
+            low, needed, growing = guess, then_needed, then_growing
         else:
-            high = middle - 1
+            high = guess - 1
     return low
 
 
 @inlined_kernel
-def _sum_to(held: Int64, usable: Int64, places: Int64, level: int) -> int:
-    """Executors that bring every job up to `level`, as far as its open stages can use them."""
+def _filled(held: Int64, usable: Int64, level: int) -> tuple[int, int]:
+    """Executors that bring every job up to `level`, as far as its open stages can use them.
+
+    And how many jobs would take one more at the next level.
+    """
     needed = 0
-    for place in places:
-        needed += max(0, min(usable[place], level - held[place]))
-    return needed
+    growing = 0
+    for place in range(len(held)):
+        room = level - held[place]
+        needed += max(0, min(usable[place], room))
+        growing += int(0 <= room < usable[place])
+    return needed, growing
 
 
 @inlined_kernel
@@ -109,6 +158,8 @@ def _usable(seen: Observation, job: int) -> int:
     """Tasks of the job's open stages that no executor covers."""
     row = seen.jobs[job]
     usable = 0
+    if seen.protocol == _SESSION:
+        return int(row["uncovered"])
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         candidate = seen.stages[stage]
         if candidate["open"] == 1:

@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from decima.kernels import kernel
+from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
+
+_SESSION = 1
+"""`Protocol.SESSION`, as a plain number for the compiler"""
 
 Row = Mapping[str, Any]  # a row of a table, by column
 
@@ -36,7 +39,7 @@ def _sooner(candidate: Row, best: Row) -> bool:
     return bool(candidate["runnable"] == 1 and candidate["order"] < best["order"])
 
 
-@kernel
+@inlined_kernel
 def on_critical_path(seen: Observation, job: int) -> int:
     """The open stage of `job` with the longest critical path, runnable ones first; NONE if none.
 
@@ -48,6 +51,8 @@ def on_critical_path(seen: Observation, job: int) -> int:
     best = NONE
     if row["open_stages"] == 0:
         return best
+    if seen.protocol == _SESSION and seen.stages[row["critical"]]["open"] == 1:
+        return int(row["critical"])  # known, unless it was chosen in this round
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         candidate = seen.stages[stage]
         if candidate["open"] == 0:
@@ -68,4 +73,4 @@ def is_more_critical(candidate: Row, leader: Row) -> bool:
 @kernel
 def fair_share(seen: Observation) -> int:
     """Executors divided by jobs in the system, rounded up."""
-    return math.ceil(seen.num_executors / max(1, len(seen.active)))
+    return math.ceil(seen.num_executors / max(1, seen.num_jobs))

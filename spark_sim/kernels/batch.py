@@ -57,6 +57,8 @@ def member(stacked: State, index: int) -> State:
         stacked.active[index],
         stacked.chosen[index],
         stacked.queue[index],
+        stacked.asked[index],
+        stacked.plan[index],
         stacked.timers[index],
         stacked.allocation[index],
         stacked.timeline[index],

@@ -120,7 +120,35 @@ def mark_runnable(state: State, stage: int) -> None:
     if clock["protocol"] == _SESSION:
         row["open"] = 1
         state.jobs[row["job"]]["open_stages"] += 1
+        state.jobs[row["job"]]["uncovered"] += row["num_tasks"] - row["finished"]
         clock["open_stages"] += 1
+        compare_critical(state, stage)
+        mark_changed(state, row["job"])
+
+
+@inlined_kernel
+def compare_critical(state: State, stage: int) -> None:
+    """Make `stage` its job's stage on the critical path if it is; of equal ones the first is."""
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    path_ms = row["critical_path_ms"]
+    if job["critical"] == NONE:
+        job["critical"] = stage
+        return
+    known_ms = state.stages[job["critical"]]["critical_path_ms"]
+    if path_ms > known_ms or (path_ms == known_ms and stage < job["critical"]):
+        job["critical"] = stage
+
+
+@inlined_kernel
+def mark_changed(state: State, number: int) -> None:
+    """Leave the job's part out of what a session keeps of its plan."""
+    job = state.jobs[number]
+    if job["changed"] == 0:
+        job["changed"] = 1
+        plan = state.plan[0]
+        plan["slots"] -= job["plan_slots"]
+        plan["stages"] -= job["plan_stages"]
 
 
 @kernel

@@ -13,6 +13,9 @@ _local_of = inlined_kernel(local_of)
 def observed(state: State) -> Observation:
     """The view of `state` for the decision that is due."""
     clock = state.clock[0]
+    active = state.active[: clock["num_active"]]
+    if state.plan[0]["changed_only"] == 1:
+        active = state.asked[: state.plan[0]["num_asked"]]
     return Observation(
         clock["time_ms"],
         clock["num_executors"],
@@ -26,7 +29,8 @@ def observed(state: State) -> Observation:
         clock["typical_ms"],
         clock["inflation"],
         clock["rounds"],
-        state.active[: clock["num_active"]],
+        clock["num_active"],
+        active,
         state.classes,
         state.jobs,
         state.stages,
