@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_sim.compile import inlined_kernel, kernel
-from spark_sim.kernels import decima_sim, executors, session
+from spark_sim.kernels import decima_sim, executors, session, session_rounds
 from spark_sim.tables import DONE, State
 
 _SESSION = 1
@@ -11,7 +11,7 @@ _DECIMA_SIM = 2
 # `Protocol` members as plain numbers: the compiler reads module constants.
 
 _session_advance = session.advance
-_session_assign = session.assign
+_session_assign = session_rounds.assign
 _decima_sim_advance = decima_sim.advance
 _decima_sim_assign = decima_sim.assign
 _decima_sim_commit = decima_sim.commit

@@ -8,17 +8,14 @@ Rounds open at the scheduling events of the default protocol, and when the plan 
 `Cluster.ask_while_idle` most of these are left out while slots are idle (`_task_done`).
 
 No event and no round costs more in a session of many jobs: the counts that a round shows are
-updated at every task, and a plan is searched from `plan_place` on. For a policy whose limits are
-known (`PLAN`), a round that follows one with slots left over asks only about jobs that changed
-since. All others would be given what they have: their parts of the plan stay.
+updated at every task, a plan is searched from `plan_place` on (`session_plan`), and a round may ask
+about few jobs (`session_rounds`).
 
 Slots may come and go (`spark_sim.conditions`): at given times, where one that goes while it is busy
 goes when its task ends, or by dynamic allocation (`spark_sim.kernels.allocation`).
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -27,7 +24,6 @@ from spark_sim.kernels.allocation import allocate, come, leave, rest
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
-    compare_critical,
     count_finished,
     first_open,
     mark_changed,
@@ -35,20 +31,18 @@ from spark_sim.kernels.common import (
     next_timer_ms,
     retire,
     ring,
-    start_task,
     truncate,
     unlock_children,
 )
 from spark_sim.kernels.lists import append_idle, prepend_idle, remove_idle
 from spark_sim.kernels.queue import next_event_ms, take
+from spark_sim.kernels.session_plan import follow_plan
+from spark_sim.kernels.session_rounds import ask, assign, close_round, open_round
 from spark_sim.tables import (
-    ANY_LIMIT,
     DEADLOCK,
     DECIDE,
     DONE,
-    FAIR_LIMIT,
     IDLE,
-    ILLEGAL,
     MOVING,
     NONE,
     QUIET,
@@ -64,7 +58,7 @@ def advance(state: State) -> int:
         status = happen(state)
         if status == DEADLOCK:
             _force_progress(state)
-        elif status == DECIDE and _ask(state):
+        elif status == DECIDE and ask(state):
             return DECIDE
         elif status in (DONE, TRUNCATED):
             return status
@@ -181,7 +175,7 @@ def _task_done(state: State, slot: int) -> bool:
     if ran_out:
         # Its slot was not on offer when the plan was made, so the plan does not use it.
         clock["plan_stale"] = 1
-    _follow_plan(state, number)
+    follow_plan(state, number)
     if clock["unattached"] == 0 or clock["plan_stale"] == 0:
         return False
     if not is_quiet:
@@ -208,385 +202,6 @@ def _give_back(state: State, slot: int, number: int) -> None:
         clock["plan_place"] = min(clock["plan_place"], state.stages[head]["plan_place"])
 
 
-@inlined_kernel
-def _follow_plan(state: State, number: int) -> None:
-    """Give idle slots to the plan's stages, in its order and under its limits.
-
-    Before `plan_place` only the job `number` can have become able to use one; NONE: no job.
-    """
-    clock = state.clock[0]
-    while clock["unattached"] > 0:
-        stage = NONE
-        if number != NONE:
-            stage = int(state.jobs[number]["plan_head"])
-        if stage == NONE or not (
-            state.stages[stage]["plan_place"] < clock["plan_place"] and _has_room(state, stage)
-        ):
-            stage = _next_with_room(state)
-        if stage == NONE:
-            break
-        start(state, stage)
-
-
-@inlined_kernel
-def _next_with_room(state: State) -> int:
-    """The first stage of the plan from `plan_place` on that can use a slot; NONE: there is none."""
-    clock = state.clock[0]
-    found = NONE
-    while found == NONE and clock["plan_place"] < clock["plan_length"]:
-        stage = int(state.chosen[clock["plan_place"]])
-        if _has_room(state, stage):
-            found = stage
-        else:
-            clock["plan_place"] += 1
-    return found
-
-
-@inlined_kernel
-def _has_room(state: State, stage: int) -> bool:
-    """Return whether a stage has a task to start and its job is under its limit."""
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
-    return bool(row["launched"] < row["num_tasks"] and job["attached"] < job["limit"])
-
-
-@inlined_kernel
-def start(state: State, stage: int) -> None:
-    """Run the next task of `stage` on an idle slot."""
-    clock = state.clock[0]
-    slot = clock["idle_head"]
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
-    remove_idle(state, clock, slot)
-    clock["unattached"] -= 1
-    job["attached"] += 1
-    start_task(state, slot, stage)
-    job["local"] += 1
-    clock["local"] += 1
-    if row["launched"] == row["num_tasks"]:
-        _run_out(state, stage)
-
-
-@inlined_kernel
-def _run_out(state: State, stage: int) -> None:
-    """`stage` has started its last task: its slots are not on offer, and it leaves the plan."""
-    clock = state.clock[0]
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
-    running = row["launched"] - row["finished"]
-    mark_changed(state, row["job"])
-    job["local"] -= running
-    clock["local"] -= running
-    job["held"] += running
-    clock["ending"] += running
-    job["uncovered"] -= row["num_tasks"] - row["finished"]
-    row["covered"] = row["num_tasks"]
-    row["open"] = 0
-    if job["critical"] == stage:
-        _find_critical(state, row["job"])
-    job["open_stages"] -= 1
-    clock["open_stages"] -= 1
-    if job["plan_head"] == stage:
-        job["plan_head"] = row["plan_next"]
-        clock["plan_stale"] = 1
-
-
-@kernel
-def _find_critical(state: State, number: int) -> None:
-    """Find the job's stage on the critical path among the open ones."""
-    job = state.jobs[number]
-    job["critical"] = NONE
-    for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-        if state.stages[stage]["open"] == 1:
-            compare_critical(state, stage)
-
-
-# --- rounds --------------------------------------------------------------------------------------
-
-
-@kernel
-def _ask(state: State) -> bool:
-    """Open a round, of few jobs if possible. Returns whether there is a decision to make."""
-    clock = state.clock[0]
-    plan = state.plan[0]
-    is_kept = plan["is_kept"] == 1 and plan["num_executors"] == clock["num_executors"]
-    if is_kept and plan["limits"] != ANY_LIMIT and _offer_to_changed(state):
-        return _open_changed(state)
-    return open_round(state)
-
-
-@kernel
-def open_round(state: State) -> bool:
-    """Put every slot on offer that will come back. Returns whether there is a decision to make."""
-    clock = state.clock[0]
-    plan = state.plan[0]
-    for index in range(clock["plan_length"]):
-        row = state.stages[state.chosen[index]]
-        ran_out = row["launched"] == row["num_tasks"]
-        row["covered"] = row["num_tasks"] if ran_out else row["finished"]
-        _forget_plan(state, row["job"])
-    plan["is_kept"] = 0
-    plan["slots"] = 0
-    plan["stages"] = 0
-    plan["begin"] = 0
-    clock["plan_length"] = 0
-    clock["plan_place"] = 0
-    clock["plan_stale"] = 0
-    if clock["counted"] == 0:
-        _count(state)
-    clock["on_offer"] = clock["num_executors"] - clock["ending"]
-    clock["plan_spare"] = clock["on_offer"] > 0 and clock["ask_while_idle"] == 0
-    due = bool(clock["on_offer"] > 0 and clock["open_stages"] > 0)
-    clock["rounds"] += due
-    return due
-
-
-@inlined_kernel
-def _forget_plan(state: State, number: int) -> None:
-    """The job has no part in the plan any more."""
-    job = state.jobs[number]
-    job["limit"] = 0
-    job["plan_head"] = NONE
-    job["plan_slots"] = 0
-    job["plan_stages"] = 0
-
-
-@kernel
-def _count(state: State) -> None:
-    """Count what a round shows of each job, and on the way between rounds `start` and `_task_done`.
-
-    Tasks that run are not covered, as their slots are on offer too, but for a stage that has no
-    further one.
-    """
-    clock = state.clock[0]
-    clock["counted"] = 1
-    clock["ending"] = 0
-    clock["local"] = 0
-    clock["open_stages"] = 0
-    for index in range(clock["num_active"]):
-        job = state.jobs[state.active[index]]
-        job["held"] = 0
-        job["local"] = 0
-        job["uncovered"] = 0
-        job["open_stages"] = 0
-        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-            row = state.stages[stage]
-            running = row["launched"] - row["finished"]
-            row["covered"] = row["finished"]
-            row["open"] = 0
-            if row["launched"] == row["num_tasks"]:
-                row["covered"] = row["num_tasks"]
-                job["held"] += running
-            elif row["runnable"] == 1:
-                row["open"] = 1
-                job["open_stages"] += 1
-                job["local"] += running
-                job["uncovered"] += row["num_tasks"] - row["finished"]
-        _find_critical(state, state.active[index])
-        clock["ending"] += job["held"]
-        clock["local"] += job["local"]
-        clock["open_stages"] += job["open_stages"]
-
-
-@kernel
-def _offer_to_changed(state: State) -> bool:
-    """Find the jobs that changed and what is left for them; False if a round of all is due."""
-    clock = state.clock[0]
-    plan = state.plan[0]
-    limit = _known_limit(state)
-    asked = 0
-    for index in range(clock["num_active"]):
-        number = state.active[index]
-        job = state.jobs[number]
-        if job["changed"] == 0 and limit != plan["limit"]:
-            _set_limit(state, number, limit)
-        if job["changed"] == 1:
-            state.asked[asked] = number
-            asked += 1
-    plan["num_asked"] = asked
-    clock["on_offer"] = clock["num_executors"] - clock["ending"] - plan["slots"]
-    left = clock["open_stages"] - plan["stages"]
-    has_place = clock["plan_length"] + left <= len(state.chosen)
-    return bool(
-        asked < clock["num_active"]
-        and clock["on_offer"] > 0
-        and clock["open_stages"] > 0
-        and has_place
-    )
-
-
-@inlined_kernel
-def _known_limit(state: State) -> int:
-    """Return the limit that the policy gives while slots are left over, if it is a known one."""
-    clock = state.clock[0]
-    if state.plan[0]["limits"] == FAIR_LIMIT:
-        share: int = math.ceil(clock["num_executors"] / max(1, clock["num_active"]))
-        return share
-    return int(clock["num_executors"])
-
-
-@inlined_kernel
-def _set_limit(state: State, number: int, limit: int) -> None:
-    """Give the job another limit; it counts as changed if this or the old one binds."""
-    job = state.jobs[number]
-    held = job["held"] + job["plan_slots"]
-    if job["open_stages"] > job["plan_stages"] or held >= state.plan[0]["limit"] or held > limit:
-        mark_changed(state, number)
-    elif job["plan_stages"] > 0:
-        job["limit"] = limit
-
-
-@kernel
-def _open_changed(state: State) -> bool:
-    """Ask about the jobs that changed. Returns whether there is a decision to make."""
-    clock = state.clock[0]
-    plan = state.plan[0]
-    for index in range(plan["num_asked"]):
-        number = state.asked[index]
-        stage = int(state.jobs[number]["plan_head"])
-        while stage != NONE:
-            state.stages[stage]["covered"] = state.stages[stage]["finished"]
-            stage = int(state.stages[stage]["plan_next"])
-        _forget_plan(state, number)
-        state.jobs[number]["changed"] = 0
-    plan["changed_only"] = 1
-    plan["decisions"] = clock["decisions"]
-    plan["begin"] = clock["plan_length"]
-    clock["plan_place"] = clock["plan_length"]
-    clock["plan_stale"] = 0
-    clock["open_stages"] -= plan["stages"]
-    clock["rounds"] += 1
-    return bool(clock["open_stages"] > 0 or _close_round(state) == DECIDE)
-
-
-@inlined_kernel
-def assign(state: State, stage: int, limit: int) -> int:
-    """Put `stage` next in the plan and set its job's limit; stage NONE ends the round.
-
-    Returns DECIDE while the round is open, DONE once it is closed, ILLEGAL for an action that the
-    rules forbid (nothing has changed then).
-    """
-    clock = state.clock[0]
-    if stage == NONE:
-        clock["decisions"] += 1
-        return _close_round(state)
-    if stage < 0 or stage >= len(state.stages) or state.stages[stage]["open"] == 0:
-        return ILLEGAL
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
-    if limit <= job["held"] or limit > clock["num_executors"]:
-        return ILLEGAL
-    clock["decisions"] += 1
-    job["limit"] = limit
-    count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
-    clock["on_offer"] -= count
-    job["held"] += count
-    job["uncovered"] -= row["num_tasks"] - row["covered"]
-    local = min(count, job["local"])
-    job["local"] -= local
-    clock["local"] -= local
-    row["covered"] += count
-    row["open"] = 0
-    job["open_stages"] -= 1
-    clock["open_stages"] -= 1
-    _append(state, stage)
-    if clock["on_offer"] > 0 and clock["open_stages"] > 0:
-        return DECIDE
-    return _close_round(state)
-
-
-@inlined_kernel
-def _append(state: State, stage: int) -> None:
-    """Put `stage` at the end of the plan, and of its job's part of it."""
-    clock = state.clock[0]
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
-    row["plan_place"] = clock["plan_length"]
-    row["plan_next"] = NONE
-    if job["plan_head"] == NONE:
-        job["plan_head"] = stage
-    else:
-        state.stages[job["plan_tail"]]["plan_next"] = stage
-    job["plan_tail"] = stage
-    state.chosen[clock["plan_length"]] = stage
-    clock["plan_length"] += 1
-
-
-@kernel
-def _close_round(state: State) -> int:
-    """The plan is made: start what it allows now. Returns DONE, or DECIDE if all jobs are due."""
-    clock = state.clock[0]
-    plan = state.plan[0]
-    is_left_over = bool(clock["on_offer"] > 0)
-    if plan["changed_only"] == 1:
-        plan["changed_only"] = 0
-        clock["open_stages"] += plan["stages"]
-        if not is_left_over or not _leaves_idle(state):
-            return _start_again(state)
-        # What the others would be given again.
-        clock["decisions"] += plan["stages"]
-    clock["plan_spare"] = is_left_over and clock["ask_while_idle"] == 0
-    clock["on_offer"] = 0
-    is_counted = clock["counted"] == 1
-    if is_counted:
-        _take_back(state)
-    elif clock["counted"] == 0:
-        _count(state)
-    _follow_plan(state, NONE)
-    # The policy knew what the plan used up just now.
-    clock["plan_stale"] = 0
-    plan["num_executors"] = clock["num_executors"]
-    plan["limit"] = _known_limit(state)
-    is_fixed = state.allocation[0]["slots_each"] == 0
-    plan["is_kept"] = is_counted and is_fixed and is_left_over and clock["unattached"] > 0
-    return DONE
-
-
-@inlined_kernel
-def _leaves_idle(state: State) -> bool:
-    """Return whether a slot stays idle once the jobs asked about have started what they may."""
-    room = 0
-    for index in range(state.plan[0]["num_asked"]):
-        job = state.jobs[state.asked[index]]
-        room += max(0, job["held"] - job["attached"])
-    return bool(room < state.clock[0]["unattached"])
-
-
-@kernel
-def _start_again(state: State) -> int:
-    """Ask about all jobs after all: the order of the whole plan decides who gets a slot."""
-    clock = state.clock[0]
-    _take_back(state)
-    clock["decisions"] = state.plan[0]["decisions"]
-    clock["rounds"] -= 1
-    open_round(state)
-    return DECIDE
-
-
-@inlined_kernel
-def _take_back(state: State) -> None:
-    """Undo what the round's choices changed in the counts: they are a plan so far."""
-    clock = state.clock[0]
-    plan = state.plan[0]
-    for index in range(plan["begin"], clock["plan_length"]):
-        row = state.stages[state.chosen[index]]
-        job = state.jobs[row["job"]]
-        count = row["covered"] - row["finished"]
-        plan["slots"] += count
-        plan["stages"] += 1
-        job["plan_slots"] += count
-        job["plan_stages"] += 1
-        job["changed"] = 0
-        job["held"] -= count
-        job["uncovered"] += row["num_tasks"] - row["finished"]
-        row["open"] = 1
-        job["open_stages"] += 1
-        clock["open_stages"] += 1
-        local = job["attached"] - job["held"]
-        clock["local"] += local - job["local"]
-        job["local"] = local
-
-
 @kernel
 def _force_progress(state: State) -> None:
     """Every slot was left idle and nothing will arrive: run one task of the oldest job."""
@@ -597,4 +212,4 @@ def _force_progress(state: State) -> None:
     clock["forced"] += 1
     clock["decisions"] -= 1
     if assign(state, stage, held + 1) == DECIDE:
-        _close_round(state)
+        close_round(state)

@@ -24,7 +24,8 @@ from decima.whatif.replay.driver import DriverRecord
 from decima.whatif.replay.pools import DEFAULT_POOL, Pool, Pools
 from decima.whatif.replay.recording import FAIR, FIFO, POOLS
 from spark_sim import Simulator, Status
-from spark_sim.kernels.session import happen, start
+from spark_sim.kernels.session import happen
+from spark_sim.kernels.session_plan import start
 from spark_sim.tables import DECIDE, QUIET, State
 from traces.numbers import Bool, Float64, Int64
 
