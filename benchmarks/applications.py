@@ -2,8 +2,10 @@
 
 `python -m benchmarks.applications --runs 1 -o FILE.json` starts master, worker and drivers on
 loopback. The jobs have TPC-H's graphs, and their tasks sleep. Every way of allocation gets the same
-jobs at the same times; orders rotate from run to run. Beside each stands what `decima whatif
---applications` simulates for them; `--simulate` prints that alone.
+jobs at the same times; orders rotate from run to run. Beside each stands what the model of `decima
+whatif --applications` gives for sleeping tasks that cost nothing; `--simulate` prints that alone.
+With `--logs DIR`, event logs go to DIR/RUN-WAY: `decima whatif --applications DIR/0-dynamic/*
+--executors 8` predicts the other ways from what was recorded under one.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def simulated(
 
 
 def conf_of(
-    way: str, name: str, master: str, coordinator: CoordinatorProcess | None
+    way: str, name: str, master: str, coordinator: CoordinatorProcess | None, logs: Path | None
 ) -> dict[str, str]:
     """Return Spark's settings of one application."""
     jar = str(plugin_jar())
@@ -107,6 +109,8 @@ def conf_of(
         "spark.driver.extraClassPath": jar, "spark.executor.extraClassPath": jar,
         "spark.driver.extraJavaOptions": LIGHT, "spark.executor.extraJavaOptions": LIGHT,
     }  # fmt: skip
+    if logs is not None:
+        conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": logs.as_uri()}
     if way == "dynamic":
         conf["spark.dynamicAllocation.enabled"] = "true"
     if coordinator is not None:
@@ -147,7 +151,13 @@ def drive(conf: dict[str, str]) -> None:
     spark.stop()
 
 
-def measure(way: str, jobs: Sequence[Job], owner: Sequence[int], arrival_s: Sequence[float]) -> Any:
+def measure(
+    way: str,
+    jobs: Sequence[Job],
+    owner: Sequence[int],
+    arrival_s: Sequence[float],
+    logs: Path | None,
+) -> Any:
     """Return the JCT of each job in seconds, and the measured moving delay."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -158,7 +168,9 @@ def measure(way: str, jobs: Sequence[Job], owner: Sequence[int], arrival_s: Sequ
             if way in _COORDINATED:
                 coordinator = CoordinatorProcess(folder, SLOTS, free_port(), "--policy", way)
             try:
-                return _drivers(way, jobs, owner, arrival_s, cluster.url, coordinator, port, folder)
+                return _drivers(
+                    way, jobs, owner, arrival_s, cluster.url, coordinator, port, folder, logs
+                )
             finally:
                 if coordinator is not None:
                     coordinator.kill()
@@ -166,11 +178,12 @@ def measure(way: str, jobs: Sequence[Job], owner: Sequence[int], arrival_s: Sequ
 
 def _drivers(
     way: str, jobs: Sequence[Job], owner: Sequence[int], arrival_s: Sequence[float], master: str,
-    coordinator: CoordinatorProcess | None, port: str, folder: Path,
+    coordinator: CoordinatorProcess | None, port: str, folder: Path, logs: Path | None,
 ) -> Any:  # fmt: skip
     running = []
     for app in range(max(owner) + 1):
-        conf = conf_of(way, f"app{app}", master, coordinator) | {"spark.shuffle.service.port": port}
+        conf = conf_of(way, f"app{app}", master, coordinator, logs)
+        conf["spark.shuffle.service.port"] = port
         command = [sys.executable, "-m", "benchmarks.applications", "--drive", json.dumps(conf)]
         with (folder / f"app{app}.log").open("w") as log:
             running.append(
@@ -218,6 +231,7 @@ def main() -> None:
     parser.add_argument("--work", type=float, default=40.0, help="mean executor-seconds of a job")
     parser.add_argument("--gap", type=float, default=6.0, help="mean seconds between arrivals")
     parser.add_argument("--simulate", type=float, metavar="S", help="moving delay; no Spark")
+    parser.add_argument("--logs", type=Path, help="folder for event logs")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     if given.drive is not None:
@@ -230,7 +244,10 @@ def main() -> None:
         for way in ways[run % len(ways) :] + ways[: run % len(ways)]:
             jct_s, delay_s = None, given.simulate
             if given.simulate is None:
-                jct_s, delay_s = measure(way, jobs, owner, arrival_s)
+                logs = None if given.logs is None else given.logs.resolve() / f"{run}-{way}"
+                if logs is not None:
+                    logs.mkdir(parents=True, exist_ok=True)
+                jct_s, delay_s = measure(way, jobs, owner, arrival_s, logs)
             model = simulated(way, jobs, owner, arrival_s, delay_s or _DELAY_S)
             row = {
                 "run": run,
