@@ -147,6 +147,22 @@ def test_executors_take_places_in_the_order_in_which_they_became_free() -> None:
     assert (made.delay.ms, made.delay.samples) == (6_000.0, 8)
 
 
+def test_a_driver_that_reports_more_executors_than_there_are_holds_nothing_up() -> None:
+    """Such a count costs no more than the cluster's size, in time and in memory."""
+    made = coordinator(8)
+    tracemalloc.start()
+    try:
+        made.register(registered("a"), 2**31 - 1, 0.0)
+        made.report("a", report(0), 1.0)
+        made.report("a", report(2**31 - 1), 2.0)
+        made.remove("a", 3.0)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 100_000
+    assert made.delay.samples == 0
+
+
 def test_a_driver_that_is_gone_frees_its_share() -> None:
     made = two()
     for key, count in (("a", 4), ("b", 4)):

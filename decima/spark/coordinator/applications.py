@@ -94,6 +94,7 @@ class MovingDelay:
         """
         self._first_ms = first_ms
         self._samples: deque[float] = deque(maxlen=_SAMPLES)
+        self._slots = slots
         self._free_since_ms = deque([-math.inf] * slots, maxlen=slots)
 
     @property
@@ -108,17 +109,18 @@ class MovingDelay:
         """Number of measurements that the delay is made of."""
         return len(self._samples)
 
-    def note_departure(self, now_ms: float) -> None:
-        """An executor left: from now on another may start in its place."""
-        self._free_since_ms.append(now_ms)
+    def note_departures(self, count: int, now_ms: float) -> None:
+        """So many executors left: from now on others may start in their places."""
+        self._free_since_ms.extend([now_ms] * min(count, self._slots))
 
-    def note_arrival(self, requested_ms: float | None, now_ms: float) -> None:
-        """An executor registered that was requested then; None if it was not requested."""
-        free_ms = self._free_since_ms.popleft() if self._free_since_ms else -math.inf
-        if requested_ms is not None:
-            took_ms = now_ms - max(requested_ms, free_ms)
-            if 0.0 < took_ms < _MAX_DELAY_MS:
-                self._samples.append(took_ms)
+    def note_arrivals(self, count: int, requested_ms: float | None, now_ms: float) -> None:
+        """So many executors registered, requested then; None if they were not requested."""
+        for _ in range(min(count, self._slots)):
+            free_ms = self._free_since_ms.popleft() if self._free_since_ms else -math.inf
+            if requested_ms is not None:
+                took_ms = now_ms - max(requested_ms, free_ms)
+                if 0.0 < took_ms < _MAX_DELAY_MS:
+                    self._samples.append(took_ms)
 
 
 class Arrivals:

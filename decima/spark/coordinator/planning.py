@@ -100,8 +100,7 @@ class Coordinator:
             registered=held,
             serves_since_ms=now_ms,
         )
-        for _ in range(held):
-            self.delay.note_arrival(None, now_ms)
+        self.delay.note_arrivals(held, None, now_ms)
         return key
 
     def remove(self, key: str, now_ms: float) -> None:
@@ -109,16 +108,14 @@ class Coordinator:
         one = self.applications.pop(key)
         if one.stages is not None:
             self._arrivals.note_end(work_ms(one.stages))
-        for _ in range(one.registered):
-            self.delay.note_departure(now_ms)
+        self.delay.note_departures(one.registered, now_ms)
 
     def report(self, key: str, told: Report, now_ms: float) -> None:
         """Take in the state of an application."""
         one = self.applications[key]
-        for _ in range(told.registered - one.registered):
-            self.delay.note_arrival(one.requested_ms, now_ms)
-        for _ in range(one.registered - told.registered):
-            self.delay.note_departure(now_ms)
+        came = told.registered - one.registered
+        self.delay.note_arrivals(came, one.requested_ms, now_ms)
+        self.delay.note_departures(-came, now_ms)
         one.registered = told.registered
         old, one.stages = one.stages, told.stages
         if told.stages is not None:
