@@ -110,11 +110,11 @@ class MovingDelay:
         return len(self._samples)
 
     def note_departures(self, count: int, now_ms: float) -> None:
-        """So many executors left: from now on others may start in their places."""
+        """Executors left, `count` of them: from now on others may start in their places."""
         self._free_since_ms.extend([now_ms] * min(count, self._slots))
 
     def note_arrivals(self, count: int, requested_ms: float | None, now_ms: float) -> None:
-        """So many executors registered, requested then; None if they were not requested."""
+        """Executors registered that were requested then; None if they were not requested."""
         for _ in range(min(count, self._slots)):
             free_ms = self._free_since_ms.popleft() if self._free_since_ms else -math.inf
             if requested_ms is not None:
