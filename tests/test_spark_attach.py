@@ -387,9 +387,15 @@ def test_a_stopped_context_ends_the_scheduler() -> None:
     scheduler = decima.spark.attach(spark, policy="strict_fair")
     several(spark, jobs=1)
     began = time.monotonic()
-    spark.stop()
+    context = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+    stop = threading.Thread(target=spark.stop)
+    stop.start()
+    while not context.isStopped():
+        time.sleep(0.001)  # so that the stop goes on
+    assert not scheduler.is_attached  # from the first moment, not from the next report on
+    stop.join()
     assert time.monotonic() - began < 15
-    assert not scheduler.status().is_attached
+    assert "stopped" in str(scheduler.status().ended_because)
     scheduler.detach()
     with pytest.raises(AttachError, match="stopped"):
         decima.spark.attach(spark, policy="strict_fair")

@@ -109,7 +109,7 @@ final class Decider extends Thread {
         refuse(fault);
       }
     } finally {
-      noteEnd();
+      endedBecause = whyEnded();
       letGo();
       endLog();
     }
@@ -209,8 +209,8 @@ final class Decider extends Thread {
     out.put("mode", settings.mode);
     out.put("policy", settings.policy);
     out.put("choice", judge == null ? null : choice());
-    out.put("is_attached", control.attached && endedBecause == null);
-    out.put("ended_because", endedBecause);
+    out.put("is_attached", isAttached());
+    out.put("ended_because", whyEnded());
     out.put("is_ready", isReady());
     out.put("plans", control.counters.plans.get());
     out.put("fallbacks", planner == null ? 0 : planner.failures);
@@ -257,16 +257,23 @@ final class Decider extends Thread {
     refuse.accept(reason);
   }
 
-  /** Why the control is not attached any more, unless somebody detached it. */
-  private void noteEnd() {
+  /** Whether it decides; not of a stopped context, even before the thread has seen its stop. */
+  boolean isAttached() {
+    return control.attached && whyEnded() == null;
+  }
+
+  /** Why the control is not attached any more; null while it is, or where somebody detached it. */
+  private String whyEnded() {
     if (isClosed || endedBecause != null) {
-      return;
+      return endedBecause;
     }
     if (control.context.isStopped()) {
-      endedBecause = "the SparkContext was stopped";
-    } else if (control.counters.abandoned.get() > 0) {
-      endedBecause = "the JVM detached by itself after too long without a sign of life";
+      return "the SparkContext was stopped";
     }
+    boolean isAbandoned = control.counters.abandoned.get() > 0;
+    return isAbandoned
+        ? "the JVM detached by itself after too long without a sign of life"
+        : null;
   }
 
   /** Plan no more; users' caps go on to hold. Twice does no harm. */
