@@ -1,12 +1,15 @@
 """Cost of an event as clusters grow, at constant load per slot.
 
     python -m benchmarks.growth [--slots 50,500,5000,20000] [--policies strict_fair,fifo]
+        [--protocols executors,classes]
 
 `tpch` jobs arrive at a load of 0.7 for twenty minutes of simulated time; then the run is cut. One
 line for each protocol, policy and number of slots: CPU nanoseconds for each task event, that over
 the smallest cluster's, decisions for each event, the jobs in the system at the end, and the
 process' largest memory so far. The policy's own time is included. `quiet` is a session without
-`Cluster.ask_while_idle`.
+`Cluster.ask_while_idle`, `classes` are executors of four sizes of memory, of which tasks need a
+uniform part of the largest; their jobs arrive 1.3 times less often, since not every executor can
+hold every task.
 
 Then `--waiting` jobs arrive at once on 50 slots. Last, for comparison, a compiled
 loop with a heap of as many finish times as slots: take the earliest, draw another one.
@@ -25,11 +28,12 @@ import numpy as np
 
 from decima.evaluation.settings_file import gap_at
 from decima.registry import Heuristic
-from spark_sim import Cluster, Protocol, Simulator, Streams
+from spark_sim import Cluster, ExecutorClass, Protocol, Simulator, Streams
 from spark_sim.tables import State
 from traces import Job, Stage, Trace, load_trace, to_arrays
 from traces.arrays import TraceArrays
 from traces.arrivals import poisson
+from traces.demands import drawn_demands
 from traces.numbers import MS_PER_S, Float64
 
 LOAD, MINUTES, SEED = 0.7, 20.0, 3
@@ -39,15 +43,24 @@ CLUSTERS = {
     "executors": Cluster(),
     "session": Cluster(protocol=Protocol.SESSION),
     "quiet": Cluster(protocol=Protocol.SESSION, ask_while_idle=False),
+    "classes": Cluster(),
 }
+SIZES_MB = (256.0, 512.0, 768.0, 1024.0)
+CLASS_GAP = 1.3
+"""how much longer mean gaps are where there are classes"""
 WAITING_MINUTES = 2.0
 
 
 def sized(label: str, slots: int, minutes: float) -> Cluster:
     """Return the cluster of that label with so many slots, cut after `minutes`."""
     known = CLUSTERS[label]
+    counts = [len(part) for part in np.array_split(np.arange(slots), len(SIZES_MB))]
+    sizes = zip(counts, SIZES_MB, strict=True)
     return Cluster(
         num_executors=slots,
+        classes=tuple(ExecutorClass(count, memory_mb=size_mb) for count, size_mb in sizes)
+        if label == "classes"
+        else None,
         protocol=known.protocol,
         time_limit_ms=60.0 * minutes * MS_PER_S,
         ask_while_idle=known.ask_while_idle,
@@ -60,6 +73,7 @@ def streamed(
     """CPU seconds of a run of arrivals up to the cluster's limit, and its state at the end."""
     end_ms = cluster.time_limit_ms or 0.0
     gap_ms = MS_PER_S * gap_at(trace.name, cluster.num_executors, LOAD)
+    gap_ms *= CLASS_GAP if cluster.classes else 1.0
     streams = Streams(SEED, 0)
     drawn = poisson(trace, round(end_ms / gap_ms) + 1, gap_ms, streams.arrivals())
     key = streams.duration_key()
@@ -74,6 +88,11 @@ def played(simulator: Simulator, policy: str) -> tuple[float, State]:
     return time.process_time() - began_s, simulator.state
 
 
+def with_demands(trace: Trace) -> TraceArrays:
+    """Arrays of the trace, with demands for memory; one class of executors holds every task."""
+    return to_arrays(drawn_demands(trace, SIZES_MB[-1], np.random.default_rng(SEED)))
+
+
 def small_jobs() -> TraceArrays:
     """Twenty chains of five stages of ten tasks."""
     jobs = []
@@ -83,7 +102,7 @@ def small_jobs() -> TraceArrays:
             for index in range(5)
         ]
         jobs.append(Job(f"j{number}", tuple(stages)))
-    return to_arrays(Trace("small", tuple(jobs)))
+    return with_demands(Trace("small", tuple(jobs)))
 
 
 def _turn_over_plain(ends: Float64, lengths: Float64, events: int) -> float:
@@ -139,7 +158,7 @@ def print_row(label: str, policy: str, slots: int, ran: tuple[float, State], bas
 def print_growth(labels: Iterable[str], policies: Iterable[str], sizes: list[int]) -> None:
     """Print the table of arrivals at a constant load."""
     trace = load_trace("tpch")
-    arrays = to_arrays(trace)
+    arrays = with_demands(trace)
     for label in labels:
         for policy in policies:
             smallest = sized(label, sizes[0], MINUTES)

@@ -87,7 +87,6 @@ class Allocation:
         executors["prev"][there:] = NONE
         clock["present"] = clock["unattached"] = clock["num_executors"] = there
         clock["absent_head"] = NONE if there == self.slots else there
-        clock["idle_head"] = NONE if there == 0 else 0
-        clock["idle_tail"] = there - 1  # NONE is -1
+        state.idle[0, 0] = (NONE if there == 0 else 0, there - 1)  # NONE is -1
         if there > 0:
             executors["next"][there - 1] = NONE

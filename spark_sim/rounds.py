@@ -96,8 +96,7 @@ def _run_tasks(state: State, busy: NDArray[np.int32]) -> None:
     idle = len(state.executors) - len(stage)
     clock = state.clock[0]
     clock["unattached"] = idle
-    clock["idle_head"] = len(stage) if idle else NONE
-    clock["idle_tail"] = len(state.executors) - 1 if idle else NONE
+    state.idle[0, 0] = (len(stage), len(state.executors) - 1) if idle else (NONE, NONE)
     if idle:
         state.executors["prev"][len(stage)] = NONE
     np.add.at(state.jobs["attached"], state.stages["job"], busy)

@@ -18,6 +18,7 @@ from spark_sim.tables import (
     EVENT,
     EXECUTOR,
     IDLE,
+    IDLE_LIST,
     JOB,
     LEAST_WORK_MS,
     NONE,
@@ -147,6 +148,7 @@ def build_state(
     template = np.repeat(trace.first_stage[job] - first_stage, sizes) + np.arange(sizes.sum())
     stages = _stage_table(trace, template, np.repeat(np.arange(len(job)), sizes))
     stages["fits"] = fits_of(trace, cluster)[template]
+    stages["least_class"] = np.log2(stages["fits"] & -stages["fits"])
     tasks = int(stages["num_tasks"].sum(dtype=np.int64)) if timeline else 0
     count = cluster.num_executors
     state = State(
@@ -154,8 +156,9 @@ def build_state(
         jobs=_job_table(arrival_ms, job, first_stage, sizes, stages),
         stages=stages,
         executors=_executor_table(cluster),
-        classes=_class_table(cluster),
+        classes=_class_table(cluster, stages),
         running=np.zeros((len(stages), len(classes_of(cluster))), np.int32),
+        idle=_idle_lists(cluster, len(job)),
         events=_empty_queue(count),
         commits=_commit_table(2 * count + 2),
         active=np.zeros(len(job), np.int32),
@@ -213,7 +216,7 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float)
     clock["num_executors"] = cluster.num_executors
     clock["num_jobs"] = clock["num_queued"] = num_jobs
     clock["inflation"] = inflation
-    clock["idle_tail"] = cluster.num_executors - 1
+    clock["offered"] = (1 << len(classes_of(cluster))) - 1
     clock["unattached"] = clock["present"] = cluster.num_executors
     for absent in (
         "source_job",
@@ -240,8 +243,6 @@ def _job_table(
     jobs["work_ms"] = np.add.reduceat(stages["num_tasks"] * stages["mean_ms"], first_stage)
     jobs["remaining_ms"] = jobs["work_ms"]
     for absent in (
-        "idle_head",
-        "idle_tail",
         "commit_head",
         "commit_tail",
         "first_follower",
@@ -270,13 +271,25 @@ def _stage_table(trace: TraceArrays, template: NDArray[np.int64], job: NDArray[n
     return stages
 
 
-def _class_table(cluster: Cluster) -> Table:
+def _class_table(cluster: Cluster, stages: Table) -> Table:
     classes = classes_of(cluster)
     table = np.zeros(len(classes), CLASS)
     for label in ("memory_mb", "cpu", "count"):
         table[label] = [getattr(kind, label) for kind in classes]
     table["idle"] = table["count"]
+    table["want_head"] = NONE
+    table["common"] = (1 << len(classes)) - 1
+    np.bitwise_and.at(table["common"], stages["least_class"], stages["fits"])
     return table
+
+
+def _idle_lists(cluster: Cluster, jobs: int) -> Table:
+    """All executors are idle in no job, by number."""
+    sizes = np.array([kind.count for kind in classes_of(cluster)])
+    lists = np.full((jobs + 1, len(sizes)), NONE, IDLE_LIST)
+    lists["tail"][0] = np.cumsum(sizes) - 1
+    lists["head"][0] = np.cumsum(sizes) - sizes
+    return lists
 
 
 def _executor_table(cluster: Cluster) -> Table:
@@ -287,9 +300,11 @@ def _executor_table(cluster: Cluster) -> Table:
     executors["kind"] = np.repeat(np.arange(len(sizes)), sizes)
     for absent in ("job", "stage", "last_stage", "task"):
         executors[absent] = NONE
-    # All start in the idle list of no job, by number.
+    # Neighbours in the lists of `_idle_lists`.
     executors["next"] = np.append(np.arange(1, count), NONE)
     executors["prev"] = np.arange(-1, count - 1)
+    executors["next"][np.cumsum(sizes) - 1] = NONE
+    executors["prev"][np.cumsum(sizes) - sizes] = NONE
     return executors
 
 

@@ -65,8 +65,7 @@ JOB = np.dtype(
         ("next_follower", "i4"),  # of those that follow the same job
         ("lag_ms", "f8"),  # from the completion of the job that it follows to its arrival
         ("active", "i1"),
-        ("idle_head", "i4"),  # first executor idle in the job, in the order of becoming idle
-        ("idle_tail", "i4"),
+        ("misfits", "i4"),  # stages that want executors and fit none on offer
         ("plan_head", "i4"),  # session: the job's first stage of the plan with tasks to start
         ("plan_tail", "i4"),
         ("plan_slots", "i4"),  # session: those on offer that the job's part of the plan uses
@@ -105,6 +104,10 @@ STAGE = np.dtype(
         ("wait_ms", "f8"),  # from the end of its last parent until it may start
         ("parents_running", "i4"),  # parents not complete
         ("parents_uncovered", "i4"),  # parents that still want executors
+        ("misfit", "i1"),  # wants executors, and fits none of the classes that were on offer
+        ("least_class", "i1"),  # the smallest class that fits
+        ("want_next", "i4"),  # neighbours in that class's list of stages that want executors
+        ("want_prev", "i4"),
         ("released", "i1"),  # its executors have been offered once it ran out of tasks
         ("plan_place", "i4"),  # session: its index in the plan
         ("plan_next", "i4"),  # session: the next stage of the same job in the plan
@@ -149,12 +152,17 @@ CLASS = np.dtype(
         # the simulator's own
         ("idle", "i4"),  # in a job or in none
         ("releasing", "i4"),  # part of the clock's
+        ("common", "i4"),  # bit c: class c fits all stages of which this is the smallest that does
+        ("want_head", "i4"),  # first of those that want executors; nobody lists them in one class
         ("busy_ms", "f8"),  # part of the clock's
         ("idle_mb_ms", "f8"),  # memory that the tasks under way did not need, times their time
     ],
     align=True,
 )
 """a class of executors; without classes there is one row, which holds every task"""
+
+IDLE_LIST = np.dtype([("head", "i4"), ("tail", "i4")], align=True)
+"""executors of one class that are idle in one job, in the order of becoming idle"""
 
 TASK = np.dtype(
     [
@@ -203,9 +211,8 @@ CLOCK = np.dtype(
         ("source_job", "i8"),  # job whose executors opened the round; NONE: no single one
         ("source_stage", "i8"),  # whose running executors are on offer ahead of time
         ("releasing", "i8"),  # how many of those are left
-        # executors idle in no job
-        ("idle_head", "i4"),
-        ("idle_tail", "i4"),
+        ("offered", "i4"),  # bit c: class c had executors on offer when `misfit` was last set
+        # executors idle in a job, and in none
         ("idle_in_jobs", "i8"),
         ("unattached", "i8"),
         # free list of COMMIT rows, and decima-sim's promises of the unattached pool
@@ -295,6 +302,7 @@ class State(NamedTuple):
     executors: Table  # (N,) EXECUTOR
     classes: Table  # (C,) CLASS, small ones first
     running: NDArray[np.int32]  # (S, C) executors that run tasks of a stage; default protocol only
+    idle: Table  # (J + 1, C) IDLE_LIST; row 0 is of executors in no job, job j has row j + 1
     events: Table  # (2M,) EVENT, a winner tree; M is N rounded up to a power of two
     commits: Table  # (2N + 2,) COMMIT
     active: NDArray[np.int32]  # (J,) the first `num_active` are the jobs in the system, by arrival

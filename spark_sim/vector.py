@@ -116,6 +116,7 @@ class VectorSimulator:
             jobs=padded.jobs[:jobs],
             stages=padded.stages[:stages],
             running=padded.running[:stages],
+            idle=padded.idle[: jobs + 1],
             active=padded.active[:jobs],
             chosen=padded.chosen[:stages],
             queue=padded.queue[:jobs],

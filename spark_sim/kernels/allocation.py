@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_sim.compile import inlined_kernel, kernel
-from spark_sim.kernels.lists import append_idle, remove_idle
+from spark_sim.kernels.lists import append_idle, first_idle, remove_idle
 from spark_sim.kernels.queue import push
 from spark_sim.tables import EXECUTOR_ARRIVED, IDLE, MOVING, NONE, State
 
@@ -69,7 +69,7 @@ def rest(state: State, slot: int) -> None:
     Spark offers executors in random order, so a light load keeps them all awake.
     """
     clock = state.clock[0]
-    append_idle(state, clock, slot)
+    append_idle(state, NONE, slot)
     clock["unattached"] += 1
     state.executors[slot]["since_ms"] = clock["time_ms"]
 
@@ -161,7 +161,7 @@ def _remove_idle_ones(state: State) -> float:
         elif rules["present"] > floor:
             rules["present"] -= 1
             for slot in range(first + each - 1, first - 1, -1):
-                remove_idle(state, clock, slot)
+                remove_idle(state, NONE, slot)
                 clock["unattached"] -= 1
                 leave(state, slot)
     clock["num_executors"] = clock["present"]
@@ -175,7 +175,7 @@ def _idle_since_ms(state: State, first: int) -> float:
     for slot in range(first, first + state.allocation[0]["slots_each"]):
         row = state.executors[slot]
         # An absent slot is idle and in no list, one that is alone in the list is its head.
-        is_listed = row["prev"] != NONE or state.clock[0]["idle_head"] == slot
+        is_listed = row["prev"] != NONE or first_idle(state, NONE, 0) == slot
         if row["state"] != IDLE or not is_listed:
             return np.inf
         found = max(found, row["since_ms"])

@@ -52,6 +52,7 @@ def member(stacked: State, index: int) -> State:
         stacked.executors[index],
         stacked.classes[index],
         stacked.running[index],
+        stacked.idle[index],
         stacked.events[index],
         stacked.commits[index],
         stacked.active[index],

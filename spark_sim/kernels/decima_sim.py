@@ -29,6 +29,7 @@ from spark_sim.kernels.decima_sim_view import refresh
 from spark_sim.kernels.lists import (
     add_promise,
     append_idle,
+    first_idle,
     has_promise,
     remove_idle,
     take_promise,
@@ -157,8 +158,8 @@ def _complete_job(state: State, job: int) -> None:
         commit = state.commits[entry]
         if first <= commit["stage"] < last:
             commit["count"] = 0
-    while row["idle_head"] != NONE:
-        executor = row["idle_head"]
+    while first_idle(state, job, 0) != NONE:
+        executor = first_idle(state, job, 0)
         _unpark(state, executor)
         state.executors[executor]["job"] = NONE
         _park(state, executor, NONE)
@@ -205,10 +206,10 @@ def _park(state: State, executor: int, job: int) -> None:
         if worker["job"] != NONE:
             state.jobs[worker["job"]]["attached"] -= 1
         worker["job"] = NONE
-        append_idle(state, clock, executor)
+        append_idle(state, NONE, executor)
         clock["unattached"] += 1
     else:
-        append_idle(state, state.jobs[job], executor)
+        append_idle(state, job, executor)
         state.jobs[job]["pool"] += 1
 
 
@@ -217,11 +218,11 @@ def _unpark(state: State, executor: int) -> None:
     clock = state.clock[0]
     worker = state.executors[executor]
     if worker["job"] == NONE:
-        remove_idle(state, clock, executor)
+        remove_idle(state, NONE, executor)
         clock["unattached"] -= 1
     else:
         job = state.jobs[worker["job"]]
-        remove_idle(state, job, executor)
+        remove_idle(state, worker["job"], executor)
         job["pool"] -= 1
 
 
@@ -385,17 +386,17 @@ def _dispatch(state: State) -> None:
         _fulfil(state, clock["dispatching"], take_promise(state, clock))
     elif clock["source_job"] != NONE:
         owner = state.jobs[clock["source_job"]]
-        last = owner["idle_tail"]
+        last = state.idle[clock["source_job"] + 1, 0]["tail"]
         while has_promise(state, owner):
-            executor = owner["idle_head"]
+            executor = first_idle(state, clock["source_job"], 0)
             _unpark(state, executor)
             _fulfil(state, executor, take_promise(state, owner))
             if executor == last:
                 break
     else:
-        last = clock["idle_tail"]
+        last = state.idle[0, 0]["tail"]
         while has_promise(state, clock):
-            executor = clock["idle_head"]
+            executor = first_idle(state, NONE, 0)
             _unpark(state, executor)
             _fulfil(state, executor, take_promise(state, clock))
             if executor == last:

@@ -43,11 +43,12 @@ from spark_sim.kernels.limits import HELD_BACK, is_served, leaving, room_under
 from spark_sim.kernels.lists import (
     add_promise,
     append_waiting,
+    first_idle,
     has_promise_for,
     take_promise,
     take_waiting,
 )
-from spark_sim.kernels.opening import cover, is_on_offer, set_aside, set_misfits_aside, set_open
+from spark_sim.kernels.opening import cover, is_on_offer, set_aside, set_misfits, set_open
 from spark_sim.kernels.placement import become_idle, become_unattached, leave_idle, move
 from spark_sim.kernels.queue import next_event_ms, take
 from spark_sim.tables import (
@@ -60,7 +61,6 @@ from spark_sim.tables import (
     TRUNCATED,
     WAITING,
     State,
-    Table,
 )
 
 
@@ -153,13 +153,14 @@ def _task_done(state: State, executor: int) -> int:
     if row["released"] == 0:
         row["released"] = 1
         source = stage
-    if row["released"] == HELD_BACK and state.jobs[row["job"]]["open_stages"] > 0:
+    job = state.jobs[row["job"]]
+    if row["released"] == HELD_BACK and job["open_stages"] + job["misfits"] > 0:
         source = max(source, NONE)
     if has_promise_for(state, row, kind):
         if _deliver(state, executor, take_promise(state, row)):
             source = max(source, NONE)
     else:
-        state.jobs[row["job"]]["held"] -= 1
+        job["held"] -= 1
         become_idle(state, executor)
     if row["finished"] == row["num_tasks"] and _complete_job(state, row["job"]):
         source = NONE
@@ -239,10 +240,12 @@ def _complete_job(state: State, job: int) -> bool:
     if row["stages_done"] < row["num_stages"]:
         return False
     retire(state, job)
-    while row["idle_head"] != NONE:
-        executor = row["idle_head"]
-        leave_idle(state, executor)
-        become_unattached(state, executor)
+    for kind in range(len(state.classes)):
+        executor = first_idle(state, job, kind)
+        while executor != NONE:
+            leave_idle(state, executor)
+            become_unattached(state, executor)
+            executor = first_idle(state, job, kind)
     return True
 
 
@@ -287,7 +290,7 @@ def _open_round(state: State, source_stage: int) -> bool:
         if source_stage != NONE:
             size["releasing"] = state.running[source_stage, kind]
         size["on_offer"] = size["idle"] + size["releasing"]
-    set_misfits_aside(state)
+    set_misfits(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         clock["rounds"] += 1
         return True
@@ -362,7 +365,7 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
         cover(state, stage)
     elif is_served(state, stage, limit, room, before):
         set_aside(state, stage)
-    set_misfits_aside(state)
+    set_misfits(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
     close_round(state)
@@ -379,14 +382,14 @@ def _give(state: State, stage: int, kind: int, count: int, room: int) -> int:
     home = state.stages[stage]["job"]
     all_given = count
     promised = 0
-    count -= _take_idle(state, state.jobs[home], stage, kind, min(count, room))
+    count -= _take_idle(state, home, stage, kind, min(count, room))
     if clock["source_job"] == home:
         promised = _promise(state, stage, kind, count)
         count -= promised
-    count -= _take_idle(state, clock, stage, kind, count)
+    count -= _take_idle(state, NONE, stage, kind, count)
     index = 0
-    while count > 0 and clock["idle_in_jobs"] > 0 and index < clock["num_active"]:
-        count -= _take_idle(state, state.jobs[state.active[index]], stage, kind, count)
+    while count > 0 and state.classes[kind]["idle"] > 0 and index < clock["num_active"]:
+        count -= _take_idle(state, state.active[index], stage, kind, count)
         index += 1
     if count > 0:
         _promise(state, stage, kind, count)
@@ -394,22 +397,22 @@ def _give(state: State, stage: int, kind: int, count: int, room: int) -> int:
 
 
 @inlined_kernel
-def _take_idle(state: State, owner: Table, stage: int, kind: int, count: int) -> int:
-    """Send up to `count` of a class from the idle list of `owner` to `stage`; returns how many."""
+def _take_idle(state: State, job: int, stage: int, kind: int, count: int) -> int:
+    """Send up to `count` of a class that are idle in `job`, or NONE, to `stage`; returns how
+    many.
+    """
     home = state.stages[stage]["job"]
     taken = 0
-    executor = int(owner["idle_head"])
-    while taken < count and executor != NONE:
-        worker = state.executors[executor]
-        following = int(worker["next"])
-        if worker["kind"] == kind:
-            leave_idle(state, executor)
-            if worker["job"] == home:
-                _start_or_wait(state, executor, stage)
-            else:
-                move(state, executor, stage)
-            taken += 1
-        executor = following
+    while taken < count:
+        executor = first_idle(state, job, kind)
+        if executor == NONE:
+            break
+        leave_idle(state, executor)
+        if job == home:
+            _start_or_wait(state, executor, stage)
+        else:
+            move(state, executor, stage)
+        taken += 1
     return taken
 
 

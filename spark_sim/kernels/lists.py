@@ -7,41 +7,51 @@ from spark_sim.tables import NONE, State, Table
 
 
 @inlined_kernel
-def append_idle(state: State, owner: Table, executor: int) -> None:
-    """Put `executor` at the end of the idle list of `owner` (a JOB row, or the CLOCK row)."""
+def first_idle(state: State, job: int, kind: int) -> int:
+    """The first executor of a class that is idle in `job`, or in NONE; NONE if there is none."""
+    executor: int = state.idle[job + 1, kind]["head"]
+    return executor
+
+
+@inlined_kernel
+def append_idle(state: State, job: int, executor: int) -> None:
+    """Put `executor` at the end of the idle list of its class in `job`, or in NONE."""
     row = state.executors[executor]
+    ends = state.idle[job + 1, row["kind"]]
     row["next"] = NONE
-    row["prev"] = owner["idle_tail"]
-    if owner["idle_tail"] == NONE:
-        owner["idle_head"] = executor
+    row["prev"] = ends["tail"]
+    if ends["tail"] == NONE:
+        ends["head"] = executor
     else:
-        state.executors[owner["idle_tail"]]["next"] = executor
-    owner["idle_tail"] = executor
+        state.executors[ends["tail"]]["next"] = executor
+    ends["tail"] = executor
 
 
 @inlined_kernel
-def prepend_idle(state: State, owner: Table, executor: int) -> None:
-    """Put `executor` at the head of the idle list of `owner`: it is the next to be used."""
+def prepend_idle(state: State, job: int, executor: int) -> None:
+    """Put `executor` at the head of that list: it is the next to be used."""
     row = state.executors[executor]
+    ends = state.idle[job + 1, row["kind"]]
     row["prev"] = NONE
-    row["next"] = owner["idle_head"]
-    if owner["idle_head"] == NONE:
-        owner["idle_tail"] = executor
+    row["next"] = ends["head"]
+    if ends["head"] == NONE:
+        ends["tail"] = executor
     else:
-        state.executors[owner["idle_head"]]["prev"] = executor
-    owner["idle_head"] = executor
+        state.executors[ends["head"]]["prev"] = executor
+    ends["head"] = executor
 
 
 @inlined_kernel
-def remove_idle(state: State, owner: Table, executor: int) -> None:
-    """Take `executor` out of the idle list of `owner`."""
+def remove_idle(state: State, job: int, executor: int) -> None:
+    """Take `executor` out of the idle list of its class in `job`, or in NONE."""
     row = state.executors[executor]
+    ends = state.idle[job + 1, row["kind"]]
     if row["prev"] == NONE:
-        owner["idle_head"] = row["next"]
+        ends["head"] = row["next"]
     else:
         state.executors[row["prev"]]["next"] = row["next"]
     if row["next"] == NONE:
-        owner["idle_tail"] = row["prev"]
+        ends["tail"] = row["prev"]
     else:
         state.executors[row["next"]]["prev"] = row["prev"]
     row["next"] = NONE

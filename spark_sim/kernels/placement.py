@@ -15,7 +15,7 @@ def become_idle(state: State, executor: int) -> None:
     job = state.jobs[worker["job"]]
     worker["state"] = IDLE
     worker["stage"] = NONE
-    append_idle(state, job, executor)
+    append_idle(state, worker["job"], executor)
     state.classes[worker["kind"]]["idle"] += 1
     job["local"] += 1
     state.clock[0]["idle_in_jobs"] += 1
@@ -28,11 +28,11 @@ def leave_idle(state: State, executor: int) -> None:
     worker = state.executors[executor]
     state.classes[worker["kind"]]["idle"] -= 1
     if worker["job"] == NONE:
-        remove_idle(state, clock, executor)
+        remove_idle(state, NONE, executor)
         clock["unattached"] -= 1
     else:
         job = state.jobs[worker["job"]]
-        remove_idle(state, job, executor)
+        remove_idle(state, worker["job"], executor)
         job["local"] -= 1
         clock["idle_in_jobs"] -= 1
 
@@ -47,7 +47,7 @@ def become_unattached(state: State, executor: int) -> None:
     worker["job"] = NONE
     worker["stage"] = NONE
     worker["last_stage"] = NONE
-    append_idle(state, clock, executor)
+    append_idle(state, NONE, executor)
     state.classes[worker["kind"]]["idle"] += 1
     clock["unattached"] += 1
 

@@ -34,7 +34,7 @@ from spark_sim.kernels.common import (
     truncate,
     unlock_children,
 )
-from spark_sim.kernels.lists import append_idle, prepend_idle, remove_idle
+from spark_sim.kernels.lists import append_idle, first_idle, prepend_idle, remove_idle
 from spark_sim.kernels.queue import next_event_ms, take
 from spark_sim.kernels.session_plan import follow_plan
 from spark_sim.kernels.session_rounds import ask, assign, close_round, open_round
@@ -122,12 +122,12 @@ def _set_slots(state: State, count: int) -> None:
         slot = clock["absent_head"]
         clock["absent_head"] = state.executors[slot]["next"]
         state.executors[slot]["last_stage"] = NONE
-        append_idle(state, clock, slot)
+        append_idle(state, NONE, slot)
         clock["unattached"] += 1
         clock["present"] += 1
     while clock["present"] > count and clock["unattached"] > 0:
-        slot = clock["idle_head"]
-        remove_idle(state, clock, slot)
+        slot = first_idle(state, NONE, 0)
+        remove_idle(state, NONE, slot)
         clock["unattached"] -= 1
         leave(state, slot)
 
@@ -193,7 +193,7 @@ def _give_back(state: State, slot: int, number: int) -> None:
         return
     if clock["present"] <= clock["num_executors"]:
         # Spark offers the slot that has just become free, so it is the first to be used again.
-        prepend_idle(state, clock, slot)
+        prepend_idle(state, NONE, slot)
         clock["unattached"] += 1
         return
     leave(state, slot)

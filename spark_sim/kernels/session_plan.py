@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.common import compare_critical, mark_changed, start_task
-from spark_sim.kernels.lists import remove_idle
+from spark_sim.kernels.lists import first_idle, remove_idle
 from spark_sim.tables import NONE, State
 
 
@@ -54,10 +54,10 @@ def _has_room(state: State, stage: int) -> bool:
 def start(state: State, stage: int) -> None:
     """Run the next task of `stage` on an idle slot."""
     clock = state.clock[0]
-    slot = clock["idle_head"]
+    slot = first_idle(state, NONE, 0)
     row = state.stages[stage]
     job = state.jobs[row["job"]]
-    remove_idle(state, clock, slot)
+    remove_idle(state, NONE, slot)
     clock["unattached"] -= 1
     job["attached"] += 1
     start_task(state, slot, stage)

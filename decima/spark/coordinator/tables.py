@@ -181,18 +181,18 @@ def _place_executors(state: State, shares: Sequence[Share], kept: int) -> None:
             rows["job"] = NONE if kind == MOVING else job
             rows["next"] = rows["prev"] = NONE
             place += count
-        _link(executors, row, place - share.idle, place)
+        _link(state, job, place - share.idle, place)
         clock["idle_in_jobs"] += share.idle
     end = len(executors) - kept
     executors["state"][end:] = RUNNING
     clock["unattached"] = end - place
-    _link(executors, clock, place, end)
+    _link(state, NONE, place, end)
 
 
-def _link(executors: Table, owner: Any, first: int, end: int) -> None:
-    """Make the executors from `first` to `end` the idle list of `owner`."""
-    owner["idle_head"] = first if end > first else NONE
-    owner["idle_tail"] = end - 1 if end > first else NONE
+def _link(state: State, job: int, first: int, end: int) -> None:
+    """Make the executors from `first` to `end` the idle list of `job`, or of NONE."""
+    executors = state.executors
+    state.idle[job + 1, 0] = (first, end - 1) if end > first else (NONE, NONE)
     if end > first:
         executors["next"][first:end] = np.append(np.arange(first + 1, end), NONE)
         executors["prev"][first:end] = np.append(NONE, np.arange(first, end - 1))
