@@ -1,5 +1,4 @@
 from .allocation import Allocation as Allocation
-from .batch import ObservationBatch as ObservationBatch
 from .batch import batch_of as batch_of
 from .cluster import Cluster as Cluster
 from .cluster import ExecutorClass as ExecutorClass
@@ -11,6 +10,7 @@ from .errors import SimulationError as SimulationError
 from .observation import PASS as PASS
 from .observation import Action as Action
 from .observation import Observation as Observation
+from .observation import ObservationBatch as ObservationBatch
 from .seeding import Streams as Streams
 from .simulator import Simulator as Simulator
 from .simulator import Status as Status

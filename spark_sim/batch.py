@@ -1,75 +1,14 @@
-"""`ObservationBatch`: observations of several simulations at due decisions, in one flat batch."""
+"""`BatchBuilder`: observations of several simulations at due decisions, in one flat batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_sim.kernels import batch as kernels
-from spark_sim.tables import CLASS, JOB, NONE, STAGE, State, Table
-from traces.arrays import TraceArrays
-from traces.numbers import Int32, Int64
-
-
-class ObservationBatch(NamedTuple):
-    """B simulations: J jobs in their systems, V stages of those jobs.
-
-    Rows are numbered through the batch: simulation b owns the jobs ``job_ptr[b]:job_ptr[b + 1]`` in
-    the order of arrival, and the stages likewise. One whose run is over owns none. The arrays are
-    overwritten by the next batch of the same `BatchBuilder`: copy what you need later.
-    """
-
-    classes: Table  # (B, C) CLASS, small ones first
-    jobs: Table  # (J,) JOB; `first_stage` is a row of `stages` below
-    stages: Table  # (V,) STAGE, a job's in one run of rows; `job` is a row of `jobs` above
-    job_ptr: NDArray[np.int64]  # (B + 1,)
-    stage_ptr: NDArray[np.int64]  # (B + 1,)
-    time_ms: NDArray[np.float64]  # (B,)
-    num_executors: Int32  # (B,)
-    on_offer: Int32  # (B,) executors to give away now; 0 where no decision is due
-    source_job: Int32  # (B,) row of the job whose stage freed them; NONE: no single one in sight
-    protocol: Int32  # (B,) as in `Observation`, and so the next five
-    moving_delay_ms: NDArray[np.float64]  # (B,)
-    last_arrival_ms: NDArray[np.float64]  # (B,)
-    mean_gap_ms: NDArray[np.float64]  # (B,)
-    typical_ms: NDArray[np.float64]  # (B,)
-    inflation: NDArray[np.float64]  # (B,)
-    alive: NDArray[np.bool_]  # (B,) a decision is due
-    job_row: Int32  # (J,) which row of the simulation's own `State.jobs` it is
-    stage_row: Int32  # (V,) which row of the simulation's own `State.stages` it is
-
-    def edges(self, trace: TraceArrays) -> Int64:
-        """(2, E) rows in `stages` of the parent and of the child, by parent.
-
-        Computed on request, as a step does not need them.
-
-        Args:
-            trace: of the simulations.
-        """
-        template = self.stages["template"]
-        first = trace.first_child[template].astype(np.int64)
-        counts = trace.first_child[template + 1] - first
-        parent = np.repeat(np.arange(len(template)), counts)
-        within = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
-        first_stage = self.jobs["first_stage"][self.stages["job"][parent]]
-        child = first_stage + trace.children[np.repeat(first, counts) + within]
-        return np.stack([parent, child])
-
-    def open_stages(self) -> NDArray[np.intp]:
-        """Rows of the stages that may be chosen, ascending."""
-        return np.flatnonzero(self.stages["open"])
-
-    def first_open_stages(self) -> Int32:
-        """(B,) row of each simulation's first open stage; NONE where there is none."""
-        rows = self.open_stages()
-        first = np.searchsorted(rows, self.stage_ptr)
-        found = first[:-1] < first[1:]
-        chosen = np.full(len(self.alive), NONE, np.int32)
-        chosen[found] = rows[first[:-1][found]]
-        return chosen
+from spark_sim.observation import ObservationBatch
+from spark_sim.tables import CLASS, JOB, STAGE, State
 
 
 class BatchBuilder:

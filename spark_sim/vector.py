@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim import tables
-from spark_sim.batch import BatchBuilder, ObservationBatch
+from spark_sim.batch import BatchBuilder
 from spark_sim.cluster import Cluster
 from spark_sim.conditions import Conditions
 from spark_sim.errors import IllegalActionError, SimulationError
@@ -18,7 +18,7 @@ from spark_sim.kernels import batch as kernels
 from spark_sim.kernels import dispatch
 from spark_sim.kernels.batch import Actions, LaneProgress
 from spark_sim.kernels.choices import Preferences
-from spark_sim.observation import Action, observe
+from spark_sim.observation import Action, ObservationBatch, observe
 from spark_sim.setup import build_state
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import NONE, State, Table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TypeGuard
 
@@ -130,6 +131,26 @@ def test_no_circle_joins_the_agent_the_policies_and_the_evaluation(part: str) ->
     ]
     assert files
     assert wrong == []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Over all packages, inside functions and type checks too; a package's face is not a file."""
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for package in MAY_IMPORT
+        for path in sources(package)
+        if path.name != "__init__.py"
+    }
+    needs: dict[str, set[str]] = {name: set() for name in files}
+    for name, path in files.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                inside = {f"{node.module}.{alias.name}" for alias in node.names}
+                needs[name] |= ({str(node.module)} | inside) & files.keys()
+            elif isinstance(node, ast.Import):
+                needs[name] |= {alias.name for alias in node.names} & files.keys()
+    assert sum(map(len, needs.values())) > len(files)  # the imports were found
+    TopologicalSorter(needs).prepare()  # raises CycleError, which names them
 
 
 def modules_beyond(folder: str, may: set[str]) -> list[str]:

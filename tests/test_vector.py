@@ -22,7 +22,8 @@ from spark_sim import (
     Status,
     Streams,
 )
-from spark_sim.batch import BatchBuilder, ObservationBatch, batch_of
+from spark_sim.batch import BatchBuilder, batch_of
+from spark_sim.observation import ObservationBatch
 from spark_sim.tables import JOB, NONE, STAGE
 from spark_sim.vector import Run, VectorSimulator
 from traces import Job, Stage, Trace, to_arrays, tpch_like

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_sim.batch import ObservationBatch
-from spark_sim.observation import Observation
+from spark_sim.observation import Observation, ObservationBatch
 from spark_sim.tables import Table
 from traces.numbers import Int64
 

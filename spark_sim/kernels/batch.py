@@ -6,7 +6,7 @@ one more axis in front, one row a simulation, padded to the largest. `member` cu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,9 @@ from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.choices import Preferences, follow
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.opening import is_on_offer
+from spark_sim.observation import ObservationBatch
 from spark_sim.tables import ANY, DECIDE, NONE, State
 from traces.numbers import Int64
-
-if TYPE_CHECKING:
-    from spark_sim.batch import ObservationBatch
 
 _EXECUTORS = 0
 _DECIMA_SIM = 2

@@ -3,35 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from decima.whatif.applications.parts import Pool, StageRun, no_pool
 from decima.whatif.replay import pools
 from decima.whatif.replay.recording import FAIR, FIFO
-
-if TYPE_CHECKING:
-    from decima.whatif.applications.parts import StageRun
-
-
-@dataclass(eq=False, slots=True)
-class Pool:
-    """A pool and the tasks that it runs."""
-
-    name: str
-    settings: pools.Pool
-    running: int = 0
-
-    @property
-    def claim(self) -> tuple[int, float, str]:
-        """Sort key: pools below their minShare first, then the fewest tasks for the weight."""
-        if self.running < self.settings.min_share:
-            return 0, self.running / self.settings.min_share, self.name
-        return 1, self.running / self.settings.weight, self.name
-
-
-def no_pool() -> Pool:
-    """Return the pool of a stage that is not submitted."""
-    return Pool("", pools.Pool())
 
 
 class SparkOrder:

@@ -1,4 +1,4 @@
-"""Mutable parts of a simulated cluster: executors, stages and jobs."""
+"""Mutable parts of a simulated cluster: executors, pools, stages and jobs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from decima.whatif.applications.order import Pool, no_pool
 from decima.whatif.applications.workload import ApplicationsWorkload
+from decima.whatif.replay import pools
 from spark_sim.tables import NONE
 from traces import Stage
 
@@ -23,6 +23,27 @@ class Executor:
     """when its last task ended, or when it came"""
     is_leaving: bool = False
     is_gone: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Pool:
+    """A pool and the tasks that it runs."""
+
+    name: str
+    settings: pools.Pool
+    running: int = 0
+
+    @property
+    def claim(self) -> tuple[int, float, str]:
+        """Sort key: pools below their minShare first, then the fewest tasks for the weight."""
+        if self.running < self.settings.min_share:
+            return 0, self.running / self.settings.min_share, self.name
+        return 1, self.running / self.settings.weight, self.name
+
+
+def no_pool() -> Pool:
+    """Return the pool of a stage that is not submitted."""
+    return Pool("", pools.Pool())
 
 
 @dataclass(eq=False, slots=True)
