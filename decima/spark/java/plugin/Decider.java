@@ -283,6 +283,7 @@ final class Decider extends Thread {
 
   /** Let go of Spark; twice does no harm. */
   void close() {
+    endedBecause = whyEnded(); // what ended before it was closed keeps its reason
     isClosed = true;
     end(control::detach);
     try {
