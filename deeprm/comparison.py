@@ -15,8 +15,7 @@ from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
 from deeprm.evaluation import TUNING_SETS, baselines, evaluate
 from deeprm.jobs import draw_jobs
-from deeprm.learned import Learned
-from deeprm.models import load_model
+from deeprm.models import load_model, scheduler_of
 from deeprm.objectives import Objective
 from deeprm.schedulers import SJF, Scheduler
 
@@ -69,4 +68,4 @@ def _learned(path: Path, config: Config) -> Scheduler:
     model = load_model(path)
     if not model.network.fits(config):
         raise StudyError(f"{path}: was made for a cluster of another shape")
-    return Learned(model.network.frozen())
+    return scheduler_of(model)

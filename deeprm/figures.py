@@ -19,11 +19,20 @@ from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER, Config
 from deeprm.evaluation import TUNING_SETS, Outcome, baselines, evaluate
 from deeprm.jobs import draw_jobs
-from deeprm.learned import Learned
-from deeprm.models import Model
+from deeprm.models import Model, scheduler_of
 from deeprm.objectives import Objective
 from deeprm.schedulers import Scheduler
-from deeprm.study import FIRST_AT, LOADS, OBJECTIVES_AT, SEEDS, SIZES_AT, Kind, Models, Training
+from deeprm.study import (
+    FIRST_AT,
+    LOADS,
+    OBJECTIVES_AT,
+    SEEDS,
+    SIZES_AT,
+    Kind,
+    Models,
+    Training,
+    branches_for,
+)
 from deeprm.tables import Float64, Int32, Jobs
 from deeprm.training_config import OBJECTIVES
 
@@ -69,7 +78,7 @@ class Bench(NamedTuple):
 
     def played(self, model: Model, config: Config) -> Plays:
         """Return the plays of a model on such a cluster."""
-        scheduler, jobs = Learned(model.network.frozen()), self.jobs(config)
+        scheduler, jobs = scheduler_of(model), self.jobs(config)
         seeds = range(self.seed, self.seed + PLAYS)
         return Plays([evaluate(scheduler, config, jobs, seed) for seed in seeds])
 
@@ -105,12 +114,16 @@ def _values(learned: list[Plays], of: Callable[[Outcome], Float64]) -> Float64:
 
 
 def figure_4(bench: Bench) -> dict[str, Any]:
-    """Average slowdown against load, one policy a load."""
+    """Average slowdown against load, one policy a load; those on branches serve several."""
     return {"loads": {str(load): _at_load(bench, load) for load in LOADS}}
 
 
 def _at_load(bench: Bench, load: int) -> dict[str, Any]:
-    learned = {"deeprm": bench.learned("slowdown", load)}
+    on_branches = bench.models.of("branches", branches_for(load))
+    learned = {
+        "deeprm": bench.learned("slowdown", load),
+        "on branches": [bench.played(one, bench.cluster(load)) for one in on_branches],
+    }
     if load == FIRST_AT:
         learned["paper's recipe"] = bench.learned("paper", load)
     return bench.slowdowns(bench.cluster(load), learned)

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 
 from decima.rl.objectives import entropy_loss, policy_gradient_loss
-from decima.rl.optimiser import RmsProp
+from decima.rl.optimiser import Optimiser, RmsProp
 from decima.rl.study.learner import NetworkLearner, entropy_of, taken_of
 from decima.rl.study.streams import Draws, Purpose, seed_of, torch_seed
 from deeprm.branches import branched
 from deeprm.episodes import Episodes
 from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold
 from deeprm.imitation import imitated
-from deeprm.jobs import draw_jobs
+from deeprm.jobs import draw_jobs, stack
 from deeprm.learned import Learned, Seen
 from deeprm.models import AnyNetwork, new_network
 from deeprm.objectives import Objective
@@ -30,6 +30,8 @@ from deeprm.training_config import TrainConfig
 
 _PASSES = 2
 """uses of each decision with branches"""
+_LARGEST = 8.0
+"""means of its size that the excess of an action counts for at most"""
 CHUNK = 2**16
 """decisions whose gradient is taken at once: it bounds the memory that takes"""
 
@@ -42,10 +44,13 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         self._objective = Objective(config.objective)
         generator = torch.Generator().manual_seed(torch_seed(config.seed))
         network = new_network(config, generator)
-        super().__init__(network, RmsProp(network, config.learning_rate, config.decay))
+        super().__init__(network, _optimiser_of(config, network))
         self._jobs = draw_jobs(config.cluster, config.job_sets, config.seed, Purpose.TRAINING)
-        self._validation = draw_jobs(
-            config.cluster, config.validation_sets, config.seed, Purpose.VALIDATION
+        self._validation = stack(
+            [
+                draw_jobs(cluster, config.validation_sets, config.seed, Purpose.VALIDATION)
+                for cluster in config.clusters
+            ]
         )
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
@@ -53,13 +58,14 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         config = self._config
         jobs = self._jobs_of(iteration)
         rate = self._learning_rate(iteration)
+        teacher = self._teachers[iteration % len(config.clusters)]
         if iteration < config.imitation:
-            seen, action = imitated(self.network.frozen(), self._teacher, config.cluster, jobs)
+            seen, action = imitated(self.network.frozen(), teacher, config.cluster, jobs)
             weight = np.ones(len(action))
             found = self._update(seen, action, weight, rate)
             return {"imitation_loss": found["entropy"], "gradient_norm": found["gradient_norm"]}
         if iteration < config.imitation + config.branches:
-            return self._improve(iteration, jobs, rate)
+            return self._improve(iteration, jobs, teacher, rate)
         repeated = np.repeat(np.arange(config.job_sets, dtype=np.int32), config.episodes)
         episodes = Episodes(config.cluster, jobs, repeated)
         draws = Draws(config.seed, len(episodes), iteration)
@@ -72,20 +78,25 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
             **_figures(played),
         }
 
-    def _improve(self, iteration: int, jobs: Jobs, rate: float) -> Mapping[str, float]:
+    def _improve(
+        self, iteration: int, jobs: Jobs, teacher: Scheduler, rate: float
+    ) -> Mapping[str, float]:
         """Lower the expected cost of branches, in minibatches."""
         config = self._config
         episodes = Episodes(config.cluster, jobs)
         draws = Draws(config.seed, len(episodes), iteration)
-        found = branched(self.network.frozen(), self._teacher, episodes, draws, self._objective)
+        found = branched(self.network.frozen(), teacher, episodes, draws, self._objective)
         count = len(found.seen)
+        size = np.abs(found.excess).mean()
+        # Loads differ in their costs, and a few decisions cost far more than the others.
+        weights = np.clip(found.excess / size, -_LARGEST, _LARGEST) if size > 0 else found.excess
         rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
         order = np.concatenate([rng.permutation(count) for _ in range(_PASSES)])
         loss_sum, norm, steps = 0.0, 0.0, 0
         for first in range(0, len(order), config.branch_batch):
             part = order[first : first + config.branch_batch]
             probability = self.network(torch.from_numpy(found.seen[part])).softmax(1)
-            excess = torch.from_numpy(found.excess[part]).float()
+            excess = torch.from_numpy(weights[part]).float()
             loss = (probability * excess).sum(1).mean()
             torch.autograd.backward(loss)
             loss_sum += float(loss.detach())
@@ -104,25 +115,33 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         Returns:
             each objective's, and "score": that of the training, negated where more is better.
         """
-        scheduler = Learned(self.network.frozen())
+        scheduler = Learned(self.network.frozen(), greedy=self._config.is_greedy)
         found = evaluate(scheduler, self._config.cluster, self._validation, self._config.seed)
         figures = {one.value: float(found.measure(one).mean()) for one in Objective}
         return {"score": score_of(found, self._objective), **figures}
 
     @cached_property
-    def _teacher(self) -> Scheduler:
+    def _teachers(self) -> list[Scheduler]:
+        """For each load."""
         config = self._config
         if config.teacher == "sjf":
-            return SJF
-        tuning = draw_jobs(config.cluster, TUNING_SETS, config.seed, Purpose.TUNING)
-        return tuned_hold(config.cluster, tuning, self._objective)
+            return [SJF for _ in config.clusters]
+        return [
+            tuned_hold(
+                cluster,
+                draw_jobs(cluster, TUNING_SETS, config.seed, Purpose.TUNING),
+                self._objective,
+            )
+            for cluster in config.clusters
+        ]
 
     def _jobs_of(self, iteration: int) -> Jobs:
         config = self._config
         if not config.fresh_job_sets:
             return self._jobs
         first = config.job_sets * iteration
-        return draw_jobs(config.cluster, config.job_sets, config.seed, Purpose.TRAINING, first)
+        cluster = config.clusters[iteration % len(config.clusters)]
+        return draw_jobs(cluster, config.job_sets, config.seed, Purpose.TRAINING, first)
 
     def _learning_rate(self, iteration: int) -> float:
         config = self._config
@@ -157,3 +176,10 @@ def _figures(played: Rollouts) -> dict[str, float]:
         "mean_reward": float(played.reward.mean()),
         "max_reward": float(played.reward.max(axis=1).mean()),
     }
+
+
+def _optimiser_of(config: TrainConfig, network: AnyNetwork) -> Optimiser:
+    max_norm = config.max_norm or None
+    if config.optimiser == "adam":
+        return Optimiser(network, config.learning_rate, max_norm)
+    return RmsProp(network, config.learning_rate, config.decay, max_norm)

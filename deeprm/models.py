@@ -11,6 +11,8 @@ from decima.rl.study import models
 from decima.rl.study.models import ModelKind
 from deeprm.compact_policy import CompactPolicy
 from deeprm.image_policy import ImagePolicy
+from deeprm.learned import Learned
+from deeprm.schedulers import Scheduler
 from deeprm.training_config import TrainConfig
 
 AnyNetwork = ImagePolicy | CompactPolicy
@@ -41,3 +43,8 @@ def network_to_begin_with(path: Path, config: TrainConfig) -> AnyNetwork:
             f"{config.policy}, or its cluster has another shape"
         )
     return model.network
+
+
+def scheduler_of(model: Model) -> Scheduler:
+    """A model as a scheduler, which draws its actions or not, as it was trained."""
+    return Learned(model.network.frozen(), greedy=model.config.is_greedy)

@@ -9,9 +9,17 @@ from matplotlib.figure import Figure
 
 from decima.rl.drawing import Found, errors, panels
 
-LABELS = {"tetris": "Tetris*", "hold": "hold", "sjf": "SJF", "packer": "Packer", "random": "random"}
+LABELS = {
+    "on branches": "DeepRM on branches",
+    "tetris": "Tetris*",
+    "hold": "hold",
+    "sjf": "SJF",
+    "packer": "Packer",
+    "random": "random",
+}
 COLOURS = {
     "deeprm": "tab:blue",
+    "on branches": "tab:purple",
     "tetris": "tab:orange",
     "hold": "black",
     "sjf": "tab:green",

@@ -30,19 +30,22 @@ LOADS = (10, 30, 50, 70, 90, 110, 130, 150, 170, 190)
 """percent"""
 FIRST_AT, OBJECTIVES_AT, SIZES_AT = 70, 130, 90
 """percent, of figures 6 and 5, and of the network that other cluster sizes are tried with"""
+BRANCHES_AT = {80: (0.7, 0.8, 0.9), 130: (1.1, 1.3, 1.5)}
+"""percent, of the policies that learn from branches, and the loads of each"""
 SEEDS = (0, 1, 2)
 CURVES = "curves.json"
 _SOONEST = (110, 130, 150, 90, 70)
 
 
-Kind = ObjectiveName | Literal["paper", "compact"]
+Kind = ObjectiveName | Literal["paper", "compact", "branches"]
 
 
 class Training(NamedTuple):
     """Training of the study."""
 
     kind: Kind
-    """the objective; or, for slowdown, "paper" (its recipe) and "compact" (a network on numbers)"""
+    """the objective; or, for slowdown, "paper" (its recipe), "compact" (a network on numbers) and
+    "branches" (such a network, taught by what each action would have cost)"""
     load: int
     """percent"""
     seed: int
@@ -55,7 +58,7 @@ class Training(NamedTuple):
     @property
     def needs(self) -> tuple[Training, ...]:
         """The training whose weights this one begins with, if any."""
-        if self.kind in ("paper", "compact"):
+        if self.kind in ("paper", "compact", "branches"):
             return ()
         return (Training("paper", FIRST_AT, self.seed),)
 
@@ -72,6 +75,22 @@ class Training(NamedTuple):
                 iterations=500,
                 learning_rate=3e-3,
                 final_learning_rate=3e-4,
+            )
+        if self.kind == "branches":
+            return replace(
+                common,
+                policy="compact",
+                teacher="hold",
+                loads=BRANCHES_AT[self.load],
+                job_sets=100,
+                imitation=300,
+                branches=900,
+                iterations=1_200,
+                optimiser="adam",
+                max_norm=1.0,
+                learning_rate=2.5e-3,
+                final_learning_rate=3e-5,
+                validate_every=50,
             )
         return replace(
             common,
@@ -92,7 +111,13 @@ def trainings() -> list[Training]:
         found += [Training("slowdown", load, seed) for load in loads]
         found += [Training(name, OBJECTIVES_AT, seed) for name in OBJECTIVES if name != "slowdown"]
         found.append(Training("compact", SIZES_AT, seed))
+        found += [Training("branches", load, seed) for load in BRANCHES_AT]
     return found
+
+
+def branches_for(load: int) -> int:
+    """Load of the policies on branches that play at a load, both in percent."""
+    return min(BRANCHES_AT, key=lambda one: abs(one - load))
 
 
 class Models(ModelFolder):

@@ -26,6 +26,8 @@ class TrainConfig(Settings):
     iterations: int = 1_000
     job_sets: int = 100
     """in each iteration"""
+    loads: tuple[float, ...] = ()
+    """iterations take turns at these, in place of the cluster's load; they need fresh job sets"""
     fresh_job_sets: bool = False
     """whether each iteration draws new ones; else they are the same throughout, as in the paper"""
     episodes: int = 20
@@ -34,9 +36,12 @@ class TrainConfig(Settings):
     """mean return over the N episodes at the same number of actions, or at the same time"""
     discount: float = 1.0
     """gamma, of rewards, for each step of time; with 1 a return is the objective"""
+    optimiser: Literal["rmsprop", "adam"] = "rmsprop"
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3
     """the rate falls to it in a straight line, over all iterations"""
+    max_norm: float = 0.0
+    """gradients are clipped at this norm; 0 does not clip"""
     decay: float = 0.9
     """of RMSProp's mean of squares; the paper names none, this is the released code's"""
     entropy: float = 0.0
@@ -62,7 +67,27 @@ class TrainConfig(Settings):
         **dict.fromkeys(("iterations", "job_sets", "validate_every", "validation_sets"), (1, ANY)),
         **dict.fromkeys(("seed", "imitation", "branches", "entropy"), (0, ANY)),
         "branch_batch": (1, ANY),
+        "max_norm": (0.0, ANY),
         "episodes": (2, ANY),
         "decay": (0.0, BELOW_1),
         "discount": (0.0, 1.0),
     }
+
+    @property
+    def clusters(self) -> tuple[Config, ...]:
+        """The cluster at each load."""
+        return tuple(self.cluster.at_load(load) for load in self.loads) or (self.cluster,)
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether its model takes the action with the highest score: what branches teach is the
+        cheapest action, where a policy gradient needs drawn ones.
+        """
+        return self.branches > 0
+
+    def check(self) -> None:
+        """Refuse loads that the job sets cannot have."""
+        self.require(
+            not self.loads or self.fresh_job_sets, "loads are given: fresh_job_sets=true is needed"
+        )
+        _ = self.clusters  # each checks its load

@@ -13,6 +13,7 @@ import torch
 
 from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
 from decima.rl.checkpoint import load_tensors
+from decima.rl.errors import StudyError
 from decima.rl.returns import accumulated, undiscounted
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
@@ -23,7 +24,7 @@ from deeprm.evaluation import TUNING_SETS, evaluate, tuned_hold
 from deeprm.jobs import draw_jobs
 from deeprm.learned import Learned
 from deeprm.learner import DeepRmLearner
-from deeprm.models import load_model, new_network, save_model
+from deeprm.models import load_model, new_network, save_model, scheduler_of
 from deeprm.objectives import Objective
 from deeprm.rollouts import Grouping, Rollouts, roll_out
 from deeprm.schedulers import SJF, RandomChoice
@@ -158,7 +159,54 @@ def test_hold_may_be_the_teacher() -> None:
     learner = DeepRmLearner(config)
     assert learner.iterate(0)["imitation_loss"] > 0.0
     tuning = draw_jobs(TINY, TUNING_SETS, config.seed, Purpose.TUNING)
-    assert learner._teacher == tuned_hold(TINY, tuning, Objective.SLOWDOWN)
+    assert learner._teachers == [tuned_hold(TINY, tuning, Objective.SLOWDOWN)]
+
+
+def test_iterations_take_turns_at_the_loads() -> None:
+    """Each with job sets, a teacher and a part of the validation of its own."""
+    loads = (0.3, 0.9)
+    config = replace(SMALL, policy="compact", imitation=4, teacher="hold")
+    with pytest.raises(StudyError, match="loads are given: fresh_job_sets=true is needed"):
+        replace(config, loads=loads)
+    config = replace(config, loads=loads, fresh_job_sets=True)
+    learner = DeepRmLearner(config)
+    arrived = [int(learner._jobs_of(iteration).number.sum()) for iteration in range(4)]
+    assert max(arrived[0], arrived[2]) < min(arrived[1], arrived[3])
+    assert len(learner._teachers) == 2
+    validated = learner._validation.number.reshape(2, config.validation_sets).sum(axis=1)
+    assert validated[0] < validated[1]
+
+
+def test_a_load_that_cannot_arrive_is_refused() -> None:
+    """As that of the cluster is."""
+    with pytest.raises(StudyError, match="a load of 40"):
+        replace(SMALL, loads=(0.3, 40.0), fresh_job_sets=True)
+
+
+def test_who_learned_from_branches_takes_the_likeliest_action(tmp_path: Path) -> None:
+    """Two plays of its model are one, whatever is drawn; those of a policy gradient differ."""
+    jobs = draw_jobs(TINY, 20, 9, Purpose.TEST)
+    differ = {}
+    for branches in (0, 1):
+        config = replace(SMALL, policy="compact", branches=branches)
+        network = new_network(config, torch.Generator().manual_seed(5))
+        path = tmp_path / f"{branches}.safetensors"
+        save_model(path, config, network.state_dict(), {})
+        scheduler = scheduler_of(load_model(path))
+        one, other = (evaluate(scheduler, TINY, jobs, seed).slowdown for seed in (1, 2))
+        differ[branches] = bool((one != other).any())
+    assert differ == {0: True, 1: False}
+
+
+def test_adam_and_clipping_are_options() -> None:
+    """Each moves the weights elsewhere."""
+    moved = []
+    for config in (SMALL, replace(SMALL, optimiser="adam"), replace(SMALL, max_norm=1e-12)):
+        learner = DeepRmLearner(config)
+        learner.iterate(0)
+        moved.append(learner.state()["parameters"])
+    assert not torch.equal(moved[0], moved[1])
+    assert not torch.equal(moved[0], moved[2])
 
 
 def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
