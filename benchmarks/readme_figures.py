@@ -17,12 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
+from benchmarks.learning_curves import draw_scores, validations
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import Report
 from decima.rl.colours import job_colour
 from decima.rl.drawing import save_figure
-from decima.rl.run_folder import read_run
-from decima.training.rollouts import ABOVE
 from traces.numbers import MS_PER_S
 
 POLICIES = {"spark_fair": "Spark's FAIR", "decima": "the learned policy"}
@@ -63,18 +62,10 @@ def draw_timeline(axes: Axes, report: Report, policy: str, end_s: float) -> None
 
 def draw_curve(axes: Axes, run: Path) -> None:
     """Scores of all validations of a training."""
-    rows = [row for row in read_run(run).metrics if "validation/score" in row]
-    iteration = [row["iteration"] + 1 for row in rows]
-    score = np.array([row["validation/score"] for row in rows])
-    axes.plot(iteration, score, marker="o", markersize=3, label="likeliest plans")
-    axes.plot(iteration, [row["validation/drawn"] for row in rows], label="drawn plans", alpha=0.6)
-    for name in ("tuned_srw", "es_rule"):
-        above = np.array([row[f"validation/{ABOVE}{name}"] for row in rows])
-        level = 100 * ((1 + score[0] / 100) / (1 + above[0] / 100) - 1)
-        axes.axhline(level, linestyle=":", color="grey")
-        axes.annotate(name, (iteration[-1], level), fontsize=8, ha="right", va="bottom")
-    axes.axhline(0.0, color="grey", linewidth=0.8)
-    axes.set(xlabel="iteration", ylabel="JCT against\nstrict fair, %")
+    draw_scores(axes, [run], ("tuned_srw", "es_rule"))
+    rows = validations(run)
+    drawn = [row["validation/drawn"] for row in rows]
+    axes.plot([row["iteration"] + 1 for row in rows], drawn, label="drawn plans", alpha=0.6)
     axes.set_title("Learning from a random network (make run)", loc="left", fontsize=10)
     axes.legend(fontsize=8, frameon=False)
 

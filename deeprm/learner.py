@@ -6,13 +6,15 @@ Source: DeepRM (HotNets 2016), figure 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from decima.rl.objectives import entropy_loss, policy_gradient_loss
-from decima.rl.optimiser import Optimiser, RmsProp
+from decima.rl.optimiser import Optimiser, RmsProp, flat_parameters, set_flat_parameters
 from decima.rl.study.learner import NetworkLearner, entropy_of, taken_of
 from decima.rl.study.streams import Draws, Purpose, seed_of, torch_seed
 from deeprm.branches import branched
@@ -45,6 +47,8 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         generator = torch.Generator().manual_seed(torch_seed(config.seed))
         network = new_network(config, generator)
         super().__init__(network, _optimiser_of(config, network))
+        self._averaged = deepcopy(network)
+        """what is validated and saved"""
         self._jobs = draw_jobs(config.cluster, config.job_sets, config.seed, Purpose.TRAINING)
         self._validation = stack(
             [
@@ -53,7 +57,37 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
             ]
         )
 
+    def begin_with(self, network: AnyNetwork) -> None:
+        """Take over the weights of a network of the same size."""
+        super().begin_with(network)
+        self._averaged.load_state_dict(network.state_dict())
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters, their moving mean and what the optimiser remembers."""
+        return {**super().state(), "averaged": flat_parameters(self._averaged)}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` gave.
+
+        Raises:
+            ValueError: it is of another network.
+        """
+        super().load(state)
+        set_flat_parameters(self._averaged, state["averaged"])
+
+    def model_state(self) -> dict[str, Tensor]:
+        """The averaged weights by name."""
+        return dict(self._averaged.state_dict())
+
     def iterate(self, iteration: int) -> Mapping[str, float]:
+        """Play, improve the weights, and move their mean."""
+        found = self._iterate(iteration)
+        mean, newest = flat_parameters(self._averaged), flat_parameters(self.network)
+        part = 1.0 / self._config.average_iterations
+        set_flat_parameters(self._averaged, newest if part == 1.0 else mean.lerp(newest, part))
+        return found
+
+    def _iterate(self, iteration: int) -> Mapping[str, float]:
         """Play N episodes on each job set, then move the weights once."""
         config = self._config
         jobs = self._jobs_of(iteration)
@@ -115,7 +149,7 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         Returns:
             each objective's, and "score": that of the training, negated where more is better.
         """
-        scheduler = Learned(self.network.frozen(), greedy=self._config.is_greedy)
+        scheduler = Learned(self._averaged.frozen(), greedy=self._config.is_greedy)
         found = evaluate(scheduler, self._config.cluster, self._validation, self._config.seed)
         figures = {one.value: float(found.measure(one).mean()) for one in Objective}
         return {"score": score_of(found, self._objective), **figures}

@@ -87,6 +87,7 @@ class Training(NamedTuple):
                 branches=900,
                 iterations=1_200,
                 optimiser="adam",
+                average_iterations=20,
                 max_norm=1.0,
                 learning_rate=2.5e-3,
                 final_learning_rate=3e-5,

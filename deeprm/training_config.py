@@ -40,6 +40,8 @@ class TrainConfig(Settings):
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3
     """the rate falls to it in a straight line, over all iterations"""
+    average_iterations: int = 1
+    """the validated weights are a moving mean over so many iterations; 1 takes the newest"""
     max_norm: float = 0.0
     """gradients are clipped at this norm; 0 does not clip"""
     decay: float = 0.9
@@ -66,7 +68,7 @@ class TrainConfig(Settings):
     RANGES = {  # noqa: RUF012 (annotated in the base)
         **dict.fromkeys(("iterations", "job_sets", "validate_every", "validation_sets"), (1, ANY)),
         **dict.fromkeys(("seed", "imitation", "branches", "entropy"), (0, ANY)),
-        "branch_batch": (1, ANY),
+        **dict.fromkeys(("branch_batch", "average_iterations"), (1, ANY)),
         "max_norm": (0.0, ANY),
         "episodes": (2, ANY),
         "decay": (0.0, BELOW_1),

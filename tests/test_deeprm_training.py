@@ -270,3 +270,22 @@ def test_the_learning_rate_falls_in_a_straight_line() -> None:
     """From the first iteration to beyond the last."""
     learner = DeepRmLearner(replace(SMALL, learning_rate=0.4, final_learning_rate=0.2))
     assert [learner._learning_rate(n) for n in (0, 1, 4)] == pytest.approx([0.4, 0.35, 0.2])
+
+
+def test_what_is_validated_is_a_moving_mean() -> None:
+    """Over two iterations: half of the newest weights, and it comes back from a checkpoint."""
+    config = replace(SMALL, average_iterations=2)
+    learner = DeepRmLearner(config)
+    before = learner.state()["parameters"]
+    learner.iterate(0)
+    after = learner.state()
+    assert torch.allclose(after["averaged"], (before + after["parameters"]) / 2)
+    other = DeepRmLearner(config)
+    other.load(after)
+    assert all(
+        torch.equal(other.model_state()[name], one) for name, one in learner.model_state().items()
+    )
+    assert other.validate() == learner.validate()
+    plain = DeepRmLearner(SMALL)
+    plain.iterate(0)
+    assert torch.equal(plain.state()["averaged"], plain.state()["parameters"])

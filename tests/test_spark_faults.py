@@ -60,6 +60,9 @@ def test_jobs_finish_whatever_the_policy_does(
     before = spark_objects(session)
     guard = Guard(decision_s=0.2, failures=3)
     with decima.spark.attach(session, policy=Faulty(fail), guard=guard) as scheduler:
+        end_s = time.monotonic() + 60.0
+        while scheduler.is_attached and time.monotonic() < end_s:
+            several(session, tasks=24)  # where it starts slowly, one mix is over before 3 failures
         several(session, tasks=24)
         status = scheduler.status()
         assert status.fallbacks >= 3
