@@ -156,7 +156,7 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
 
     @cached_property
     def _teachers(self) -> list[Scheduler]:
-        """For each load."""
+        """One teacher for each load."""
         config = self._config
         if config.teacher == "sjf":
             return [SJF for _ in config.clusters]

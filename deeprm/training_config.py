@@ -82,7 +82,7 @@ class TrainConfig(Settings):
 
     @property
     def is_greedy(self) -> bool:
-        """Whether its model takes the action with the highest score: what branches teach is the
+        """Return whether its model takes the action with the highest score: what branches teach is the
         cheapest action, where a policy gradient needs drawn ones.
         """
         return self.branches > 0

@@ -153,7 +153,7 @@ CLASS = np.dtype(
         ("idle", "i4"),  # in a job or in none
         ("releasing", "i4"),  # part of the clock's
         ("common", "i4"),  # bit c: class c fits all stages of which this is the smallest that does
-        ("want_head", "i4"),  # first of those that want executors; nobody lists them in one class
+        ("want_head", "i4"),  # first of those that want executors; unused in one class
         ("busy_ms", "f8"),  # part of the clock's
         ("idle_mb_ms", "f8"),  # memory that the tasks under way did not need, times their time
     ],
