@@ -82,8 +82,9 @@ class TrainConfig(Settings):
 
     @property
     def is_greedy(self) -> bool:
-        """Return whether its model takes the action with the highest score: what branches teach is the
-        cheapest action, where a policy gradient needs drawn ones.
+        """Return whether its model takes the action with the highest score.
+
+        What branches teach is the cheapest action; a policy gradient needs drawn ones.
         """
         return self.branches > 0
 
