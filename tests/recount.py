@@ -54,6 +54,7 @@ def check_executors_protocol(state: State) -> None:
         assert job["local"] == where.idle_in_jobs[number] + releasing
         assert job["attached"] == where.attached[number]
         assert job["open_stages"] == sum(int(state.stages[s]["open"]) for s in rows)
+        assert job["misfits"] == sum(int(state.stages[s]["misfit"]) for s in rows)
     assert clock["open_stages"] == sum(int(state.jobs[j]["open_stages"]) for j in active)
 
 
@@ -62,9 +63,6 @@ def _check_classes(state: State, where: _Executors) -> None:
     assert classes["on_offer"].sum() == clock["on_offer"]
     assert classes["releasing"].sum() == clock["releasing"]
     assert classes["idle"].tolist() == [where.idle_of[kind] for kind in range(len(classes))]
-    offered = {kind for kind, row in enumerate(classes) if row["on_offer"] > 0}
-    for row in state.stages[state.stages["open"] == 1]:
-        assert any(row["fits"] >> kind & 1 for kind in offered), "nothing on offer can hold it"
 
 
 class _Executors:
@@ -119,7 +117,11 @@ def _check_stage(
         state.stages[p]["covered"] >= state.stages[p]["num_tasks"] for p in parents
     )
     wants = row["covered"] < row["num_tasks"]
-    assert row["open"] == int(is_active and wants and parents_want_none and stage not in chosen)
+    is_wanting = is_active and wants and parents_want_none and stage not in chosen
+    offered = [kind for kind, size in enumerate(state.classes) if size["on_offer"] > 0]
+    fits = any(row["fits"] >> kind & 1 for kind in offered)
+    assert row["open"] == int(is_wanting and fits), "nothing on offer can hold it"
+    assert row["misfit"] == int(is_wanting and not fits)
 
 
 def _parents(state: State, stage: int) -> list[int]:

@@ -293,26 +293,6 @@ def test_work_conserving_baselines_leave_no_fitting_executor_idle(
         simulator.step(action)
 
 
-@given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
-@settings(max_examples=150)
-def test_a_round_offers_all_stages_that_fit_something(workload: Workload, seed: int) -> None:
-    """Those that want executors and that an executor on offer can hold, whatever came before."""
-    simulator = workload.simulator()
-    policy = Arbitrary(seed)
-    state, rounds = simulator.state, 0
-    while simulator.status is Status.DECIDE:
-        if state.clock[0]["rounds"] != rounds:
-            rounds = state.clock[0]["rounds"]
-            bits = 1 << np.arange(len(state.classes))
-            offered = int(bits[state.classes["on_offer"] > 0].sum())
-            rows = state.stages
-            wants = (rows["covered"] < rows["num_tasks"]) & (rows["parents_uncovered"] == 0)
-            wants &= state.jobs["active"][rows["job"]] == 1
-            fits = (rows["fits"] & offered) != 0
-            assert (rows["open"] == (wants & fits)).all()
-        simulator.step(policy.decide(simulator.observation()))
-
-
 def test_no_job_runs_more_tasks_than_a_fixed_limit() -> None:
     """In twelve longer runs of random jobs, each under a random policy with a limit of 7."""
     trace = drawn_demands(load_trace("any-dag-1"), LARGE, np.random.default_rng(0))
