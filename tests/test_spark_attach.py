@@ -387,7 +387,7 @@ def test_a_stopped_context_ends_the_scheduler() -> None:
     scheduler = decima.spark.attach(spark, policy="strict_fair")
     several(spark, jobs=1)
     began = time.monotonic()
-    context = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+    context = spark.sparkContext._jsc.sc()
     stop = threading.Thread(target=spark.stop)
     stop.start()
     while not context.isStopped():
