@@ -32,6 +32,8 @@ from deeprm.training_config import TrainConfig
 
 _PASSES = 2
 """uses of each decision with branches"""
+_MAX_NORM = 1.0
+"""of a gradient that Adam takes"""
 _LARGEST = 8.0
 """means of its size that the excess of an action counts for at most"""
 CHUNK = 2**16
@@ -213,7 +215,6 @@ def _figures(played: Rollouts) -> dict[str, float]:
 
 
 def _optimiser_of(config: TrainConfig, network: AnyNetwork) -> Optimiser:
-    max_norm = config.max_norm or None
     if config.optimiser == "adam":
-        return Optimiser(network, config.learning_rate, max_norm)
-    return RmsProp(network, config.learning_rate, config.decay, max_norm)
+        return Optimiser(network, config.learning_rate, _MAX_NORM)
+    return RmsProp(network, config.learning_rate, config.decay)

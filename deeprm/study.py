@@ -88,7 +88,6 @@ class Training(NamedTuple):
                 iterations=1_200,
                 optimiser="adam",
                 average_iterations=20,
-                max_norm=1.0,
                 learning_rate=2.5e-3,
                 final_learning_rate=3e-5,
                 validate_every=50,

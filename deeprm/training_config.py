@@ -37,13 +37,12 @@ class TrainConfig(Settings):
     discount: float = 1.0
     """gamma, of rewards, for each step of time; with 1 a return is the objective"""
     optimiser: Literal["rmsprop", "adam"] = "rmsprop"
+    """the paper's, or Adam on gradients that are clipped at norm 1"""
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3
     """the rate falls to it in a straight line, over all iterations"""
     average_iterations: int = 1
     """the validated weights are a moving mean over so many iterations; 1 takes the newest"""
-    max_norm: float = 0.0
-    """gradients are clipped at this norm; 0 does not clip"""
     decay: float = 0.9
     """of RMSProp's mean of squares; the paper names none, this is the released code's"""
     entropy: float = 0.0
@@ -69,7 +68,6 @@ class TrainConfig(Settings):
         **dict.fromkeys(("iterations", "job_sets", "validate_every", "validation_sets"), (1, ANY)),
         **dict.fromkeys(("seed", "imitation", "branches", "entropy"), (0, ANY)),
         **dict.fromkeys(("branch_batch", "average_iterations"), (1, ANY)),
-        "max_norm": (0.0, ANY),
         "episodes": (2, ANY),
         "decay": (0.0, BELOW_1),
         "discount": (0.0, 1.0),

@@ -101,7 +101,7 @@ def write_models(folder: Path, wanted: list[Training]) -> None:
 
 
 def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
-    """The paper's recipe, ten loads, three further objectives, one network on numbers; thrice."""
+    """The recipe, ten loads, three further objectives, a network on numbers, two on branches."""
     assert len(trainings()) == 51
     assert all(one.config().cluster == PAPER.at_load(one.load / 100) for one in trainings())
 

@@ -150,22 +150,15 @@ class RmsProp(Optimiser):
         module: whose parameters to improve; all float32 and on the CPU.
         learning_rate: alpha, above 0.
         decay: rho, in [0, 1); weight of the old mean of squares.
-        max_norm: the largest gradient norm applied; None does not clip.
     """
 
     _KEPT: Mapping[str, str] = {"mean_square": "square_avg"}
 
-    def __init__(
-        self,
-        module: nn.Module,
-        learning_rate: float,
-        decay: float = 0.9,
-        max_norm: float | None = None,
-    ) -> None:
+    def __init__(self, module: nn.Module, learning_rate: float, decay: float = 0.9) -> None:
         if not 0.0 <= decay < 1.0:
             raise ValueError(f"the decay is {decay}: it must lie in [0, 1)")
         self.decay = decay
-        super().__init__(module, learning_rate, max_norm)
+        super().__init__(module, learning_rate)
 
     def _new_rule(self) -> torch.optim.Optimizer:
         return _RmsPropRule([self._vector], {"lr": 0.0, "alpha": self.decay})
