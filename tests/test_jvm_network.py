@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +21,7 @@ from decima.agent.scales import Scales
 from decima.agent.weights import Network, NetworkConfig
 from decima.learned import load
 from decima.policy_names import model_path
+from decima.spark.jar import find_javac
 from decima.spark.loading import learned
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes
@@ -30,6 +33,7 @@ from traces.arrays import TraceArrays
 from traces.estimates import with_estimates
 
 DECIDE = "decima.policy.Decide"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks" / "java_app"
 JOBS = 12
 GAP = 1e-5
 """between logits"""
@@ -253,3 +257,12 @@ def test_a_model_that_is_not_there_is_refused(classes: Classes, tmp_path: Path) 
     }
     with pytest.raises(AssertionError, match=r"refused: \S*a\.safetensors: no such file\n"):
         classes.ask(DECIDE, [question])
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(BENCHMARKS.glob("*.java"))])
+def test_a_program_of_the_benchmarks_compiles(name: str, classes: Classes, tmp_path: Path) -> None:
+    """Nothing else in a test run uses these programs: a renamed method would go unnoticed."""
+    command = [find_javac(os.environ), "-cp", classes.path, "-d", tmp_path]
+    source = BENCHMARKS / f"{name}.java"
+    subprocess.run([*map(str, command), str(source)], check=True)  # noqa: S603 - the JDK's compiler
+    assert list(tmp_path.rglob(f"{name}.class"))

@@ -61,7 +61,7 @@ public final class DecisionSpeed {
       LiveTables found = LiveTables.of(live, graphs);
       Round round = new Round(found.tables, found.caps);
       long filled = now();
-      Planner.decide(policy, round);
+      policy.fill(round);
       long decided = now();
       if (plan >= 0) {
         us[0][plan] = (updated - began) / 1e3;

@@ -54,10 +54,10 @@ class Scratch(NamedTuple):
     other: Float32  # (W,)
     hidden: Float32  # (W,)
     total: Float32  # (3 D + F,)
-    z: Float32  # (B, D)
-    clusters: Float32  # (3, B, H) the clusters' part of the stage, limit and class heads
-    jobs: Float32  # (3, J, H) the jobs' part, likewise
-    stages: Float32  # (O, H) the stages' part of the class head
+    z: Float32  # (D,)
+    cluster: Float32  # (3, H) a cluster's part of the stage, limit and class heads
+    job: Float32  # (3, H) a job's part, likewise
+    stage: Float32  # (H,) a stage's part of the class head
 
 
 class Found(NamedTuple):
@@ -75,32 +75,49 @@ class Found(NamedTuple):
 
 _ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
+Four = tuple[np.float32, np.float32, np.float32, np.float32]
+
+
+@inlined_kernel
+def _four(values: Float32, row: np.uint64) -> Four:
+    return values[row], values[row + _ONE], values[row + _TWO], values[row + _THREE]
+
+
+@inlined_kernel
+def _sum_of(four: Four, flat: Float32, at: np.uint64, size: np.uint64) -> np.float32:
+    """Return the sum of four values, each times its weight in the column that begins at `at`."""
+    below = at + _TWO * size
+    one, two, three, last = four
+    found: np.float32 = (
+        one * flat[at] + two * flat[at + size] + three * flat[below] + last * flat[below + size]
+    )
+    return found
+
 
 @inlined_kernel
 def _add_product(weights: Weights, first: int, values: Float32, target: Float32) -> None:
     """Add values @ W to `target`, W (len(values), len(target)) beginning at `first`.
 
-    Four inputs at a time need a quarter of the loads and stores of `target`. Indices are unsigned:
+    Eight inputs at a time need an eighth of the loads and stores of `target`. Indices are unsigned:
     the compiler tests signed ones for negative values and then uses no vector instructions, which
     takes four times as long.
     """
     flat, size, count = weights.flat, np.uint64(len(target)), np.uint64(len(values))
     row, base = np.uint64(0), np.uint64(first)
-    while row + _FOUR <= count:
-        one, two = values[row], values[row + _ONE]
-        three, four = values[row + _TWO], values[row + _THREE]
-        second = base + size
-        third = second + size
-        fourth = third + size
+    below = _FOUR * size
+    while row + _FOUR + _FOUR <= count:
+        four, next_four = _four(values, row), _four(values, row + _FOUR)
         for column in range(size):
-            target[column] += (
-                one * flat[base + column]
-                + two * flat[second + column]
-                + three * flat[third + column]
-                + four * flat[fourth + column]
-            )
+            half = target[column] + _sum_of(four, flat, base + column, size)
+            target[column] = half + _sum_of(next_four, flat, base + below + column, size)
+        row += _FOUR + _FOUR
+        base += below + below
+    if row + _FOUR <= count:
+        four = _four(values, row)
+        for column in range(size):
+            target[column] += _sum_of(four, flat, base + column, size)
         row += _FOUR
-        base = fourth + size
+        base += below
     while row < count:
         factor = values[row]
         for column in range(size):
@@ -132,7 +149,7 @@ def _map(weights: Weights, part: int, embedding: Float32, x: Float32, target: Fl
 @inlined_kernel
 def _bend(values: Float32, size: int) -> None:
     """LeakyReLU in place."""
-    for column in range(size):
+    for column in range(np.uint64(size)):
         if values[column] < 0.0:
             values[column] *= SLOPE
 
@@ -246,92 +263,108 @@ def score(
     weights: Weights, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
 ) -> None:
     """Fill `out` from the columns of B decisions and the stored embeddings."""
-    _score_clusters(weights, scene, columns, kept, at, out)
-    has_classes = len(out.kind) > 0
-    for index in range(len(scene.rows)):
-        y, x = kept.y[scene.memory_job[index]], columns.job_x[index]
-        decision = columns.decision_of_job[index]
-        _map(weights, STAGE_JOB, y, x, at.jobs[0, index])
-        _add(at.clusters[0, decision], at.jobs[0, index])
-        _map(weights, LIMIT_JOB, y, x, at.jobs[1, index])
-        _add(at.clusters[1, decision], at.jobs[1, index])
-        if has_classes:
-            _map(weights, KIND_JOB, y, x, at.jobs[2, index])
-            _add(at.clusters[2, decision], at.jobs[2, index])
-    _score_stages(weights, scene, columns, kept, at, out)
-    _score_limits(weights, columns, at, out)
-    if has_classes:
-        _score_classes(weights, columns, at, out)
+    for decision in range(len(out.end)):
+        _score_cluster(weights, scene, columns, kept, at, out, decision)
+        for job in range(scene.job_ptr[decision], scene.job_ptr[decision + 1]):
+            if columns.first_open[job] < columns.first_open[job + 1]:
+                _score_stages(weights, scene, columns, kept, at, out, job)
+                _score_limits(weights, scene, columns, kept, at, out, job)
 
 
 @inlined_kernel
-def _score_clusters(
-    weights: Weights, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
+def _score_cluster(
+    weights: Weights,
+    scene: Scene,
+    columns: Columns,
+    kept: Embedded,
+    at: Scratch,
+    out: Found,
+    decision: int,
 ) -> None:
-    """Fill `end` and `value`, and the clusters' part of the other heads."""
+    """Fill `end` and `value` of a decision, and its cluster's part of the other heads."""
     size = kept.y.shape[1]
-    for decision in range(len(out.end)):
-        first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
-        total = at.total[:size]
-        total[:] = 0.0
-        for index in range(first, last):
-            _add(kept.added[scene.memory_job[index]], total)
-        for column in range(size):
-            total[column] /= max(1, last - first)
-        z, x = at.z[decision], columns.cluster_x[decision]
-        _transform(weights, G_CLUSTER, at, total, z)
-        _map(weights, STAGE_CLUSTER, z, x, at.clusters[0, decision])
-        _map(weights, LIMIT_CLUSTER, z, x, at.clusters[1, decision])
-        if len(out.kind) > 0:
-            _map(weights, KIND_CLUSTER, z, x, at.clusters[2, decision])
-        hidden = at.hidden[: weights.layer[weights.part[END_CLUSTER, 0], 1]]
-        _map(weights, END_CLUSTER, z, x, hidden)
-        out.end[decision] = _finish(weights, END_BODY, at, hidden)
-        hidden = at.hidden[: at.clusters.shape[2]]
-        _map(weights, VALUE_CLUSTER, z, x, hidden)
-        out.value[decision] = _finish(weights, VALUE_BODY, at, hidden)
+    first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
+    total = at.total[:size]
+    total[:] = 0.0
+    for index in range(first, last):
+        _add(kept.added[scene.memory_job[index]], total)
+    for column in range(size):
+        total[column] /= max(1, last - first)
+    z, x = at.z, columns.cluster_x[decision]
+    _transform(weights, G_CLUSTER, at, total, z)
+    _map(weights, STAGE_CLUSTER, z, x, at.cluster[0])
+    _map(weights, LIMIT_CLUSTER, z, x, at.cluster[1])
+    if len(out.kind) > 0:
+        _map(weights, KIND_CLUSTER, z, x, at.cluster[2])
+    hidden = at.hidden[: weights.layer[weights.part[END_CLUSTER, 0], 1]]
+    _map(weights, END_CLUSTER, z, x, hidden)
+    out.end[decision] = _finish(weights, END_BODY, at, hidden)
+    hidden = at.hidden[: at.cluster.shape[1]]
+    _map(weights, VALUE_CLUSTER, z, x, hidden)
+    out.value[decision] = _finish(weights, VALUE_BODY, at, hidden)
 
 
 @inlined_kernel
 def _score_stages(
-    weights: Weights, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
+    weights: Weights,
+    scene: Scene,
+    columns: Columns,
+    kept: Embedded,
+    at: Scratch,
+    out: Found,
+    job: int,
 ) -> None:
-    """Fill `stage`, and the stages' part of the class head."""
-    hidden = at.hidden[: at.clusters.shape[2]]
-    for row in range(len(out.stage)):
-        job = columns.open_job[row]
-        local = columns.open_stage[row] - scene.jobs[scene.rows[job]]["first_stage"]
-        e, x = kept.e[scene.memory_stage[job] + local], columns.stage_x[row]
+    """Fill `stage` and `kind` for the open stages of a job."""
+    hidden = at.hidden[: at.cluster.shape[1]]
+    y, job_x = kept.y[scene.memory_job[job]], columns.job_x[job]
+    _map(weights, STAGE_JOB, y, job_x, at.job[0])
+    _add(at.cluster[0], at.job[0])
+    has_classes = len(out.kind) > 0
+    if has_classes:
+        _map(weights, KIND_JOB, y, job_x, at.job[2])
+        _add(at.cluster[2], at.job[2])
+    first_stage = scene.jobs[scene.rows[job]]["first_stage"]
+    for row in range(columns.first_open[job], columns.first_open[job + 1]):
+        stage = scene.memory_stage[job] + columns.open_stage[row] - first_stage
+        e, x = kept.e[stage], columns.stage_x[row]
         _map(weights, STAGE_STAGE, e, x, hidden)
-        _add(at.jobs[0, job], hidden)
+        _add(at.job[0], hidden)
         out.stage[row] = _finish(weights, STAGE_BODY, at, hidden)
-        if len(out.kind) > 0:
-            _map(weights, KIND_STAGE, e, x, at.stages[row])
-            _add(at.jobs[2, job], at.stages[row])
+        if has_classes:
+            _map(weights, KIND_STAGE, e, x, at.stage)
+            _add(at.job[2], at.stage)
+            _score_classes(weights, columns, at, out, row)
 
 
 @inlined_kernel
-def _score_limits(weights: Weights, columns: Columns, at: Scratch, out: Found) -> None:
-    """Fill `limit`; 0 for a job with a single limit, whose score does not matter."""
-    hidden = at.hidden[: at.clusters.shape[2]]
-    layer = weights.part[LIMIT_LIMIT, 0]
-    for job in range(len(columns.limit_ptr) - 1):
-        first, last = columns.limit_ptr[job], columns.limit_ptr[job + 1]
-        for row in range(first, last):
-            if last - first == 1:
-                out.limit[row] = 0.0
-                continue
-            _apply(weights, layer, columns.limit_x[row], hidden)
-            _add(at.jobs[1, job], hidden)
-            out.limit[row] = _finish(weights, LIMIT_BODY, at, hidden)
+def _score_limits(
+    weights: Weights,
+    scene: Scene,
+    columns: Columns,
+    kept: Embedded,
+    at: Scratch,
+    out: Found,
+    job: int,
+) -> None:
+    """Fill `limit` of a job; 0 for a single limit, whose score does not matter."""
+    first, last = columns.limit_ptr[job], columns.limit_ptr[job + 1]
+    if last - first == 1:
+        out.limit[first] = 0.0
+        return
+    _map(weights, LIMIT_JOB, kept.y[scene.memory_job[job]], columns.job_x[job], at.job[1])
+    _add(at.cluster[1], at.job[1])
+    hidden = at.hidden[: at.cluster.shape[1]]
+    for row in range(first, last):
+        _apply(weights, weights.part[LIMIT_LIMIT, 0], columns.limit_x[row], hidden)
+        _add(at.job[1], hidden)
+        out.limit[row] = _finish(weights, LIMIT_BODY, at, hidden)
 
 
 @inlined_kernel
-def _score_classes(weights: Weights, columns: Columns, at: Scratch, out: Found) -> None:
-    """Fill `kind`."""
-    hidden = at.hidden[: at.clusters.shape[2]]
-    layer = weights.part[KIND_KIND, 0]
-    for row in range(len(out.kind)):
-        _apply(weights, layer, columns.classes.x[row], hidden)
-        _add(at.stages[columns.classes.stage[row]], hidden)
+def _score_classes(weights: Weights, columns: Columns, at: Scratch, out: Found, stage: int) -> None:
+    """Fill `kind` for the classes that an open stage may be given."""
+    hidden = at.hidden[: at.cluster.shape[1]]
+    for row in range(columns.classes.ptr[stage], columns.classes.ptr[stage + 1]):
+        _apply(weights, weights.part[KIND_KIND, 0], columns.classes.x[row], hidden)
+        _add(at.stage, hidden)
         out.kind[row] = _finish(weights, KIND_BODY, at, hidden)

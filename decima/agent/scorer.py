@@ -45,21 +45,36 @@ class Scorer:
         size = self._config.embedding
         self.node_x: Float32 = np.empty((0, len(columns.NODE)), np.float32)
         self._known = np.empty((0, feature_kernels.KNOWN))
-        self._e, self._sent, self._y, self._added = (
-            np.empty((0, size), np.float32) for _ in range(4)
-        )
+        hidden = self._config.head_hidden[0]
+        none = np.empty((0, size), np.float32)
+        self._kept = Embedded(self.node_x, e=none, y=none, added=none, sent=none)
         widest = int(self._weights.layer[:, :2].max())
-        self._rows: Float32 = np.empty((3, widest), np.float32)
-        self._total = np.empty(3 * size + len(columns.NODE), np.float32)
+        one, other, row = np.empty((3, widest), np.float32)
+        self._scratch = Scratch(
+            one,
+            other,
+            row,
+            total=np.empty(3 * size + len(columns.NODE), np.float32),
+            z=np.empty(size, np.float32),
+            cluster=np.empty((3, hidden), np.float32),
+            job=np.empty((3, hidden), np.float32),
+            stage=np.empty(hidden, np.float32),
+        )
 
     def make_room(self, jobs: int, stages: int) -> None:
         """Grow the memory to at least so many rows; its content stays."""
-        if jobs > len(self._y) or stages > len(self.node_x):
-            jobs, stages = max(2 * len(self._y), jobs), max(2 * len(self.node_x), stages)
+        kept = self._kept
+        if jobs > len(kept.y) or stages > len(self.node_x):
+            jobs, stages = max(2 * len(kept.y), jobs), max(2 * len(self.node_x), stages)
             self.node_x = _with_unknown(self.node_x, stages)
             self._known = _with_unknown(self._known, stages)
-            self._e, self._sent = _grown(self._e, stages), _grown(self._sent, stages)
-            self._y, self._added = _grown(self._y, jobs), _grown(self._added, jobs)
+            self._kept = Embedded(
+                self.node_x,
+                e=_grown(kept.e, stages),
+                y=_grown(kept.y, jobs),
+                added=_grown(kept.added, jobs),
+                sent=_grown(kept.sent, stages),
+            )
 
     def forget(self) -> None:
         """Treat every job as new."""
@@ -74,8 +89,7 @@ class Scorer:
             scene, self._units, self._known, self.node_x, changed
         )
         changed = changed[:count]
-        kept = Embedded(self.node_x, self._e, self._y, self._added, self._sent)
-        at = self._scratch(scene, tables)
+        kept, at = self._kept, self._scratch
         if count:
             forward_kernels.embed(self._weights, self._graphs, scene, changed, kept, at)
         found = _room(scene, tables)
@@ -84,22 +98,6 @@ class Scorer:
             limit = tables.columns.limit_x[:, columns.LIMIT.index("limit")]
             found = found._replace(limit=np.float32(CERTAIN) * limit)
         return Seen(scene, tables, found, changed)
-
-    def _scratch(self, scene: Scene, tables: Tables) -> Scratch:
-        decisions, jobs = len(scene.time_ms), len(scene.rows)
-        hidden = self._config.head_hidden[0]
-        stages = len(tables.columns.stage_x) if len(tables.columns.classes.x) else 0
-        one, other, hidden_row = self._rows
-        return Scratch(
-            one,
-            other,
-            hidden_row,
-            self._total,
-            np.empty((decisions, self._config.embedding), np.float32),
-            np.empty((3, decisions, hidden), np.float32),
-            np.empty((3, jobs, hidden), np.float32),
-            np.empty((stages, hidden), np.float32),
-        )
 
 
 def _room(scene: Scene, tables: Tables) -> Found:
