@@ -60,7 +60,7 @@ class Transform(nn.Sequential):
             nn.init.orthogonal_(layer.weight, math.sqrt(2 / (1 + NEGATIVE_SLOPE**2)))
             nn.init.zeros_(layer.bias)
         nn.init.orthogonal_(layers[-1].weight, 1 / summands)
-        bends = [nn.LeakyReLU(NEGATIVE_SLOPE) for _ in layers[1:]]
+        bends = [nn.LeakyReLU(NEGATIVE_SLOPE, inplace=True) for _ in layers[1:]]
         super().__init__(*(one for pair in zip(layers, bends) for one in pair), layers[-1])  # noqa: B905 - one more layer than bends
 
     @property

@@ -53,5 +53,5 @@ class Head(nn.Module):
                 raise ValueError("only the last table of a head goes without an index")
             total = part(values) + total.index_select(0, index)
         for layer in (*self.body, self.last):
-            total = layer(leaky_relu(total, NEGATIVE_SLOPE))
+            total = layer(leaky_relu(total, NEGATIVE_SLOPE, inplace=True))
         return total.squeeze(1)

@@ -23,7 +23,7 @@ from torch_geometric.utils import scatter, softmax
 
 from decima.agent.graph import Graph
 from decima.agent.network import Scores
-from decima.agent.plans import Asked, Plans, asked_of, pointers
+from decima.agent.plans import Asked, Plans, asked_of, picked, pointers
 from traces.numbers import Int64
 
 _NEVER = -1e9
@@ -55,17 +55,31 @@ def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
 
 
 def _order_logits(scores: Scores, plans: Plans, first_open: Int64) -> Tensor:
-    """(Q,) log-probability of the entries looked at."""
+    """(Q,) log-probability of the entries looked at.
+
+    Plans of about as many entries are computed together: most have few, and the longest many.
+    """
+    every = torch.cat((scores.stage, scores.end))
+    size = np.ceil(np.log2(np.diff(plans.ptr)))
+    found = every.new_zeros(len(size))
+    for one in np.unique(size):
+        rows = np.flatnonzero(size == one)
+        found = found.index_put(
+            (torch.from_numpy(rows),), _padded_logits(every, picked(plans, rows), first_open)
+        )
+    return found
+
+
+def _padded_logits(every: Tensor, plans: Plans, first_open: Int64) -> Tensor:
+    """(Q,) as above, for few plans; `every` has the logits of all stages, then of all ends."""
     counts = np.diff(plans.ptr)
-    widest = int(counts.max(initial=1))
-    entry = np.arange(widest)[None, :]
+    entry = np.arange(int(counts.max()))[None, :]
     inside = entry < counts[:, None]
     order = np.zeros(inside.shape, np.int64)
     order[inside] = plans.order
     ends = order == counts[:, None] - 1
     row = first_open[plans.decision][:, None] + order
-    row = np.where(ends, len(scores.stage) + plans.decision[:, None], row)
-    every = torch.cat((scores.stage, scores.end))
+    row = np.where(ends, first_open[-1] + plans.decision[:, None], row)
     logits = every[torch.from_numpy(np.where(inside, row, 0))]
     logits = logits.masked_fill(torch.from_numpy(~inside), _NEVER)
     left = logits.flip(1).logcumsumexp(1).flip(1)
