@@ -290,6 +290,7 @@ def plans_of(scheduler: Scheduler, session: Any) -> int:
     return scheduler.status().plans - before
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_a_choice_begins_ends_and_goes_into_shadow(
     session: Any, scripted: Scripted, tmp_path: Path
@@ -320,6 +321,7 @@ def test_a_choice_begins_ends_and_goes_into_shadow(
     assert {one for one in by if not one[1]} == {("sjf_cp", False)}
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_a_choice_that_fails_is_given_up(
     session: Any, scripted: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -356,6 +358,7 @@ def jvm_threads(session: Any) -> list[str]:
     return sorted(name for name in names if name.startswith("decima"))
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_a_policy_that_cannot_be_loaded_detaches(
     session: Any, monkeypatch: pytest.MonkeyPatch
@@ -380,6 +383,7 @@ def test_a_policy_that_cannot_be_loaded_detaches(
     assert until(lambda: jvm_threads(session) == [])
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_a_policy_is_waited_for_or_not_attached(
     session: Any, monkeypatch: pytest.MonkeyPatch
@@ -397,6 +401,7 @@ def test_a_policy_is_waited_for_or_not_attached(
     assert until(lambda: set(threading.enumerate()) <= threads)
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 @pytest.mark.parametrize("name", ["spark", "auto", "strict_fair"])
 def test_a_policy_may_have_any_name(session: Any, name: str) -> None:
@@ -410,6 +415,7 @@ def test_a_policy_may_have_any_name(session: Any, name: str) -> None:
     assert (status.policy, status.choice, status.fallbacks) == (name, None, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_nothing_of_auto_outlives_it(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither what simulates, nor a connection; an error of ours there detaches."""

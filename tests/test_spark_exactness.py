@@ -17,6 +17,7 @@ from decima.spark.decision_log import read_decision_log
 from decima.spark.log_rows import LoggedPlan
 
 
+@pytest.mark.slow
 @pytest.mark.real_spark
 def test_no_launch_breaks_the_plan_in_force(tmp_path: Path) -> None:
     """Random plans that change all the time; and the check sees plans that were not kept."""

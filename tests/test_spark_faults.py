@@ -30,7 +30,7 @@ from tests.spark_work import (
     until,
 )
 
-pytestmark = pytest.mark.real_spark
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 
 @pytest.fixture(scope="module")

@@ -361,7 +361,7 @@ def replaced(value: Any, pick: Callable[[int], int], junk: Any) -> Any:
     return junk
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_strange_values_never_give_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

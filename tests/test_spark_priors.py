@@ -200,6 +200,8 @@ def queries(spark: Any, run: int) -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.real_spark
 def test_an_event_log_makes_priors_that_are_found(
     session: Any, logs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

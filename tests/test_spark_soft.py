@@ -15,7 +15,7 @@ from decima.spark import AttachError
 from spark_sim import Action, Observation
 from tests.spark_work import Hooks, spark_objects
 
-pytestmark = pytest.mark.real_spark
+pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 SLOTS = 8
 
