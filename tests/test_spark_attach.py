@@ -80,6 +80,7 @@ def test_a_job_that_is_first_starts_first(session: Any) -> None:
         assert lead_s() > plain_s + 1.0
 
 
+@pytest.mark.slow
 def test_a_new_stage_starts_within_a_fair_share_before_any_plan(session: Any, hooks: Hooks) -> None:
     """Nobody ever plans, and each of its two stages could wait for five seconds beside a large
     job; a fifth of that, and it gets its share.

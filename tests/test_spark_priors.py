@@ -226,6 +226,8 @@ def test_an_event_log_makes_priors_that_are_found(
         "long", "new", "own", "short"]  # fmt: skip
 
 
+@pytest.mark.slow
+@pytest.mark.real_spark
 def test_a_tuned_heuristic_is_attached_by_its_file(session: Any, tmp_path: Path) -> None:
     """That of `decima tune -o`, or the numbers themselves; what does not fit is one line."""
     values = {"factor": 0.5, "jobs_power": 0.5, "work_power": 0.5}
