@@ -90,6 +90,11 @@ class Clusters(Lockstep):
         return self.rules, self.types, self.jobs, self.state
 
     @property
+    def speeds_are_predicted(self) -> bool:
+        """Whether a model tells the speeds, which a kernel cannot ask."""
+        return self._predictor is not None
+
+    @property
     def over(self) -> Bool:
         """(E,) whether there is nothing to place any more."""
         return np.asarray(self.state.current == NONE)
@@ -117,7 +122,8 @@ class Clusters(Lockstep):
         """
         if action.size and not 0 <= action.min() <= action.max() < self.config.actions:
             raise StudyError(f"an action is not in 0..{self.config.actions - 1}: {action}")
-        allowed = self.masks(rows)[np.arange(len(rows)), action]
+        allowed = np.empty(len(rows), np.bool_)
+        sim_kernels.are_allowed(self.types, self.jobs, self.state, rows, action, allowed)
         if not allowed.all():
             wrong = int(action[~allowed][0])
             raise StudyError(f"action {wrong}: no such task is left, or there is no room for it")
@@ -128,6 +134,15 @@ class Clusters(Lockstep):
         if self._predictor is not None:
             self._pass_intervals(rows, found.reward, found.passed)
             found.over[:] = self.over[rows]
+        return found
+
+    def fork_until(self, rows: Int32, coming: int) -> Clusters:
+        """Return a `fork` whose episodes end with the next `coming` jobs that arrive."""
+        found = self.fork(rows)
+        own = Jobs._make(column[found.state.jobs_of] for column in self.jobs)
+        number = np.minimum(own.number, found.state.arrived + coming)
+        found.jobs = own._replace(number=number.astype(np.int32))
+        found.state.jobs_of[:] = found._all
         return found
 
     def _pass_intervals(self, rows: Int32, reward: Float64, passed: Int32) -> None:

@@ -129,14 +129,17 @@ def _samples(config: Config, seed: int) -> Samples:
 
 
 def figure_10(bench: Bench) -> dict[str, Any]:
-    """Completion time by pattern of arrival on 6 servers; and where the worst neighbour decides."""
+    """Completion time by pattern of arrival on 6 servers, by three models of speed."""
     policies = {
         "harmony": bench.models.policies("policy", "6"),
         "harmony on the reward model": bench.models.policies("model", "6"),
     }
-    found = _by_pattern(bench, CONFIGS["6"], policies)
     worst = replace(CONFIGS["6"], several="worst")
-    return {"patterns": found, "worst": _by_pattern(bench, worst, policies)}
+    return {
+        "patterns": _by_pattern(bench, CONFIGS["6"], policies),
+        "worst": _by_pattern(bench, worst, policies),
+        "analytic": _on_analytic_speeds(bench, "6", {}),
+    }
 
 
 def figure_14(bench: Bench) -> dict[str, Any]:
@@ -145,11 +148,24 @@ def figure_14(bench: Bench) -> dict[str, Any]:
         "harmony": bench.models.policies("policy", "30"),
         "harmony for 6 servers": bench.models.policies("policy", "6"),
     }
-    other = replace(CONFIGS["30"], speed="analytic")
     return {
         "patterns": _by_pattern(bench, CONFIGS["30"], policies),
-        "analytic": _by_pattern(bench, other, policies),
+        "analytic": _on_analytic_speeds(
+            bench, "30", {"trained on 6 servers": bench.models.policies("analytic", "6")}
+        ),
     }
+
+
+def _on_analytic_speeds(
+    bench: Bench, servers: str, others: Mapping[str, list[ActorCritic]]
+) -> dict[str, Any]:
+    """Completion times of those that trained on these speeds, and of those for 6 servers."""
+    policies = {
+        "harmony": bench.models.policies("analytic", servers),
+        **others,
+        "trained on measured speeds": bench.models.policies("policy", "6"),
+    }
+    return _by_pattern(bench, replace(CONFIGS[servers], speed="analytic"), policies)
 
 
 def _by_pattern(

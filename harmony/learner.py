@@ -126,7 +126,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         """Mean completion time of the averaged weights on held-back sequences, in intervals.
 
         Returns:
-            each pattern's, and "score": the mean of their logarithms.
+            each pattern's, and "score": their geometric mean.
         """
         scheduler = Learned(self._kept_network().policy, self._config.cluster)
         return validation_of(scheduler, self._config)
@@ -156,11 +156,15 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
 
     @cached_property
     def _teacher(self) -> Teacher:
-        """Teacher to imitate: the lookahead, by a table fitted to samples, or its branches."""
+        """Teacher to imitate; the lookahead goes by a table fitted to samples."""
         config = self._config
-        samples = draw_samples(config.cluster, config.samples, config.seed)
-        lookahead = Lookahead(fit_pairs(config.cluster, samples))
-        return Sure(lookahead) if config.tau == 0.0 else Branches(lookahead, config.tau)
+        scheduler: LoadBalance | Lookahead = LoadBalance()
+        if config.teacher == "lookahead":
+            samples = draw_samples(config.cluster, config.samples, config.seed)
+            scheduler = Lookahead(fit_pairs(config.cluster, samples))
+        if config.tau == 0.0:
+            return Sure(scheduler)
+        return Branches(scheduler, config.tau, config.coming)
 
     def _drawn(self, iteration: int) -> list[Workload]:
         """Sequences of each pattern, with about `replay` choices in all."""
@@ -268,7 +272,7 @@ def validation_of(scheduler: Scheduler, config: TrainConfig) -> dict[str, float]
     """Mean completion time on the sequences that choose the best weights, in intervals.
 
     Returns:
-        each pattern's, and "score": the mean of their logarithms.
+        each pattern's, and "score": their geometric mean.
     """
     figures: dict[str, float] = {}
     for pattern in config.patterns:
@@ -276,4 +280,4 @@ def validation_of(scheduler: Scheduler, config: TrainConfig) -> dict[str, float]
         count, seed = config.validation_sequences, config.seed
         jobs = draw_jobs(cluster, count, seed, Purpose.VALIDATION)
         figures[pattern] = float(completion_of(scheduler, cluster, jobs, seed).mean())
-    return {"score": float(np.mean(np.log(list(figures.values())))), **figures}
+    return {"score": float(np.exp(np.mean(np.log(list(figures.values()))))), **figures}

@@ -19,7 +19,7 @@ def references(folder: RunFolder) -> tuple[Reference, ...]:
     config = config_of(folder)
     if not isinstance(config, TrainConfig):
         return ()
-    label = "mean logarithm of the completion times in intervals"
+    label = "mean completion time in intervals"
     heuristics = {"Tiresias": Tiresias(config.cluster), "LB": LoadBalance()}
     return tuple(
         Reference(label, name, validation_of(one, config)["score"])

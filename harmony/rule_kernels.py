@@ -7,7 +7,7 @@ fastest GPUs, then the first. LIF and the lookahead weigh the speeds of GPUs too
 from __future__ import annotations
 
 from harmony.compile import inlined_kernel, kernel
-from harmony.sim_kernels import is_allowed, put, take_back
+from harmony.sim_kernels import act, is_allowed, put, take_back
 from harmony.speed_kernels import gpu_factor, shares_server, speed_of
 from harmony.tables import (
     CPU,
@@ -223,16 +223,22 @@ def _lookahead(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rul
 def _cost(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, kind: int, m: int
 ) -> float:
-    """Return the cost of the next task on server m, which must be allowed."""
-    job = state.current[e]
+    """Return the cost of the next task on server m, by what is free and asked for alone."""
     if rule.number == BALANCE:
         return _load(rules, state, e, m)
     if rule.number == PACK:
         return _left_over(rules, types, jobs, state, e, kind, m)
-    if rule.number == TIRESIAS:
-        if rule.together[jobs.model[state.jobs_of[e], job]]:
-            return _consolidating(rules, types, jobs, state, e, kind, m)
-        return _left_over(rules, types, jobs, state, e, kind, m)
+    if rule.together[jobs.model[state.jobs_of[e], state.current[e]]]:
+        return _consolidating(rules, types, jobs, state, e, kind, m)
+    return _left_over(rules, types, jobs, state, e, kind, m)
+
+
+@kernel
+def _tried(
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, kind: int, m: int
+) -> float:
+    """Return the cost by what follows from the task on server m, which must be allowed."""
+    job = state.current[e]
     put(types, jobs, state, e, job, kind, m)
     if rule.number == LEAST_INTERFERENCE:
         cost = _lost(rules, types, jobs, state, e, m, rule.weights)
@@ -243,30 +249,46 @@ def _cost(
 
 
 @kernel
+def _drawn(types: Types, jobs: Jobs, state: State, e: int, kind: int, chance: float) -> int:
+    """Return the server that `chance` in [0, 1) picks of those that are allowed."""
+    count, found = 0, NONE
+    for m in range(state.free.shape[1]):
+        count += is_allowed(types, jobs, state, e, kind, m)
+    left = int(chance * count)
+    for m in range(state.free.shape[1]):
+        if is_allowed(types, jobs, state, e, kind, m):
+            if left == 0:
+                found = m
+            left -= 1
+    return found
+
+
+@kernel
 def choose(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, chance: float
 ) -> int:
     """The action of a rule; `chance` in [0, 1) picks the server where it is drawn."""
     servers = state.free.shape[1]
     kind = WORKER if state.left[e, state.current[e], WORKER] > 0 else PS
+    if rule.number == RANDOM:
+        return int(kind * servers + _drawn(types, jobs, state, e, kind, chance))
     if rule.number == LOOKAHEAD:
         _remember(rules, rule.believed, jobs, state, e)
-    found, least, count = NONE, 0.0, 0
+    tries = rule.number == LEAST_INTERFERENCE or rule.number == LOOKAHEAD
+    found, least = NONE, 0.0
     for m in range(servers):
-        if is_allowed(types, jobs, state, e, kind, m):
-            count += 1
-            cost = 0.0
-            if rule.number != RANDOM:
-                cost = _cost(rules, types, jobs, state, e, rule, kind, m)
+        if tries:
+            if not is_allowed(types, jobs, state, e, kind, m):
+                continue
+            cost = _tried(rules, types, jobs, state, e, rule, kind, m)
             if _is_better(types, state, e, m, cost, found, least):
                 found, least = m, cost
-    if rule.number == RANDOM:
-        left = int(chance * count)
-        for m in range(servers):
-            if is_allowed(types, jobs, state, e, kind, m):
-                if left == 0:
-                    found = m
-                left -= 1
+        else:
+            cost = _cost(rules, types, jobs, state, e, rule, kind, m)
+            # As in `_fullest`: what is allowed takes longest to find out.
+            better = _is_better(types, state, e, m, cost, found, least)
+            if better and is_allowed(types, jobs, state, e, kind, m):
+                found, least = m, cost
     return int(kind * servers + found)
 
 
@@ -284,3 +306,25 @@ def choose_all(
     """Write the (n,) actions of a rule."""
     for i in range(len(rows)):
         action[i] = choose(rules, types, jobs, state, rows[i], rule, chance[i])
+
+
+@kernel
+def play_out(
+    rules: Rules,
+    types: Types,
+    jobs: Jobs,
+    state: State,
+    rows: Int32,
+    rule: Rule,
+    reward: Float64,
+    passed: Int32,
+) -> None:
+    """Play the episodes to their ends by a rule that draws nothing.
+
+    Writes (n,) rewards and intervals of each one's last action.
+    """
+    for i in range(len(rows)):
+        e = rows[i]
+        while state.current[e] != NONE:
+            action = choose(rules, types, jobs, state, e, rule, 0.0)
+            act(rules, types, jobs, state, e, action, reward[i : i + 1], passed[i : i + 1])

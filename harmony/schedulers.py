@@ -60,15 +60,27 @@ class _Rule:
 
     def choose(self, clusters: Clusters, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions."""
+        chance = draws.next(rows) if self.number == RANDOM else np.zeros(len(rows))
+        action = np.empty(len(rows), np.int32)
+        rule_kernels.choose_all(*clusters.world, rows, self._for(clusters), chance, action)
+        return action
+
+    def play_out(self, clusters: Clusters) -> None:
+        """Play all episodes to their ends, as `lockstep.play` but in one call of a kernel.
+
+        For rules that draw nothing, in clusters with speeds of their own.
+        """
+        rows = clusters.under_way()
+        spare = np.zeros(len(rows)), np.zeros(len(rows), np.int32)
+        rule_kernels.play_out(*clusters.world, rows, self._for(clusters), *spare)
+
+    def _for(self, clusters: Clusters) -> Rule:
+        """The rule as kernels take it."""
         models = len(clusters.types.demand)
         weights = np.zeros((models, FORM)) if self.weights is None else self.weights
         believed = clusters.types if self.believed is None else self.believed
         together = np.zeros(models, np.bool_) if self.together is None else self.together
-        chance = draws.next(rows) if self.number == RANDOM else np.zeros(len(rows))
-        action = np.empty(len(rows), np.int32)
-        rule = Rule(self.number, weights, believed, together, self.empty_worth)
-        rule_kernels.choose_all(*clusters.world, rows, rule, chance, action)
-        return action
+        return Rule(self.number, weights, believed, together, self.empty_worth)
 
 
 class LoadBalance(_Rule):

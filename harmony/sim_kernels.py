@@ -336,6 +336,17 @@ def pass_interval(
 
 
 @kernel
+def are_allowed(
+    types: Types, jobs: Jobs, state: State, rows: Int32, action: Int32, allowed: Bool
+) -> None:
+    """Write (n,) whether `masks` allows each episode its action."""
+    servers = state.free.shape[1]
+    for i in range(len(rows)):
+        kind, m = action[i] // servers, action[i] % servers
+        allowed[i] = is_allowed(types, jobs, state, rows[i], kind, m)
+
+
+@kernel
 def masks(types: Types, jobs: Jobs, state: State, rows: Int32, allowed: Bool) -> None:
     """Write (n, 2 M) which actions place a task such that the rest of the job finds room."""
     servers = state.free.shape[1]

@@ -2,7 +2,9 @@
 
 * `reward`: a model of speeds (figure 13).
 * `policy`: the policy of figures 10, 12 and 14; the one for 30 servers goes on from that for 6.
-* `model`: the same, rewarded by the reward model in place of the clusters.
+* `analytic`: policies for the analytic speeds (figures 10, 14): on 6 servers from the `policy`, on
+  30 from nothing, by branches of load balancing.
+* `model`: the same as `policy`, rewarded by the reward model in place of the clusters.
 * `recipe` and its ablations (table II): from nothing, without imitation, on a small network.
 * sizes (figure 15): short trainings of the policy, one number of its network changed.
 """
@@ -44,6 +46,19 @@ _QUICKER: dict[str, Any] = {
 }
 # In 6,000 updates the recipe to the letter hardly leaves the start. A smaller lambda (smoothing)
 # learns sooner, and averaged weights swing less between validations than an ablation changes them.
+_ANALYTIC: dict[str, dict[str, Any]] = {
+    "6": {"iterations": 6, "imitation": 6, "coming": 8, "learning_rate": 4e-4},
+    "30": {
+        "iterations": 5,
+        "imitation": 5,
+        "coming": 8,
+        "learning_rate": 1e-3,
+        "teacher": "load_balance",
+        "replay": 4_950,
+        "validation_sequences": 4,
+    },
+}
+"""settings of `analytic` by the number of servers"""
 SIZES: dict[str, Size] = {
     "width_32": Size(width=32),
     "width_64": Size(width=64),
@@ -79,6 +94,8 @@ class Training(NamedTuple):
         """The policy whose weights this one begins with."""
         if self.kind == "policy" and self.servers != "6":
             return Training("policy", "6", self.seed)
+        if self.kind == "analytic" and self.servers == "6":
+            return Training("policy", "6", self.seed)
         return None
 
     @property
@@ -106,6 +123,14 @@ class Training(NamedTuple):
             return TrainConfig(
                 cluster=cluster, seed=self.seed, world="model", iterations=24, imitation=12, tau=0.0
             )
+        if self.kind == "analytic":
+            return TrainConfig(
+                cluster=replace(cluster, speed="analytic"),
+                seed=self.seed,
+                initial=self.initial is not None,
+                validate_every=1,
+                **_ANALYTIC[self.servers],
+            )
         if self.initial is not None:
             return TrainConfig(
                 cluster=cluster,
@@ -123,7 +148,7 @@ def trainings() -> list[Training]:
     found = []
     for seed in SEEDS:
         for servers in CONFIGS:
-            found += [Training("policy", servers, seed), Training("reward", servers, seed)]
+            found += [Training(kind, servers, seed) for kind in ("policy", "reward", "analytic")]
         found += [Training(kind, "6", seed) for kind in ABLATIONS]
         found.append(Training("model", "6", seed))
         found += [Training(kind, "6", seed) for kind in SIZES]

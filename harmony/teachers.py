@@ -9,7 +9,8 @@ import numpy as np
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
-from harmony.schedulers import Scheduler
+from harmony.config import MAX_JOBS
+from harmony.schedulers import LoadBalance, Lookahead, Scheduler
 from harmony.tables import Float64, Int32
 
 
@@ -47,11 +48,16 @@ class Branches:
     Args:
         scheduler: who goes on.
         tau: how much longer an action may take to be hardly worse.
+        coming: how many of the jobs to come each branch plays. What an action does to later ones
+            is chance more than cause, and costs most of the time.
     """
 
-    def __init__(self, scheduler: Scheduler, tau: float) -> None:
+    def __init__(
+        self, scheduler: LoadBalance | Lookahead, tau: float, coming: int = MAX_JOBS
+    ) -> None:
         self._scheduler = scheduler
         self._tau = tau
+        self._coming = coming
 
     def targets(self, clusters: Clusters, rows: Int32, draws: Draws) -> Float64:
         """Return the targets; see `Teacher`."""
@@ -63,9 +69,12 @@ class Branches:
         """(n, 2 M) total time to completion in intervals; infinite where not allowed."""
         allowed = clusters.masks(rows)
         at, action = np.nonzero(allowed)
-        branches = clusters.fork(rows[at])
+        branches = clusters.fork_until(rows[at], self._coming)
         branches.step(np.arange(len(at), dtype=np.int32), action.astype(np.int32))
-        play(self._scheduler, branches, Draws(0, len(at)))
+        if clusters.speeds_are_predicted:
+            play(self._scheduler, branches, Draws(0, len(at)))
+        else:
+            self._scheduler.play_out(branches)
         found = np.full(allowed.shape, np.inf)
         found[at, action] = branches.completion_min().sum(axis=1) / clusters.config.interval_min
         return found

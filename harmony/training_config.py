@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from decima.rl.study.settings import ABOVE_0, ANY, Settings
-from harmony.config import MAX_SAMPLES, PAPER, Arrivals, Config
+from harmony.config import MAX_JOBS, MAX_SAMPLES, PAPER, Arrivals, Config
 from harmony.network import Size
 
 
@@ -48,9 +48,13 @@ class TrainConfig(Settings):
     """the weights that are validated and saved are a moving average over about so many"""
     imitation: int = 20
     """iterations at the beginning that imitate a teacher; 0 in the paper"""
+    teacher: Literal["lookahead", "load_balance"] = "lookahead"
+    """who is imitated: by its branches, which it plays to their ends, or itself (`tau`)"""
     tau: float = 0.5
-    """of `teachers.Branches`, who is imitated: how much longer an action may take, in intervals
-    added over all jobs, to be hardly worse; 0 imitates `schedulers.Lookahead` itself"""
+    """of `teachers.Branches`: how much longer an action may take, in intervals added over all
+    jobs, to be hardly worse; 0 imitates the teacher's own choices"""
+    coming: int = MAX_JOBS
+    """of `teachers.Branches`: how many of the jobs to come each branch plays"""
     samples: int = 10_000
     """states whose speeds the teacher's table, or the model, is fitted to"""
     world: Literal["environment", "model"] = "environment"
@@ -68,6 +72,7 @@ class TrainConfig(Settings):
             ("replay", "minibatch", "samples", "validation_sequences"), (1, MAX_SAMPLES)
         ),
         **dict.fromkeys(("seed", "entropy", "clip", "imitation", "tau"), (0, ANY)),
+        "coming": (0, MAX_JOBS),
         **dict.fromkeys(("discount", "smoothing", "exploration"), (0.0, 1.0)),
         **dict.fromkeys(("passes", "max_norm"), (ABOVE_0, ANY)),
     }

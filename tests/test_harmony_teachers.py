@@ -13,7 +13,7 @@ from harmony.clusters import Clusters
 from harmony.config import PAPER
 from harmony.jobs import draw_jobs
 from harmony.learner import HarmonyLearner
-from harmony.schedulers import Lookahead, RandomChoice
+from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.tables import Float64, Int32, Jobs
 from harmony.teachers import Branches
 from tests.harmony_clusters import TINY
@@ -57,6 +57,37 @@ def test_branches_go_on_as_their_episode_does_and_leave_it_alone(noise: float) -
     assert (ends == clusters.completion_min()[rows][:, None]).all()
 
 
+@pytest.mark.parametrize("scheduler", [LoadBalance(), Lookahead(None)])
+def test_a_rule_that_plays_to_the_end_in_one_call_places_as_round_by_round(
+    scheduler: LoadBalance | Lookahead,
+) -> None:
+    """All that is in the episodes is the same, in noise and on servers of two types."""
+    types = ("a:2:1", "b:4:2")
+    config = replace(PAPER, noise=0.2, jobs=20, gpu_types=types, gpu_required_share=0.5)
+    jobs = draw_jobs(config, 4, 1, Purpose.TEST)
+    at_once, in_rounds = (Clusters(config, jobs, seed=4) for _ in range(2))
+    scheduler.play_out(at_once)
+    play(scheduler, in_rounds, Draws(0, 4))
+    assert at_once.complete.all()
+    # Speeds and the lists beyond their counts are what is left of the last interval.
+    assert (at_once.completion_min() == in_rounds.completion_min()).all()
+    assert (at_once.state.placed_in == in_rounds.state.placed_in).all()
+
+
+def test_branches_may_end_before_all_jobs_have_come() -> None:
+    """Each plays the jobs that are there and the next ones; the episode itself plays all."""
+    clusters = Clusters(PAPER, draw_jobs(PAPER, 3, 1, Purpose.TEST))
+    rows = some_way(clusters, 30)
+    arrived = clusters.state.arrived[rows]
+    assert (arrived < PAPER.jobs - 2).all()
+    branches = clusters.fork_until(np.repeat(rows, 2), 2)
+    KNOWING.play_out(branches)
+    assert branches.complete.all()
+    assert (branches.state.finished == np.repeat(arrived + 2, 2)).all()
+    assert (clusters.jobs.number == PAPER.jobs).all()
+    assert (clusters.fork_until(rows, PAPER.jobs).jobs.number == PAPER.jobs).all()
+
+
 def test_what_branches_prefer_is_what_ends_soonest() -> None:
     """Probabilities fall with the time that an action costs; what is not allowed has none."""
     clusters = Clusters(PAPER, draw_jobs(PAPER, 4, 1, Purpose.TEST))
@@ -98,9 +129,54 @@ def test_whoever_goes_by_branches_is_between_their_scheduler_and_the_best() -> N
     assert (ends[1] < ends[0]).all()
 
 
+def test_short_branches_ignore_later_jobs() -> None:
+    """What they prefer does not depend on the lengths of jobs that come after theirs."""
+    jobs = draw_jobs(PAPER, 3, 1, Purpose.TEST)
+    later = jobs._replace(epochs=jobs.epochs.copy())
+    later.epochs[:, 40:] *= 3.0
+    totals = []
+    for one in (jobs, later):
+        clusters = Clusters(PAPER, one)
+        rows = some_way(clusters, 30)
+        assert (clusters.state.arrived[rows] < 35).all()
+        teachers = (Branches(KNOWING, 0.5, coming) for coming in (5, 60))
+        totals.append([teacher.outcomes(clusters, rows) for teacher in teachers])
+    assert (totals[0][0] == totals[1][0]).all()
+    assert (totals[0][1] != totals[1][1]).any()
+
+
+def test_a_training_imitates_branches_of_load_balancing() -> None:
+    """`teacher` says whose; what it answers is what that teacher would."""
+    config = replace(SMALL, teacher="load_balance", tau=0.5, coming=3)
+    jobs = draw_jobs(config.cluster, 2, 1, Purpose.TEST)
+    clusters = Clusters(config.cluster, jobs)
+    rows = some_way(clusters, 5)
+    draws = Draws(0, 2)
+    own = HarmonyLearner(config)._teacher.targets(clusters, rows, draws)
+    assert (own == Branches(LoadBalance(), 0.5, 3).targets(clusters, rows, draws)).all()
+    choices = HarmonyLearner(replace(config, tau=0.0))._teacher.targets(clusters, rows, draws)
+    assert (choices.argmax(axis=1) == LoadBalance().choose(clusters, rows, draws)).all()
+
+
 def test_a_training_imitates_branches() -> None:
     """With `tau` above 0; the loss is that of their probabilities."""
     config = replace(SMALL, tau=0.5, imitation=10, iterations=10, replay=300, learning_rate=3e-3)
     learner = HarmonyLearner(config)
     losses = [learner.iterate(iteration)["imitation_loss"] for iteration in range(10)]
     assert losses[-1] < losses[0]
+
+
+def test_branches_ask_a_model_of_speeds_where_it_stands_in_for_the_clusters() -> None:
+    """They play on at its speeds: at ten epochs a minute they end sooner than at one."""
+    jobs = draw_jobs(PAPER, 2, 1, Purpose.TEST)
+    totals = []
+    for speed in (1.0, 10.0):
+
+        def predictor(clusters: Clusters, rows: Int32, speed: float = speed) -> Float64:
+            return np.full((len(rows), clusters.state.running.shape[1]), speed)
+
+        clusters = Clusters(PAPER, jobs, predictor=predictor)
+        totals.append(Branches(LoadBalance(), 0.5, 3).outcomes(clusters, clusters.under_way()))
+    finite = np.isfinite(totals[0])
+    assert finite.any()
+    assert (totals[1][finite] < totals[0][finite]).all()
