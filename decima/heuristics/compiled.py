@@ -21,8 +21,9 @@ class Scratch(NamedTuple):
 
     draws: NDArray[np.uint64]  # (2,) key and counter of a randomised heuristic
     stored: NDArray[np.int64]  # (PER_ROUND,) of the open round (`rounds.is_new`)
-    counts: NDArray[np.int64]  # (3, J) by place among the jobs in the system
+    counts: NDArray[np.int64]  # (4, J) by place among the jobs in the system
     numbers: NDArray[np.float64]  # (J + 1, PER_JOB) likewise; the last row is of all jobs
+    keys: NDArray[np.float64]  # (J,) one number of each job, to compare without its row
 
 
 def scratch_for(key: int, jobs: int = 0) -> Scratch:
@@ -35,6 +36,7 @@ def scratch_for(key: int, jobs: int = 0) -> Scratch:
     return Scratch(
         np.array([key, 0], np.uint64),
         np.full(PER_ROUND, -1, np.int64),
-        np.zeros((3, jobs), np.int64),
+        np.zeros((4, jobs), np.int64),
         np.zeros((jobs + 1, PER_JOB)),
+        np.zeros(jobs),
     )

@@ -22,8 +22,9 @@ _GUESSES = 6
 """passes over the jobs until the level is halved for"""
 _LEVEL, _SPARE, _SIZE = 1, 2, 3
 """places in `Scratch.stored`: the water level, executors on offer beyond it, entries of the heap"""
-_HELD, _USABLE, _HEAP = 0, 1, 2
-"""rows of `Scratch.counts`; the heap has the places of jobs with open stages, fewest held first"""
+_JOB, _HELD, _USABLE, _HEAP = range(4)
+"""rows of `Scratch.counts`, for the jobs with open stages alone; the heap has places among those,
+fewest held first"""
 
 
 @kernel
@@ -33,6 +34,7 @@ def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[i
     if is_quick or not has_room(seen, scratch):
         return _search(seen)
     stored, held, heap = scratch.stored, scratch.counts[_HELD], scratch.counts[_HEAP]
+    job = scratch.counts[_JOB]
     if is_new(seen, scratch):
         _look(seen, scratch)
     elif stored[_SIZE] > 0:
@@ -42,57 +44,100 @@ def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[i
     limit = min(seen.num_executors, level)
     if stored[_SIZE] == 0 or held[heap[0]] >= level:
         return NONE, limit
-    return on_critical_path(seen, seen.active[heap[0]]), limit
+    return on_critical_path(seen, job[heap[0]]), limit
 
 
 @kernel
 def _look(seen: Observation, scratch: Scratch) -> None:
-    """Look at all jobs: what they hold and can use, and the level that follows."""
+    """Look at all jobs: what those with open stages hold and can use, and the level."""
     stored = scratch.stored
-    held, usable, heap = scratch.counts[_HELD], scratch.counts[_USABLE], scratch.counts[_HEAP]
-    if _finds_enough(seen, held, heap):
+    job, held, heap = scratch.counts[_JOB], scratch.counts[_HELD], scratch.counts[_HEAP]
+    size = _list_open(seen, job, held, heap)
+    if size == NONE:
         stored[_SIZE] = stored[_SPARE] = seen.on_offer
         stored[_LEVEL] = 0
         return
-    size = 0
-    jobs = len(seen.active)
-    for place in range(jobs):
-        job = seen.active[place]
-        held[place] = seen.jobs[job]["held"]
-        usable[place] = 0
-        if seen.jobs[job]["open_stages"] > 0:
-            usable[place] = _usable(seen, job)
-            heap[size] = place
-            size += 1
-    level = _level(held[:jobs], usable[:jobs], size, seen.on_offer, seen.num_executors)
+    usable = scratch.counts[_USABLE]
+    most = seen.num_executors
+    if seen.on_offer < size:
+        # One for each job below the level at least, so more jobs than executors are not below it.
+        for place in range(size):
+            heap[place] = held[place]
+        most = min(most, _smallest(heap[:size], seen.on_offer))
+        size = _keep_up_to(most, job, held, size)
+    for place in range(size):
+        usable[place] = _usable(seen, job[place]) if held[place] < most else 0
+    level = _level(held[:size], usable[:size], size, seen.on_offer, most)
     stored[_LEVEL] = level
-    stored[_SPARE] = seen.on_offer - _filled(held[:jobs], usable[:jobs], level)[0]
+    stored[_SPARE] = seen.on_offer - _filled(held[:size], usable[:size], level)[0]
     # No other job is chosen.
     below = 0
-    for entry in range(size):
-        if held[heap[entry]] <= level:
-            heap[below] = heap[entry]
+    for place in range(size):
+        if held[place] <= level:
+            heap[below] = place
             below += 1
     stored[_SIZE] = below
     heapify(held, heap, below)
 
 
 @kernel
-def _finds_enough(seen: Observation, held: Int64, heap: Int64) -> bool:
-    """Fill the heap with jobs that hold nothing, if there are more than executors on offer.
+def _list_open(seen: Observation, job: Int64, held: Int64, heap: Int64) -> int:
+    """List the jobs with open stages, by arrival, and what they hold; returns how many.
 
-    The first of them get one each: however many jobs wait, there is no need to look at the others.
+    If more of them hold nothing than executors are on offer, it fills the heap with the first of
+    those and returns NONE: they get one each, so there is no need to look at the others.
     """
     size = 0
-    for place in range(len(seen.active)):
-        job = seen.jobs[seen.active[place]]
-        if job["open_stages"] > 0 and job["held"] == 0:
-            if size == seen.on_offer:
-                return True
-            held[place] = 0
-            heap[size] = place
-            size += 1
-    return False
+    without = 0
+    for number in seen.active:
+        row = seen.jobs[number]
+        if row["open_stages"] == 0:
+            continue
+        if row["held"] == 0:
+            if without == seen.on_offer:
+                return NONE
+            heap[without] = size
+            without += 1
+        job[size] = number
+        held[size] = row["held"]
+        size += 1
+    return size
+
+
+@kernel
+def _smallest(values: Int64, rank: int) -> int:
+    """Return the value that `rank` others go before, reordering them (Hoare's selection)."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while values[right] > pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if rank <= right:
+            high = right
+        elif rank >= left:
+            low = left
+        else:
+            break
+    return int(values[rank])
+
+
+@inlined_kernel
+def _keep_up_to(most: int, job: Int64, held: Int64, size: int) -> int:
+    """Keep the jobs that hold at most so many, in their order; returns how many."""
+    kept = 0
+    for place in range(size):
+        if held[place] <= most:
+            job[kept], held[kept] = job[place], held[place]
+            kept += 1
+    return kept
 
 
 @kernel
@@ -102,7 +147,7 @@ def _count_choice(seen: Observation, scratch: Scratch) -> None:
     The level stays: what a job gets up to it fills a part of its share, and one more is spare.
     """
     stored, held, heap = scratch.stored, scratch.counts[_HELD], scratch.counts[_HEAP]
-    row = seen.jobs[seen.active[heap[0]]]
+    row = seen.jobs[scratch.counts[_JOB, heap[0]]]
     held[heap[0]] = row["held"]
     stored[_SPARE] -= max(0, row["held"] - stored[_LEVEL])
     if row["open_stages"] == 0:
@@ -116,7 +161,7 @@ def _count_choice(seen: Observation, scratch: Scratch) -> None:
 def _level(held: Int64, usable: Int64, jobs: int, on_offer: int, most: int) -> int:
     """The largest level to which all jobs that can use it are raised by what is on offer.
 
-    `jobs` of them have open stages. What is left at a level goes to those that can use more: the
+    There are `jobs` of them. What is left at a level goes to those that can use more: the
     first guesses suppose that they can use all of it, the others halve what is between.
     """
     if _filled(held, usable, most)[0] <= on_offer:
