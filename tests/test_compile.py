@@ -32,7 +32,7 @@ def total(values):
         found += value
     return found
 
-print(total(np.arange(4.0)), sum(total.stats.cache_hits.values()))
+print(total(np.arange(4.0)), sum(total.outer.stats.cache_hits.values()))
 """
 
 
@@ -152,6 +152,24 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
         assert done.returncode == 0, done.stderr
         hits.append(done.stdout.split()[1])
     assert hits == ["0", "1"]
+
+
+def test_a_kernel_answers_kernels_and_python_alike() -> None:
+    """For calls from Python it is compiled a second time: what kernels call would crash it."""
+
+    @kernel
+    def half(value: float) -> float:
+        return value / 2.0
+
+    @kernel
+    def quarter(value: float) -> float:
+        return half(half(value))
+
+    assert quarter(8.0) == 2.0
+    assert half.signatures  # type: ignore[attr-defined]
+    assert half(8.0) == 4.0
+    assert half.outer.signatures == quarter.outer.signatures  # type: ignore[attr-defined]
+    assert not quarter.signatures  # type: ignore[attr-defined]
 
 
 def test_a_kernel_that_allocates_is_refused() -> None:

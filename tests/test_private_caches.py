@@ -33,7 +33,7 @@ def doubled(value):
     return 2 * value
 
 found = doubled(21)
-hits = sum(doubled.stats.cache_hits.values())
+hits = sum(doubled.outer.stats.cache_hits.values())
 print(found, hits)
 """
 

@@ -46,9 +46,9 @@ def test_read_only_views_compile_nothing_anew() -> None:
     """That would take a minute, inside a decision."""
     rule = Heuristic("strict_fair")
     expected = rule.decide(seen())
-    compiled = len(decide.signatures)  # type: ignore[attr-defined]
+    compiled = len(decide.outer.signatures)  # type: ignore[attr-defined]
     assert rule.decide(read_only(seen())) == expected
-    assert len(decide.signatures) == compiled  # type: ignore[attr-defined]
+    assert len(decide.outer.signatures) == compiled  # type: ignore[attr-defined]
 
 
 def test_python_knows_which_policies_the_jvm_has() -> None:

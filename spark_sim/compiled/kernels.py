@@ -18,16 +18,18 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba.core import registry
 
 from spark_sim.compiled.cache import KernelCache, Place
 
-# numba's stubs do not know `_nrt`.
+# numba's stubs know neither `_nrt` nor dispatchers.
 _compiler: Any = numba.njit
+_Dispatcher: Any = registry.CPUDispatcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +39,22 @@ _ROOT = Path(__file__).resolve().parents[2]
 # `_nrt=False` leaves out numba's reference counting. Kernels own nothing: they read and write the
 # arrays of their arguments, which the caller keeps alive, and allocate none (the compiler refuses a
 # kernel that does). Counting cost 8 of every 9 seconds (`benchmarks/simulator_speed.py`).
+
+
+class _Inner(_Dispatcher):  # type: ignore[misc]
+    """Kernel without the code that takes arguments from Python, which most are never called from.
+
+    That code unpacks a hundred words of a `State`, and was a quarter of all compilation. A call
+    from Python compiles the function a second time, with it.
+    """
+
+    def __call__(self, *args: Any) -> Any:
+        return self.outer(*args)
+
+    @cached_property
+    def outer(self) -> Any:
+        """The same function, for calls from Python."""
+        return self.make_outer()
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ class Kernels:
 
     def kernel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Compile `function` on first use and cache its machine code between runs."""
-        return self._cached(_compiler(_nrt=False)(function))
+        return self._compiled(function, {"_nrt": False})
 
     def inlined_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Compile a small function like `kernel`, inlined on the path of every task event.
@@ -90,25 +108,35 @@ class Kernels:
         Without this each call copies the whole `State`, some hundred words
         (`benchmarks/simulator_speed.py`).
         """
-        return self._cached(_compiler(_nrt=False, forceinline=True)(function))
+        return self._compiled(function, {"_nrt": False, "forceinline": True})
 
-    def _cached(self, dispatcher: Callable[P, R]) -> Callable[P, R]:
-        # As `enable_caching`, with another folder.
-        numba_own: Any = dispatcher
+    def _compiled(self, function: Callable[P, R], options: dict[str, bool]) -> Callable[P, R]:
+        found = _compiler(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+        found.__class__ = _Inner
+        found.make_outer = partial(self._outer, function, options)
+        self._cache(found, "inner")
+        return found  # type: ignore[no-any-return]
+
+    def _outer(self, function: Any, options: dict[str, bool]) -> Any:
+        found = _compiler(**options, no_cfunc_wrapper=True)(function)
+        self._cache(found, "outer")
+        return found
+
+    def _cache(self, dispatcher: Any, kind: str) -> None:
+        """Enable caching, as numba's `enable_caching` does, in another folder."""
         try:
-            place = self._place(numba_own.py_func)
+            place = self._place(dispatcher.py_func, kind)
         except (OSError, RuntimeError):  # a source that cannot be read, a user without a home
             place = None
-        numba_own._cache = KernelCache(numba_own.py_func, place, self.name)
-        return dispatcher
+        dispatcher._cache = KernelCache(dispatcher.py_func, place, self.name)
 
-    def _place(self, function: Any) -> Place | None:
+    def _place(self, function: Any, kind: str) -> Place | None:
         """Return the cache of `function`'s machine code; None if its source is in no file."""
         path = Path(inspect.getfile(function)).resolve()
         if not path.is_file():  # typed at a prompt
             return None
         line = function.__code__.co_firstlineno
-        name = f"{path.stem}.{re.sub(r'[<>]', '', function.__qualname__)}-{line}"
+        name = f"{path.stem}.{re.sub(r'[<>]', '', function.__qualname__)}-{line}-{kind}"
         if path.is_relative_to(self.root):
             # The folder's name already covers the content of this project's files.
             inside = ".".join(path.relative_to(self.root).parent.parts)
