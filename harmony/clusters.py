@@ -91,7 +91,7 @@ class Clusters(Lockstep):
 
     @property
     def speeds_are_predicted(self) -> bool:
-        """Whether a model tells the speeds, which a kernel cannot ask."""
+        """Return whether speeds come from a model, which a kernel cannot ask."""
         return self._predictor is not None
 
     @property

@@ -53,7 +53,7 @@ class _Inner(_Dispatcher):  # type: ignore[misc]
 
     @cached_property
     def outer(self) -> Any:
-        """The same function, for calls from Python."""
+        """Compile the function for calls from Python."""
         return self.make_outer()
 
 

@@ -14,8 +14,7 @@ def set_open(state: State, stage: int) -> None:
     if len(state.classes) > 1:
         _list_wanting(state, stage)
         if row["fits"] & state.clock[0]["offered"] == 0:
-            row["misfit"] = 1
-            state.jobs[row["job"]]["misfits"] += 1
+            _count_misfit(state, stage, 1)
             return
     _count_open(state, stage, 1)
 
@@ -27,8 +26,7 @@ def clear_open(state: State, stage: int) -> None:
     if len(state.classes) > 1 and row["open"] + row["misfit"] > 0:
         _unlist_wanting(state, stage)
     if row["misfit"] == 1:
-        row["misfit"] = 0
-        state.jobs[row["job"]]["misfits"] -= 1
+        _count_misfit(state, stage, -1)
     if row["open"] == 1:
         _count_open(state, stage, -1)
 
@@ -39,6 +37,13 @@ def _count_open(state: State, stage: int, change: int) -> None:
     row["open"] += change
     state.jobs[row["job"]]["open_stages"] += change
     state.clock[0]["open_stages"] += change
+
+
+@inlined_kernel
+def _count_misfit(state: State, stage: int, change: int) -> None:
+    row = state.stages[stage]
+    row["misfit"] += change
+    state.jobs[row["job"]]["misfits"] += change
 
 
 @inlined_kernel
@@ -109,12 +114,10 @@ def _set_misfit(state: State, stage: int, offered: int) -> None:
     row = state.stages[stage]
     is_misfit = row["fits"] & offered == 0
     if is_misfit and row["open"] == 1:
-        row["misfit"] = 1
-        state.jobs[row["job"]]["misfits"] += 1
+        _count_misfit(state, stage, 1)
         _count_open(state, stage, -1)
     elif row["misfit"] == 1 and not is_misfit:
-        row["misfit"] = 0
-        state.jobs[row["job"]]["misfits"] -= 1
+        _count_misfit(state, stage, -1)
         _count_open(state, stage, 1)
 
 
