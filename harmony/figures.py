@@ -138,7 +138,7 @@ def figure_10(bench: Bench) -> dict[str, Any]:
     return {
         "patterns": _by_pattern(bench, CONFIGS["6"], policies),
         "worst": _by_pattern(bench, worst, policies),
-        "analytic": _on_analytic_speeds(bench, "6", {}),
+        "analytic": _on_analytic_speeds(bench, "6"),
     }
 
 
@@ -150,21 +150,12 @@ def figure_14(bench: Bench) -> dict[str, Any]:
     }
     return {
         "patterns": _by_pattern(bench, CONFIGS["30"], policies),
-        "analytic": _on_analytic_speeds(
-            bench, "30", {"trained on 6 servers": bench.models.policies("analytic", "6")}
-        ),
+        "analytic": _on_analytic_speeds(bench, "30"),
     }
 
 
-def _on_analytic_speeds(
-    bench: Bench, servers: str, others: Mapping[str, list[ActorCritic]]
-) -> dict[str, Any]:
-    """Completion times of those that trained on these speeds, and of those for 6 servers."""
-    policies = {
-        "harmony": bench.models.policies("analytic", servers),
-        **others,
-        "trained on measured speeds": bench.models.policies("policy", "6"),
-    }
+def _on_analytic_speeds(bench: Bench, servers: str) -> dict[str, Any]:
+    policies = {"harmony": bench.models.policies("analytic", servers)}
     return _by_pattern(bench, replace(CONFIGS[servers], speed="analytic"), policies)
 
 

@@ -25,8 +25,6 @@ LABELS = {
     "harmony": "Harmony",
     "harmony for 6 servers": "Harmony for 6 servers",
     "harmony on the reward model": "Harmony on the reward model",
-    "trained on 6 servers": "Harmony trained on 6 servers",
-    "trained on measured speeds": "Harmony trained on measured speeds",
     "no_critic": "no critic",
     "no_exploration": "no exploration",
     "one_head": "one head",
