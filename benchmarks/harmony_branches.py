@@ -2,11 +2,11 @@
 
     python -m benchmarks.harmony_branches [--servers 30] [--choices 60]
 
-Load balancing places jobs in some sequences up to one choice each, analytic speeds. Behind every
-action of that choice it plays the jobs that are there and the next ones. One line for each number
-of jobs to come: CPU milliseconds a choice, the deviation of the total completion time over the
-actions (intervals of 20 minutes), and by how many of its deviations over the choices load
-balancing's own action is below the mean of the others: what a policy can learn from so many labels.
+The speeds are analytic. Load balancing places the jobs of some sequences up to one choice in each.
+Behind every action of that choice it plays the jobs that are there and the next ones. One line for
+each number of jobs to come: CPU milliseconds a choice; the deviation of the total completion time
+over the actions, in intervals of 20 minutes; and the advantage of load balancing's own action over
+the mean of all actions, in its deviations over the choices.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def figure_10(bench: Bench) -> dict[str, Any]:
 
 
 def figure_14(bench: Bench) -> dict[str, Any]:
-    """Measure figure 14 on 30 servers, by both models of speed, with the policy for 6 too."""
+    """Measure figure 14 on 30 servers, by both models of speed."""
     policies = {
         "harmony": bench.models.policies("policy", "30"),
         "harmony for 6 servers": bench.models.policies("policy", "6"),

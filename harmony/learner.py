@@ -126,7 +126,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         """Mean completion time of the averaged weights on held-back sequences, in intervals.
 
         Returns:
-            each pattern's, and "score": their geometric mean.
+            each pattern's, and "score": the mean of their logarithms.
         """
         scheduler = Learned(self._kept_network().policy, self._config.cluster)
         return validation_of(scheduler, self._config)
@@ -272,7 +272,7 @@ def validation_of(scheduler: Scheduler, config: TrainConfig) -> dict[str, float]
     """Mean completion time on the sequences that choose the best weights, in intervals.
 
     Returns:
-        each pattern's, and "score": their geometric mean.
+        each pattern's, and "score": the mean of their logarithms.
     """
     figures: dict[str, float] = {}
     for pattern in config.patterns:
@@ -280,4 +280,4 @@ def validation_of(scheduler: Scheduler, config: TrainConfig) -> dict[str, float]
         count, seed = config.validation_sequences, config.seed
         jobs = draw_jobs(cluster, count, seed, Purpose.VALIDATION)
         figures[pattern] = float(completion_of(scheduler, cluster, jobs, seed).mean())
-    return {"score": float(np.exp(np.mean(np.log(list(figures.values()))))), **figures}
+    return {"score": float(np.mean(np.log(list(figures.values())))), **figures}

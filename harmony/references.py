@@ -19,9 +19,9 @@ def references(folder: RunFolder) -> tuple[Reference, ...]:
     config = config_of(folder)
     if not isinstance(config, TrainConfig):
         return ()
-    label = "mean completion time in intervals"
+    label = "geometric mean of completion times in intervals"
     heuristics = {"Tiresias": Tiresias(config.cluster), "LB": LoadBalance()}
     return tuple(
-        Reference(label, name, validation_of(one, config)["score"])
+        Reference(label, name, validation_of(one, config)["score"], is_log=True)
         for name, one in heuristics.items()
     )

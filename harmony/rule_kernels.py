@@ -223,7 +223,7 @@ def _lookahead(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rul
 def _cost(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, kind: int, m: int
 ) -> float:
-    """Return the cost of the next task on server m, by what is free and asked for alone."""
+    """Return the cost of server m from free units alone, without placing the task."""
     if rule.number == BALANCE:
         return _load(rules, state, e, m)
     if rule.number == PACK:
@@ -237,7 +237,7 @@ def _cost(
 def _tried(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, kind: int, m: int
 ) -> float:
-    """Return the cost by what follows from the task on server m, which must be allowed."""
+    """Return the cost of server m with the task placed there; it must be allowed."""
     job = state.current[e]
     put(types, jobs, state, e, job, kind, m)
     if rule.number == LEAST_INTERFERENCE:

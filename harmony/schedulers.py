@@ -68,8 +68,11 @@ class _Rule:
     def play_out(self, clusters: Clusters) -> None:
         """Play all episodes to their ends, as `lockstep.play` but in one call of a kernel.
 
-        For rules that draw nothing, in clusters with speeds of their own.
+        Raises:
+            StudyError: the rule draws, or a model stands in for the clusters' speeds.
         """
+        if self.number == RANDOM or clusters.speeds_are_predicted:
+            raise StudyError("a kernel plays neither rules that draw nor predicted speeds")
         rows = clusters.under_way()
         spare = np.zeros(len(rows)), np.zeros(len(rows), np.int32)
         rule_kernels.play_out(*clusters.world, rows, self._for(clusters), *spare)

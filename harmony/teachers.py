@@ -36,11 +36,11 @@ class Sure:
 
 
 class Branches:
-    r"""Teacher that plays a scheduler to the end of the sequence behind each action.
+    r"""Teacher that lets a scheduler play on behind each action.
 
     .. math:: p(a) \propto \exp\left(-\frac{C(a) - \min_b C(b)}{\tau}\right)
 
-    with the time from arrival to completion :math:`C`, added over all jobs, in intervals. All
+    with the time from arrival to completion :math:`C` in intervals, added over the jobs played. All
     branches meet the same jobs, so that chance cancels in the differences. It knows what a policy
     does not: speeds, lengths and the jobs to come. One that learns from it at many choices learns
     what is best on average over what it cannot see.
@@ -49,7 +49,7 @@ class Branches:
         scheduler: who goes on.
         tau: how much longer an action may take to be hardly worse.
         coming: how many of the jobs to come each branch plays. What an action does to later ones
-            is chance more than cause, and costs most of the time.
+            is chance more than cause, and takes most of the CPU time.
     """
 
     def __init__(

@@ -49,9 +49,9 @@ class TrainConfig(Settings):
     imitation: int = 20
     """iterations at the beginning that imitate a teacher; 0 in the paper"""
     teacher: Literal["lookahead", "load_balance"] = "lookahead"
-    """who is imitated: by its branches, which it plays to their ends, or itself (`tau`)"""
+    """who is imitated: by branches that it plays, or by its own choices (`tau`)"""
     tau: float = 0.5
-    """of `teachers.Branches`: how much longer an action may take, in intervals added over all
+    """of `teachers.Branches`: how much longer an action may take, in intervals added over the
     jobs, to be hardly worse; 0 imitates the teacher's own choices"""
     coming: int = MAX_JOBS
     """of `teachers.Branches`: how many of the jobs to come each branch plays"""

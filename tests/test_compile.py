@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -154,22 +155,30 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
     assert hits == ["0", "1"]
 
 
-def test_a_kernel_answers_kernels_and_python_alike() -> None:
-    """For calls from Python it is compiled a second time: what kernels call would crash it."""
+def test_a_kernel_answers_kernels_and_python_alike(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """For calls from Python it is compiled again, also where another process has rebuilt it."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    own = replace(SIMULATOR, name="tiny")
 
-    @kernel
+    @own.kernel
     def half(value: float) -> float:
         return value / 2.0
 
-    @kernel
+    @own.kernel
     def quarter(value: float) -> float:
         return half(half(value))
 
+    inner: Any = half
+    last: Any = quarter
     assert quarter(8.0) == 2.0
-    assert half.signatures  # type: ignore[attr-defined]
+    assert inner.signatures
     assert half(8.0) == 4.0
-    assert half.outer.signatures == quarter.outer.signatures  # type: ignore[attr-defined]
-    assert not quarter.signatures  # type: ignore[attr-defined]
+    assert inner.outer.signatures == last.outer.signatures
+    assert not last.signatures
+    rebuilt = type(inner)(inner.py_func, {}, inner.targetoptions)
+    assert rebuilt(8.0) == 4.0
 
 
 def test_a_kernel_that_allocates_is_refused() -> None:

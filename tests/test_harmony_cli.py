@@ -36,7 +36,7 @@ def test_a_training_is_compared_with_the_heuristics(
     result = HARMONY.train(tmp_path / "run", "--seed", "3")
     assert result.exit_code == 0, result.output
     assert re.search(
-        r"best validation [0-9.]+, mean completion time in intervals "
+        r"best validation [0-9.]+, geometric mean of completion times in intervals "
         r"\(Tiresias [0-9.]+, LB [0-9.]+ on the same data\); model",
         result.stdout,
     )
@@ -155,7 +155,7 @@ def test_every_figure_is_measured_and_drawn(
     for name in ("harmony.figures", "tests.test_harmony_cli"):
         monkeypatch.setattr(f"{name}.CONFIGS", small)
     models = tmp_path / "models"
-    kinds = ("policy", "reward", "recipe", "one_head", "paper_size", "heads_2")
+    kinds = ("policy", "reward", "recipe", "one_head", "paper_size", "heads_2", "analytic")
     write_models(models, [Training(kind, "6", seed) for kind in kinds for seed in (0, 1)])
     out = tmp_path / "figures"
 
@@ -173,6 +173,7 @@ def test_every_figure_is_measured_and_drawn(
     assert entry["trainings"] == 2
     assert set(entry["percent_against"]) > {"lb", "tetris", "tiresias", "lif_linear", "lif_quad"}
     assert "harmony on the reward model" not in ten["patterns"]["trace"]
+    assert ten["analytic"]["trace"]["harmony"]["trainings"] == 2
     eleven = json.loads((out / "figure11.json").read_text())["types"]
     assert list(eleven) == list(measured().models)
     assert eleven["MoE"]["harmony"]["trainings"] == 2

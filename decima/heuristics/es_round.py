@@ -137,7 +137,7 @@ def _look(seen: Observation, parameters: Numbers, scratch: Scratch) -> Surroundi
 
 @kernel
 def _list_open(seen: Observation, scratch: Scratch) -> float:
-    """Note all jobs' remaining work and which may be given executors; returns the mean work."""
+    """Note all jobs' remaining work and which have open stages; returns the mean work."""
     total_ms = 0.0
     size = 0
     for place in range(len(seen.active)):
@@ -153,6 +153,7 @@ def _list_open(seen: Observation, scratch: Scratch) -> float:
 
 @inlined_kernel
 def _count_less(keys: Float64, key: float) -> int:
+    """Count the jobs with a smaller key."""
     count = 0
     for other in keys:
         count += int(other < key)

@@ -13,7 +13,7 @@ from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 from traces.numbers import Int64
 
-_SESSION = 1
+SESSION = 1
 """`Protocol.SESSION`, as a plain number for the compiler"""
 _ROUND, _JOBS = 0, 7
 """places of the round's number and of its jobs' in `Scratch.stored`; the others are the
@@ -31,7 +31,7 @@ def is_new(seen: Observation, scratch: Scratch) -> bool:
     """Return whether nothing is stored of the open round yet."""
     stored = scratch.stored
     is_same = stored[_ROUND] == seen.round_number and stored[_JOBS] == len(seen.active)
-    if seen.protocol == _SESSION and is_same:
+    if seen.protocol == SESSION and is_same:
         return False
     stored[_ROUND] = seen.round_number
     stored[_JOBS] = len(seen.active)

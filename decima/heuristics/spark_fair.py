@@ -7,15 +7,13 @@ shares are max-min fair and no slot stays idle while a job wants one.
 from __future__ import annotations
 
 from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.rounds import has_room, heapify, is_new, sift_down
+from decima.heuristics.rounds import SESSION, has_room, heapify, is_new, sift_down
 from decima.heuristics.stages import on_critical_path
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE
 from traces.numbers import Int64
 
-_SESSION = 1
-"""`Protocol.SESSION`, as a plain number for the compiler"""
 _FEW_JOBS = 16
 """so many are searched for a single choice more quickly than they are stored"""
 _GUESSES = 6
@@ -30,7 +28,7 @@ fewest held first"""
 @kernel
 def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
     """The job with the fewest executors, up to the level that all those on offer would fill."""
-    is_quick = seen.protocol != _SESSION and len(seen.active) <= _FEW_JOBS
+    is_quick = seen.protocol != SESSION and len(seen.active) <= _FEW_JOBS
     if is_quick or not has_room(seen, scratch):
         return _search(seen)
     stored, held, heap = scratch.stored, scratch.counts[_HELD], scratch.counts[_HEAP]
@@ -60,14 +58,14 @@ def _look(seen: Observation, scratch: Scratch) -> None:
     usable = scratch.counts[_USABLE]
     most = seen.num_executors
     if seen.on_offer < size:
-        # One for each job below the level at least, so more jobs than executors are not below it.
+        # Each job below the level gets one at least, so at most `on_offer` jobs are below it.
         for place in range(size):
             heap[place] = held[place]
         most = min(most, _smallest(heap[:size], seen.on_offer))
         size = _keep_up_to(most, job, held, size)
     for place in range(size):
         usable[place] = _usable(seen, job[place]) if held[place] < most else 0
-    level = _level(held[:size], usable[:size], size, seen.on_offer, most)
+    level = _level(held[:size], usable[:size], seen.on_offer, most)
     stored[_LEVEL] = level
     stored[_SPARE] = seen.on_offer - _filled(held[:size], usable[:size], level)[0]
     # No other job is chosen.
@@ -158,15 +156,15 @@ def _count_choice(seen: Observation, scratch: Scratch) -> None:
 
 
 @kernel
-def _level(held: Int64, usable: Int64, jobs: int, on_offer: int, most: int) -> int:
+def _level(held: Int64, usable: Int64, on_offer: int, most: int) -> int:
     """The largest level to which all jobs that can use it are raised by what is on offer.
 
-    There are `jobs` of them. What is left at a level goes to those that can use more: the
+    What is left at a level goes to those that can use more: the
     first guesses suppose that they can use all of it, the others halve what is between.
     """
     if _filled(held, usable, most)[0] <= on_offer:
         return most
-    low = on_offer // jobs
+    low = on_offer // len(held)
     high = most - 1
     needed, growing = _filled(held, usable, low)
     guesses = 0
@@ -203,7 +201,7 @@ def _usable(seen: Observation, job: int) -> int:
     """Tasks of the job's open stages that no executor covers."""
     row = seen.jobs[job]
     usable = 0
-    if seen.protocol == _SESSION:
+    if seen.protocol == SESSION:
         return int(row["uncovered"])
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         candidate = seen.stages[stage]

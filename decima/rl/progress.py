@@ -26,6 +26,12 @@ class Reference:
     """whose score it is"""
     score: float
     """its score on the same validation data"""
+    is_log: bool = False
+    """whether scores are logarithms: what they measure is shown"""
+
+    def shown(self, score: float) -> float:
+        """Return what a score measures."""
+        return math.exp(score) if self.is_log else score
 
 
 class RichProgress:
@@ -102,9 +108,11 @@ class RichProgress:
         left = duration_text(time_left_s(self._begin, state, self._settings))
         if self._score is None or state.best_score is None:
             return f"{left} left"
-        name = "score" if self._reference is None else self._reference.score_name
-        best = f"best {state.best_score:.4g}{_compared(state.best_score, self._reference)}"
-        return f"{name} {self._score:.4g}, {best}, {left} left"
+        if self._reference is None:
+            return f"score {self._score:.4g}, best {state.best_score:.4g}, {left} left"
+        score, best = map(self._reference.shown, (self._score, state.best_score))
+        name, against = self._reference.score_name, _compared(best, self._reference)
+        return f"{name} {score:.4g}, best {best:.4g}{against}, {left} left"
 
 
 def time_left_s(begin: LoopState, now: LoopState, settings: LoopSettings) -> float:
@@ -142,14 +150,14 @@ def compared(score: float | None, references: Sequence[Reference]) -> str:
         return "none yet"
     if not references:
         return f"{score:.4g}"
-    others = ", ".join(f"{one.name} {one.score:.4g}" for one in references)
-    return f"{score:.4g}, {references[0].score_name} ({others} on the same data)"
+    others = ", ".join(f"{one.name} {one.shown(one.score):.4g}" for one in references)
+    first = references[0]
+    return f"{first.shown(score):.4g}, {first.score_name} ({others} on the same data)"
 
 
-def _compared(score: float, reference: Reference | None) -> str:
-    if reference is None:
-        return ""
-    if reference.score == 0.0:
+def _compared(shown: float, reference: Reference) -> str:
+    other = reference.shown(reference.score)
+    if other == 0.0:
         return f" (against {reference.name} 0)"
-    percent = 100.0 * (score - reference.score) / abs(reference.score)
-    return f" ({percent:+.1f} % against {reference.name} {reference.score:.4g})"
+    percent = 100.0 * (shown - other) / abs(other)
+    return f" ({percent:+.1f} % against {reference.name} {other:.4g})"

@@ -40,9 +40,9 @@ _dumps: Any = serialize.dumps
 _FORMAT = b"decima kernel 1\n"
 _DIGEST = hashlib.sha256().digest_size
 IMPORTED: Counter[str] = Counter()
-"""functions by package; those that no other has called yet are not compiled"""
+"""functions by package; those that were never called are not compiled"""
 READY: Counter[str] = Counter()
-"""number of those that have been compiled or loaded"""
+"""number of those that have been compiled or loaded, for Python or for other kernels"""
 MADE_BY = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
 """versions of the compiler"""
 
@@ -72,8 +72,18 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         self._place = place
         self.package = package
         self._is_ready = False
+        self._inner: KernelCache | None = None
         IMPORTED[package] += 1
         self.enable()
+
+    def outer(self) -> KernelCache:
+        """Return a cache of the same function with the code for calls from Python."""
+        place = self._place
+        beside = None if place is None else place._replace(name=f"{place.name}-outer")
+        found = KernelCache(self._py_func, beside, self.package)
+        IMPORTED[self.package] -= 1
+        found._inner = self
+        return found
 
     @property
     def cache_path(self) -> str | None:
@@ -114,7 +124,9 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
                 warn_once(f"{path.parent}: cannot write: {fault.strerror}")
 
     def _count(self) -> None:
-        if not self._is_ready:
+        if self._inner is not None:
+            self._inner._count()
+        elif not self._is_ready:
             self._is_ready = True
             READY[self.package] += 1
 

@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -42,10 +42,11 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class _Inner(_Dispatcher):  # type: ignore[misc]
-    """Kernel without the code that takes arguments from Python, which most are never called from.
+    """Kernel without numba's wrapper for calls from Python: most are called by kernels alone.
 
-    That code unpacks a hundred words of a `State`, and was a quarter of all compilation. A call
-    from Python compiles the function a second time, with it.
+    The wrapper unpacks a hundred words of a `State`, which takes long to compile
+    (docs/results/2026-11-session-growth.md). A call from Python compiles the function a second
+    time, with it.
     """
 
     def __call__(self, *args: Any) -> Any:
@@ -54,7 +55,11 @@ class _Inner(_Dispatcher):  # type: ignore[misc]
     @cached_property
     def outer(self) -> Any:
         """Compile the function for calls from Python."""
-        return self.make_outer()
+        options = self.targetoptions | {"no_cpython_wrapper": False}
+        found: Any = numba.jit(**options)(self.py_func)
+        if isinstance(self._cache, KernelCache):
+            found._cache = self._cache.outer()
+        return found
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class Kernels:
 
     def kernel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Compile `function` on first use and cache its machine code between runs."""
-        return self._compiled(function, {"_nrt": False})
+        return self._compiled(function)
 
     def inlined_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Compile a small function like `kernel`, inlined on the path of every task event.
@@ -108,35 +113,27 @@ class Kernels:
         Without this each call copies the whole `State`, some hundred words
         (`benchmarks/simulator_speed.py`).
         """
-        return self._compiled(function, {"_nrt": False, "forceinline": True})
+        return self._compiled(function, forceinline=True)
 
-    def _compiled(self, function: Callable[P, R], options: dict[str, bool]) -> Callable[P, R]:
-        found = _compiler(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    def _compiled(self, function: Callable[P, R], **options: bool) -> Callable[P, R]:
+        bare = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        found = _compiler(**bare, **options)(function)
         found.__class__ = _Inner
-        found.make_outer = partial(self._outer, function, options)
-        self._cache(found, "inner")
-        return found  # type: ignore[no-any-return]
-
-    def _outer(self, function: Any, options: dict[str, bool]) -> Any:
-        found = _compiler(**options, no_cfunc_wrapper=True)(function)
-        self._cache(found, "outer")
-        return found
-
-    def _cache(self, dispatcher: Any, kind: str) -> None:
-        """Enable caching, as numba's `enable_caching` does, in another folder."""
+        # As `enable_caching`, with another folder.
         try:
-            place = self._place(dispatcher.py_func, kind)
+            place = self._place(function)
         except (OSError, RuntimeError):  # a source that cannot be read, a user without a home
             place = None
-        dispatcher._cache = KernelCache(dispatcher.py_func, place, self.name)
+        found._cache = KernelCache(function, place, self.name)
+        return found  # type: ignore[no-any-return]
 
-    def _place(self, function: Any, kind: str) -> Place | None:
+    def _place(self, function: Any) -> Place | None:
         """Return the cache of `function`'s machine code; None if its source is in no file."""
         path = Path(inspect.getfile(function)).resolve()
         if not path.is_file():  # typed at a prompt
             return None
         line = function.__code__.co_firstlineno
-        name = f"{path.stem}.{re.sub(r'[<>]', '', function.__qualname__)}-{line}-{kind}"
+        name = f"{path.stem}.{re.sub(r'[<>]', '', function.__qualname__)}-{line}"
         if path.is_relative_to(self.root):
             # The folder's name already covers the content of this project's files.
             inside = ".".join(path.relative_to(self.root).parent.parts)
