@@ -33,7 +33,7 @@ from traces.files.private import read_secret
 from traces.files.settings import changed
 
 FIGURES = {
-    "figure10": 41,
+    "figure10": 58,
     "figure11": 5,
     "figure12": 21,
     "figure13": 9,
