@@ -130,7 +130,7 @@ def test_whoever_goes_by_branches_is_between_their_scheduler_and_the_best() -> N
 
 
 def test_short_branches_ignore_later_jobs() -> None:
-    """What they prefer does not depend on the lengths of jobs that come after theirs."""
+    """Jobs that come after theirs may take any time without changing a total."""
     jobs = draw_jobs(PAPER, 3, 1, Purpose.TEST)
     later = jobs._replace(epochs=jobs.epochs.copy())
     later.epochs[:, 40:] *= 3.0

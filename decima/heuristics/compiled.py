@@ -23,7 +23,6 @@ class Scratch(NamedTuple):
     stored: NDArray[np.int64]  # (PER_ROUND,) of the open round (`rounds.is_new`)
     counts: NDArray[np.int64]  # (4, J) by place among the jobs in the system
     numbers: NDArray[np.float64]  # (J + 1, PER_JOB) likewise; the last row is of all jobs
-    keys: NDArray[np.float64]  # (J,) one number of each job, to compare without its row
 
 
 def scratch_for(key: int, jobs: int = 0) -> Scratch:
@@ -38,5 +37,4 @@ def scratch_for(key: int, jobs: int = 0) -> Scratch:
         np.full(PER_ROUND, -1, np.int64),
         np.zeros((4, jobs), np.int64),
         np.zeros((jobs + 1, PER_JOB)),
-        np.zeros(jobs),
     )

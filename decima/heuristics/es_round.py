@@ -29,14 +29,10 @@ from traces.numbers import Float64, Int64
 
 _decide_anew = es_rule.decide
 
-_LESS, _ORDER, _STAGE, _OPEN = range(4)
-"""rows of `Scratch.counts`: jobs with less remaining work, jobs by that, the stage of each job, and
-the jobs that had one at the first choice of the round"""
-_CHOSEN, _HAS_WEIGHTS, _NUM_OPEN = 1, 2, 3
-"""places in `Scratch.stored`: the job of the last choice (its place), 1 once there are weights, how
-many jobs had a stage"""
-_FEW_OPEN = 32
-"""so many jobs are ranked by counting more quickly than by sorting all"""
+_LESS, _ORDER, _STAGE = range(3)
+"""rows of `Scratch.counts`: jobs with less remaining work, jobs by that, the stage of each job"""
+_CHOSEN, _HAS_WEIGHTS = 1, 2
+"""places in `Scratch.stored`: the job of the last choice (its place), 1 once there are weights"""
 
 # Columns of `Scratch.numbers` for a job: ten parts of each hidden unit's input (`_store`), then:
 _SHARE, _CLUSTER, _TASKS, _LOCAL, _FREE, _GATE, _SCORE, _IS_KNOWN = range(
@@ -78,8 +74,7 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
     common = scratch.numbers[-1]
     best = NONE
     best_score = second = -math.inf
-    for entry in range(scratch.stored[_NUM_OPEN]):
-        place = scratch.counts[_OPEN, entry]
+    for place in range(len(seen.active)):
         job = seen.jobs[seen.active[place]]
         if scratch.counts[_STAGE, place] == NONE or job["held"] >= seen.num_executors:
             continue
@@ -122,75 +117,50 @@ def _look(seen: Observation, parameters: Numbers, scratch: Scratch) -> Surroundi
     if stored[_HAS_WEIGHTS] != 1:
         _copy_weights(parameters, common)
         stored[_HAS_WEIGHTS] = 1
-    common[_MEAN_MS] = _list_open(seen, scratch)
+    common[_MEAN_MS] = es_rule.mean_remaining_ms(seen)
     around = es_rule.surroundings_of(seen, common[_MEAN_MS])
-    keys = scratch.keys[: len(seen.active)]
-    if stored[_NUM_OPEN] > _FEW_OPEN:
-        _rank(keys, scratch)
-    for entry in range(stored[_NUM_OPEN]):
-        place = scratch.counts[_OPEN, entry]
-        if stored[_NUM_OPEN] <= _FEW_OPEN:
-            scratch.counts[_LESS, place] = _count_less(keys, keys[place])
+    _rank(seen, scratch)
+    for place in range(len(seen.active)):
         _describe(seen, parameters, scratch, around, place)
     return around
 
 
 @kernel
-def _list_open(seen: Observation, scratch: Scratch) -> float:
-    """Note all jobs' remaining work and which have open stages; returns the mean work."""
-    total_ms = 0.0
-    size = 0
-    for place in range(len(seen.active)):
-        job = seen.jobs[seen.active[place]]
-        scratch.keys[place] = job["remaining_ms"]
-        total_ms += job["remaining_ms"]
-        if job["open_stages"] > 0:
-            scratch.counts[_OPEN, size] = place
-            size += 1
-    scratch.stored[_NUM_OPEN] = size
-    return total_ms / max(1, len(seen.active))
-
-
-@inlined_kernel
-def _count_less(keys: Float64, key: float) -> int:
-    """Count the jobs with a smaller key."""
-    count = 0
-    for other in keys:
-        count += int(other < key)
-    return count
-
-
-@kernel
-def _rank(keys: Float64, scratch: Scratch) -> None:
-    """Count for each job the jobs with less remaining work, its key."""
-    size = len(keys)
+def _rank(seen: Observation, scratch: Scratch) -> None:
+    """Count for each job the jobs with less remaining work."""
+    size = len(seen.active)
     order, less = scratch.counts[_ORDER], scratch.counts[_LESS]
     for place in range(size):
         order[place] = place
     for entry in range(size // 2 - 1, -1, -1):
-        _sift_down(keys, order, size, entry)
+        _sift_down(seen, order, size, entry)
     for last in range(size - 1, 0, -1):
         order[0], order[last] = order[last], order[0]
-        _sift_down(keys, order, last, 0)
+        _sift_down(seen, order, last, 0)
     for entry in range(size):
         less[order[entry]] = entry
-        if entry > 0 and keys[order[entry]] == keys[order[entry - 1]]:
+        if entry > 0 and _work_ms(seen, order[entry]) == _work_ms(seen, order[entry - 1]):
             less[order[entry]] = less[order[entry - 1]]
 
 
 @kernel
-def _sift_down(keys: Float64, order: Int64, size: int, entry: int) -> None:
-    """Move the entry of a heap with the largest key on top down to its place."""
+def _sift_down(seen: Observation, order: Int64, size: int, entry: int) -> None:
+    """Move the entry of a heap with the most work on top down to its place."""
     moved = order[entry]
     while 2 * entry + 1 < size:
         below = 2 * entry + 1
-        if below + 1 < size and keys[order[below + 1]] > keys[order[below]]:
+        if below + 1 < size and _work_ms(seen, order[below + 1]) > _work_ms(seen, order[below]):
             below += 1
-        if keys[order[below]] <= keys[moved]:
+        if _work_ms(seen, order[below]) <= _work_ms(seen, moved):
             break
         order[entry] = order[below]
         entry = below
     order[entry] = moved
+
+
+@inlined_kernel
+def _work_ms(seen: Observation, place: int) -> float:
+    return float(seen.jobs[seen.active[place]]["remaining_ms"])
 
 
 @kernel

@@ -6,7 +6,7 @@ Decima section 7.1, baseline 3, without the loophole of decima-sim's version (`s
 from __future__ import annotations
 
 from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.rounds import SESSION, has_room, is_new
+from decima.heuristics.rounds import has_room, is_new
 from decima.heuristics.stages import Row, fair_share, on_critical_path
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
@@ -20,7 +20,7 @@ _PASS, _PLACE, _LOCAL = 1, 2, 3
 def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
     """Fill jobs to the share: first those with executors on offer, then by arrival."""
     cap = fair_share(seen)
-    if seen.protocol != SESSION or not has_room(seen, scratch):
+    if not has_room(seen, scratch):
         return _search(seen, cap), cap
     stored = scratch.stored
     if is_new(seen, scratch):
