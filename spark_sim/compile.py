@@ -8,6 +8,8 @@ SIMULATOR = Kernels(
     "simulator",
     (
         "spark_sim/compiled/kernels.py",
+        "spark_sim/compiled/late.py",
+        "spark_sim/compiled/packed.py",
         "traces/arrays.py",
         "spark_sim/batch.py",
         "spark_sim/compile.py",

@@ -26,6 +26,7 @@ import numba
 from numba.core import registry
 
 from spark_sim.compiled.cache import KernelCache, Place
+from spark_sim.compiled.late import FAULTS, NotCompiledError
 
 # numba's stubs know neither `_nrt` nor dispatchers.
 _compiler: Any = numba.njit
@@ -50,7 +51,10 @@ class _Inner(_Dispatcher):  # type: ignore[misc]
     """
 
     def __call__(self, *args: Any) -> Any:
-        return self.outer(*args)
+        try:
+            return self.outer(*args)
+        except NotCompiledError:
+            raise FAULTS.pop() from None
 
     @cached_property
     def outer(self) -> Any:

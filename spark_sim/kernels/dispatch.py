@@ -1,33 +1,80 @@
-"""Entry point of the kernels for the three protocols."""
+"""Entry points of the kernels for the three protocols, which are compiled when they are needed."""
 
 from __future__ import annotations
 
+from numba.core import types
+
 from spark_sim.compile import inlined_kernel, kernel
+from spark_sim.compiled.late import LateCalls
+from spark_sim.compiled.packed import packing
 from spark_sim.kernels import decima_sim, executors, session, session_rounds
+from spark_sim.kernels.argument_types import state_type
 from spark_sim.tables import DONE, State
 
-_SESSION = 1
-_DECIMA_SIM = 2
-# `Protocol` members as plain numbers: the compiler reads module constants.
-
+packed, _unpacked = packing(state_type)
+_executors_advance = executors.advance
+_executors_assign = executors.assign
 _session_advance = session.advance
 _session_assign = session_rounds.assign
 _decima_sim_advance = decima_sim.advance
 _decima_sim_assign = decima_sim.assign
 _decima_sim_commit = decima_sim.commit
-_executors_advance = executors.advance
-_executors_assign = executors.assign
 
 
 @kernel
+def _advance_executors(at: int) -> int:
+    return _executors_advance(_unpacked(at))
+
+
+@kernel
+def _advance_session(at: int) -> int:
+    return _session_advance(_unpacked(at))
+
+
+@kernel
+def _advance_decima_sim(at: int) -> int:
+    return _decima_sim_advance(_unpacked(at))
+
+
+@kernel
+def _assign_executors(at: int, stage: int, limit: int, only: int) -> int:
+    return _executors_assign(_unpacked(at), stage, limit, only)
+
+
+@kernel
+def _assign_session(at: int, stage: int, limit: int, _only: int) -> int:
+    return _session_assign(_unpacked(at), stage, limit)
+
+
+@kernel
+def _assign_decima_sim(at: int, stage: int, limit: int, _only: int) -> int:
+    return _decima_sim_assign(_unpacked(at), stage, limit)
+
+
+# By the value of `Protocol`.
+_ADVANCE = LateCalls(
+    "decima_advance",
+    (_advance_executors, _advance_session, _advance_decima_sim),
+    types.int64(types.int64),
+)
+_ASSIGN = LateCalls(
+    "decima_assign",
+    (_assign_executors, _assign_session, _assign_decima_sim),
+    types.int64(*[types.int64] * 4),
+)
+_advance, _assign = _ADVANCE.call, _ASSIGN.call
+
+
+def load(protocol: int) -> None:
+    """Compile the kernels of a protocol, or load them, if they were not called yet."""
+    _ADVANCE.load(protocol)
+    _ASSIGN.load(protocol)
+
+
+@inlined_kernel
 def advance(state: State) -> int:
     """Run events until the next decision (DECIDE) or the end (DONE, TRUNCATED, DEADLOCK)."""
-    protocol = state.clock[0]["protocol"]
-    if protocol == _SESSION:
-        return _session_advance(state)
-    if protocol == _DECIMA_SIM:
-        return _decima_sim_advance(state)
-    return _executors_advance(state)
+    return int(_advance(state.clock[0]["protocol"], (packed(state),)))
 
 
 @inlined_kernel
@@ -36,20 +83,21 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
 
     `only` is the class of the executors to give, or ANY; only the default protocol knows classes.
     """
-    protocol = state.clock[0]["protocol"]
-    if protocol == _SESSION:
-        return _session_assign(state, stage, limit)
-    if protocol == _DECIMA_SIM:
-        return _decima_sim_assign(state, stage, limit)
-    return _executors_assign(state, stage, limit, only)
+    return int(_assign(state.clock[0]["protocol"], (packed(state), stage, limit, only)))
 
 
 @inlined_kernel
 def step(state: State, stage: int, limit: int, only: int) -> int:
     """Apply one decision and run to the next: DECIDE, ILLEGAL, or how the run ended."""
-    status = assign(state, stage, limit, only)
+    return step_packed(packed(state), state.clock[0]["protocol"], stage, limit, only)
+
+
+@inlined_kernel
+def step_packed(at: int, protocol: int, stage: int, limit: int, only: int) -> int:
+    """`step` for a state that is `packed` already."""
+    status = int(_assign(protocol, (at, stage, limit, only)))
     if status == DONE:
-        return advance(state)
+        return int(_advance(protocol, (at,)))
     return status
 
 
