@@ -266,7 +266,7 @@ def _stage_table(trace: TraceArrays, template: NDArray[np.int64], job: NDArray[n
     stages["cpu"] = trace.cpu[template]
     stages["parents_running"] = trace.num_parents[template]
     stages["parents_uncovered"] = trace.num_parents[template]
-    for absent in ("wait_head", "wait_tail", "commit_head", "commit_tail"):
+    for absent in ("level_of", "wait_head", "wait_tail", "commit_head", "commit_tail"):
         stages[absent] = NONE
     return stages
 

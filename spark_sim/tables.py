@@ -108,6 +108,9 @@ STAGE = np.dtype(
         ("least_class", "i1"),  # the smallest class that fits
         ("want_next", "i4"),  # neighbours in that class's list of stages that want executors
         ("want_prev", "i4"),
+        ("hash", "u8"),  # `durations.stage_hash`; 0 before the first task
+        ("level_of", "i4"),  # executors of the job for which `level` was found
+        ("level", "i4"),  # `durations.upper_level`
         ("released", "i1"),  # its executors have been offered once it ran out of tasks
         ("plan_place", "i4"),  # session: its index in the plan
         ("plan_next", "i4"),  # session: the next stage of the same job in the plan

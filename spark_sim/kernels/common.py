@@ -8,10 +8,12 @@ import numpy as np
 
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.durations import (
-    pick_level,
+    hash_in_stage,
+    pick_below,
     pick_level_decima_sim,
+    stage_hash,
     task_duration,
-    task_hash,
+    upper_level,
 )
 from spark_sim.kernels.queue import push
 from spark_sim.tables import LEAST_WORK_MS, MOVING, NONE, RUNNING, TASK_DONE, State
@@ -232,12 +234,15 @@ def start_task(state: State, executor: int, stage: int) -> None:
     worker = state.executors[executor]
     job = state.jobs[row["job"]]
     task = row["launched"]
-    bits = task_hash(clock["duration_key"], row["job"], stage - job["first_stage"], task)
+    if row["hash"] == 0:
+        local = stage - job["first_stage"]
+        row["hash"] = stage_hash(clock["duration_key"], row["job"], local)
+    bits = hash_in_stage(row["hash"], task)
     low = bits & np.uint64(0xFFFFFFFF)
     if clock["protocol"] == _DECIMA_SIM:
         level = pick_level_decima_sim(state.trace, row["template"], job["attached"], low)
     else:
-        level = pick_level(state.trace, row["template"], job["attached"], low)
+        level = _level_of(state, stage, low)
     finish_ms = clock["time_ms"] + task_duration(state, executor, stage, level, bits)
     row["launched"] += 1
     job["remaining_ms"] -= row["mean_ms"]
@@ -256,6 +261,18 @@ def start_task(state: State, executor: int, stage: int) -> None:
         entry["finish_ms"] = finish_ms
     clock["tasks_started"] += 1
     push(state, executor, finish_ms, TASK_DONE)
+
+
+@inlined_kernel
+def _level_of(state: State, stage: int, low_bits: np.uint64) -> int:
+    """`pick_level` for a task; the levels are searched when the job's executors have changed."""
+    row = state.stages[stage]
+    template = row["template"]
+    executors = state.jobs[row["job"]]["attached"]
+    if row["level_of"] != executors:
+        row["level_of"] = executors
+        row["level"] = upper_level(state.trace, template, executors)
+    return pick_below(state.trace, template, executors, low_bits, row["level"])
 
 
 @inlined_kernel

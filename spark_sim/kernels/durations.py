@@ -35,9 +35,19 @@ DECIMA_SIM_LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
 @inlined_kernel
 def task_hash(key: int | np.uint64, job: int, stage: int, task: int) -> np.uint64:
     """64 random bits that belong to one task of one run, whenever and wherever it runs."""
-    bits = np.uint64(key) + np.uint64(job + 1) * _JOB + np.uint64(stage + 1) * _STAGE
-    bits = _mix(bits) + np.uint64(task + 1) * _GAMMA
-    return _mix(bits)
+    return hash_in_stage(stage_hash(key, job, stage), task)
+
+
+@inlined_kernel
+def stage_hash(key: int | np.uint64, job: int, stage: int) -> np.uint64:
+    """Part of `task_hash` that all tasks of a stage share."""
+    return _mix(np.uint64(key) + np.uint64(job + 1) * _JOB + np.uint64(stage + 1) * _STAGE)
+
+
+@inlined_kernel
+def hash_in_stage(of_stage: np.uint64, task: int) -> np.uint64:
+    """`task_hash`, given that part."""
+    return _mix(of_stage + np.uint64(task + 1) * _GAMMA)
 
 
 @inlined_kernel
@@ -54,21 +64,33 @@ def pick_level(trace: TraceArrays, template: int, executors: int, low_bits: np.u
     Between two recorded levels ``lo < x < hi`` the upper one is taken with probability
     ``(x - lo) / (hi - lo)``: the expected duration is linear in x.
     """
-    first = trace.first_level[template]
+    upper = upper_level(trace, template, executors)
+    return pick_below(trace, template, executors, low_bits, upper)
+
+
+@inlined_kernel
+def upper_level(trace: TraceArrays, template: int, executors: int) -> int:
+    """Row of the first level of at least `executors`; the last one if there is none."""
+    row = trace.first_level[template]
     last = trace.first_level[template + 1] - 1
-    if executors >= trace.level_executors[last]:
-        return int(last)
-    row = first
-    while trace.level_executors[row] < executors:
+    while row < last and trace.level_executors[row] < executors:
         row += 1
-    if row == first or trace.level_executors[row] == executors:
-        return int(row)
-    low = trace.level_executors[row - 1]
-    span = np.uint64(trace.level_executors[row] - low)
+    return int(row)
+
+
+@inlined_kernel
+def pick_below(
+    trace: TraceArrays, template: int, executors: int, low_bits: np.uint64, upper: int
+) -> int:
+    """`pick_level`, given the `upper_level`."""
+    if trace.level_executors[upper] <= executors or upper == trace.first_level[template]:
+        return upper
+    low = trace.level_executors[upper - 1]
+    span = np.uint64(trace.level_executors[upper] - low)
     # low_bits * span / 2^32 < x - lo, in whole numbers
     if (low_bits * span) >> _32 < np.uint64(executors - low):
-        return int(row)
-    return int(row - 1)
+        return upper
+    return upper - 1
 
 
 @inlined_kernel

@@ -30,6 +30,10 @@ def forget(state: State, key: np.uint64) -> None:
     clock["num_jobs"] = clock["num_queued"] = clock["next_arrival"]
     clock["time_limit_ms"] = np.inf
     clock["duration_key"] = key
+    for index in range(clock["num_active"]):
+        job = state.jobs[state.active[index]]
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            state.stages[stage]["hash"] = 0
     for executor in range(len(state.executors)):
         if state.executors[executor]["state"] == RUNNING:
             left_ms = _left_ms(state, executor, key)
