@@ -169,10 +169,17 @@ def build_state(
         timers=no_timers(conditions.timer_rows(template)),
         allocation=np.zeros(1, ALLOCATION),
         timeline=np.zeros(tasks, TASK),
-        trace=trace,
+        trace=_for_kernels(trace),
     )
     conditions.apply(state, template)
     return state
+
+
+def _for_kernels(trace: TraceArrays) -> TraceArrays:
+    """Return the trace, or a copy if part of it is read-only: kernels take writable columns."""
+    if all(column.flags.c_contiguous and column.flags.writeable for column in trace):
+        return trace
+    return TraceArrays._make(np.require(column, requirements=["C", "W"]) for column in trace)
 
 
 def copied(state: State) -> State:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.observation import Observation
+from spark_sim.tables import CLASS, JOB, STAGE
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -29,10 +30,33 @@ def _locked(array: NDArray[Scalar]) -> NDArray[Scalar]:
 
 
 def for_kernels(seen: Observation) -> Observation:
-    """Return `seen`, or a copy if it is read-only: kernels are compiled for writable arrays, and
-    compiling them for others takes a minute.
+    """Return the view with the types that kernels are compiled for: plain numbers, and tables that
+    are contiguous and may be written to. Others are copied.
     """
-    return seen if seen.jobs.flags.writeable else copied(seen)
+    return Observation(
+        float(seen.time_ms),
+        int(seen.num_executors),
+        int(seen.on_offer),
+        int(seen.local),
+        int(seen.source_job),
+        int(seen.protocol),
+        float(seen.moving_delay_ms),
+        float(seen.last_arrival_ms),
+        float(seen.mean_gap_ms),
+        float(seen.typical_ms),
+        float(seen.inflation),
+        int(seen.round_number),
+        int(seen.num_jobs),
+        *(
+            np.require(table, dtype, ["C", "W"])
+            for table, dtype in (
+                (seen.active, np.int32),
+                (seen.classes, CLASS),
+                (seen.jobs, JOB),
+                (seen.stages, STAGE),
+            )
+        ),
+    )
 
 
 def copied(seen: Observation) -> Observation:

@@ -139,10 +139,62 @@ def test_a_kernel_cannot_pack_another_tuple() -> None:
         _twice(0, Pair(np.arange(3), _pair().inner), 1.0)  # type: ignore[arg-type]
 
 
-def test_a_kernel_cannot_pass_other_arguments() -> None:
-    @kernel
-    def passes_an_array(values: Float64) -> float:
-        return float(_call(0, (values, 1.0)))
+@kernel
+def _pass_on(value: Any) -> float:
+    return float(_call(0, (0, value)))
 
-    with pytest.raises(TypingError, match="passes"):
-        passes_an_array(np.arange(2.0))
+
+@pytest.mark.parametrize("value", [np.arange(2.0), 1j])
+def test_a_kernel_cannot_pass_other_arguments(value: object) -> None:
+    with pytest.raises(TypingError, match="a kernel passes"):
+        _pass_on(value)
+
+
+@kernel
+def _half(at: int) -> float:
+    return 0.5 * at
+
+
+WHOLE = LateCalls("decima_whole_numbers_of_tests", (_half,), types.int64(types.int64))
+_of_whole = WHOLE.call
+
+
+@kernel
+def _call_whole(number: int, value: int) -> int:
+    return int(_of_whole(number, (value,)))
+
+
+def test_a_function_that_returns_another_type_is_refused() -> None:
+    """Its result would be read as another: it may have been compiled for other callers before."""
+    assert _half(3) == 1.5
+    _half.compile((types.int64,))  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"returns float64, not int64"):
+        _call_whole(0, 3)
+
+
+def test_a_whole_number_is_wanted() -> None:
+    with pytest.raises(TypingError, match="a kernel passes float64, not int64"):
+        _call_whole(0, 0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [1, -1])
+def test_a_number_outside_the_table_is_refused(number: int) -> None:
+    with pytest.raises(IndexError, match="outside the table"):
+        _call_whole(number, 3)
+
+
+def test_a_table_has_a_name_of_its_own() -> None:
+    with pytest.raises(ValueError, match="already"):
+        LateCalls("decima_whole_numbers_of_tests", (), types.int64(types.int64))
+
+
+def test_an_interrupt_that_was_not_kept_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes just as the callback begins is printed and dropped by ctypes."""
+
+    def drop(*_: object) -> None:
+        late.FAULTS.clear()
+        raise late.NotCompiledError
+
+    monkeypatch.setattr(_sum, "outer", drop)
+    with pytest.raises(KeyboardInterrupt):
+        _sum(0, 1.0)

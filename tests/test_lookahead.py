@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from numpy.typing import NDArray
 
 from decima import EvaluationConfig, evaluate
 from decima.agent import plans
@@ -25,13 +26,15 @@ from decima.agent.scorer import Seen
 from decima.agent.tables import Legal
 from decima.cli.main import main
 from decima.errors import ConfigError, PolicyError
-from decima.heuristics.run import run
+from decima.heuristics.compiled import scratch_for
+from decima.heuristics.run import STRICT_FAIR, run
 from decima.registry import Heuristic
 from decima.training.config import TrainConfig, read_config
 from decima.training.episodes import EpisodeSource
 from decima.training.play import Player
 from spark_sim import PASS, Action, Cluster, Simulator, Status
 from spark_sim.kernels.choices import follow
+from spark_sim.kernels.durations import stage_hash
 from spark_sim.metrics import measure
 from spark_sim.setup import copied
 from spark_sim.tables import RUNNING, State
@@ -168,6 +171,30 @@ def test_a_future_has_no_arrivals_and_new_durations_that_fit_what_has_run() -> N
         assert (leaves[running] > state.clock[0]["time_ms"]).all()
         ends.add(float(leaves[running].sum()))
     assert len(ends) == 5
+
+
+def test_tasks_of_a_stage_under_way_are_drawn_anew_too() -> None:
+    """Its first tasks have begun: what they left of their hashes belongs to the old durations."""
+    simulator = simulator_of(run_of(2, jobs=4), CLUSTERS["executors"])
+    rule = Heuristic("es_rule")
+    while not _half_run(simulator.state).any():
+        simulator.step(rule.decide(simulator.observation()))
+    state = copied(simulator.state)
+    stage = int(np.flatnonzero(_half_run(state))[0])
+    key = np.uint64(5)
+    forget(state, key)
+    run(state, STRICT_FAIR, np.zeros(0), scratch_for(0), False)
+    job = int(state.stages[stage]["job"])
+    local = stage - int(state.jobs[job]["first_stage"])
+    assert state.stages[stage]["launched"] == state.stages[stage]["num_tasks"]
+    assert state.stages[stage]["hash"] == np.uint64(stage_hash(key, job, local))
+
+
+def _half_run(state: State) -> NDArray[np.bool_]:
+    """Stages that have started some tasks, but not all."""
+    launched = state.stages["launched"]
+    found: NDArray[np.bool_] = (launched > 0) & (launched < state.stages["num_tasks"])
+    return found
 
 
 def test_the_better_plan_of_two_jobs_is_found_and_costs_what_it_costs() -> None:

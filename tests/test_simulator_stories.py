@@ -373,3 +373,17 @@ def test_a_timeline_is_kept_on_request_only() -> None:
 
     with pytest.raises(SimulationError, match="no timeline was recorded"):
         simulator.timeline()
+
+
+def test_a_read_only_trace_gives_the_same_run() -> None:
+    """As one is that was mapped from a file: kernels are compiled for writable arrays."""
+    arrays = to_arrays(Trace("one", (job("a", stage("x", 3, 1000)),)))
+    locked = arrays._replace(samples_ms=arrays.samples_ms.copy())
+    locked.samples_ms.flags.writeable = False
+    ends = []
+    for trace in (arrays, locked):
+        simulator = Simulator(trace, Cluster(num_executors=2), np.zeros(1), np.zeros(1, np.int32))
+        while simulator.status is Status.DECIDE:
+            simulator.step(greedy(simulator.observation()))
+        ends.append(simulator.completion_ms()[0])
+    assert ends[0] == ends[1] > 0.0

@@ -13,7 +13,7 @@ from decima.registry import Heuristic
 from decima.spark import AttachError, Guard
 from decima.spark.attaching import Guest
 from decima.spark.jvm import IN_JVM
-from spark_sim import PASS, Action, Observation
+from spark_sim import PASS, Action, Observation, Protocol
 from spark_sim.rounds import Round, session_tables
 from spark_sim.views import read_only
 from tests.stories import job, stage
@@ -43,12 +43,27 @@ def test_a_policy_of_others_cannot_write() -> None:
 
 
 def test_read_only_views_compile_nothing_anew() -> None:
-    """That would take a minute, inside a decision."""
+    """That would take seconds, inside a decision."""
     rule = Heuristic("strict_fair")
     expected = rule.decide(seen())
     compiled = len(decide.outer.signatures)  # type: ignore[attr-defined]
     assert rule.decide(read_only(seen())) == expected
     assert len(decide.outer.signatures) == compiled  # type: ignore[attr-defined]
+
+
+def test_other_types_of_numbers_and_tables_are_converted() -> None:
+    """An observation made by hand has them; kernels are compiled for one type of each."""
+    rule = Heuristic("strict_fair")
+    plain = seen()
+    twice = np.repeat(plain.jobs, 2)
+    other = plain._replace(
+        protocol=Protocol(plain.protocol),
+        time_ms=np.float32(plain.time_ms),  # type: ignore[arg-type]
+        num_executors=np.int32(plain.num_executors),  # type: ignore[arg-type]
+        active=plain.active.astype(np.int64),
+        jobs=twice[::2],
+    )
+    assert rule.decide(other) == rule.decide(plain)
 
 
 def test_python_knows_which_policies_the_jvm_has() -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
-from numba.core import registry
+from numba.core import registry, types
 
 from spark_sim.compiled.cache import KernelCache, Place
 from spark_sim.compiled.late import FAULTS, NotCompiledError
@@ -31,6 +31,7 @@ from spark_sim.compiled.late import FAULTS, NotCompiledError
 # numba's stubs know neither `_nrt` nor dispatchers.
 _compiler: Any = numba.njit
 _Dispatcher: Any = registry.CPUDispatcher
+_unliteral: Any = types.unliteral
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,7 +55,12 @@ class _Inner(_Dispatcher):  # type: ignore[misc]
         try:
             return self.outer(*args)
         except NotCompiledError:
-            raise FAULTS.pop() from None
+            # Without a fault, Ctrl-C came before `late` could keep it.
+            raise FAULTS.pop() if FAULTS else KeyboardInterrupt from None
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Find the function for a kernel's call. Numba would compile one for each constant."""
+        return super().get_call_template(tuple(_unliteral(kind) for kind in args), kws)
 
     @cached_property
     def outer(self) -> Any:

@@ -33,6 +33,9 @@ _add_symbol: Any = llvmlite.binding.add_symbol
 _WORD: Any = ir.IntType(64)
 _Load: Any = ctypes.PYFUNCTYPE(None, ctypes.c_int64)
 
+_NAMES: set[str] = set()
+"""of all tables: machine code keeps the address of the first"""
+
 FAULTS: list[BaseException] = []
 """why functions could not be compiled, until the call of the kernel ends"""
 
@@ -45,7 +48,7 @@ class LateCalls:
     """A table of kernels of one signature.
 
     >>> protocols = LateCalls("decima_advance", (executors.advance, session.advance), of_state)
-    >>> advance = protocols.call  # in a kernel: advance(number, state)
+    >>> advance = protocols.call  # in a kernel: advance(number, (state,))
     """
 
     def __init__(
@@ -57,6 +60,9 @@ class LateCalls:
         signature: of all of them; or a function that returns it, which is called when one of
             them, or of their callers, is compiled.
         """
+        if name in _NAMES:
+            raise ValueError(f"there is a table {name!r} already")
+        _NAMES.add(name)
         self._name = name
         self._functions = functions
         self._signature = signature
@@ -81,13 +87,13 @@ class LateCalls:
         function = self._functions[number]
         function.compile(self.signature)
         found = function.overloads[self.signature.args]
+        if found.signature.return_type != self.signature.return_type:  # compiled for others before
+            raise TypeError(
+                f"{self._name}: {function.__name__} returns {found.signature.return_type}, "
+                f"not {self.signature.return_type}"
+            )
         name = found.fndesc.llvm_func_name
         self._addresses[number] = found.library.get_pointer_to_function(name)
-
-    def load_all(self) -> None:
-        """`load` every function."""
-        for number in range(len(self._functions)):
-            self.load(number)
 
     def _fill(self, number: int) -> None:
         """`load` for machine code, which an exception (Ctrl-C) cannot pass."""
@@ -100,12 +106,12 @@ class LateCalls:
     def call(self) -> Any:
         """The call for kernels: the function's number, and a tuple of its arguments.
 
-        A number outside the table is not checked.
+        IndexError for a number outside the table.
         """
 
         def typed(_typing: Any, _number: Any, given: Any) -> tuple[Signature, Any]:
             for own, wanted in zip(given, self.signature.args, strict=True):
-                if own != wanted and not isinstance(wanted, types.Number):
+                if own != wanted and not _is_safe(own, wanted):
                     raise TypingError(f"{self._name}: a kernel passes {own}, not {wanted}")
             found = _signature(self.signature.return_type, (types.int64, given), None)
             return found, self._generate
@@ -115,6 +121,9 @@ class LateCalls:
     def _generate(self, context: Any, builder: Any, signature: Signature, values: Any) -> Any:
         """Generate the call: load the address, let Python fill an empty place, jump."""
         number, packed = values
+        count = _WORD(len(self._functions))
+        with _if_unlikely(builder, builder.icmp_unsigned(">=", number, count)):
+            context.call_conv.return_user_exc(builder, IndexError, ("number outside the table",))
         place = builder.gep(self._table(builder.module), [_WORD(0), number])
         with _if_unlikely(builder, _is_empty(builder, place)):
             fill_type = ir.FunctionType(ir.VoidType(), [_WORD])
@@ -143,6 +152,13 @@ class LateCalls:
         if found is None:
             found = ir.GlobalVariable(module, ir.ArrayType(_WORD, len(self._functions)), self._name)
         return found
+
+
+def _is_safe(own: Any, wanted: Any) -> bool:
+    """Return whether a number is converted: whole ones to any, others to floating point alone."""
+    if isinstance(wanted, types.Integer):
+        return isinstance(own, types.Integer)
+    return isinstance(wanted, types.Float) and isinstance(own, types.Integer | types.Float)
 
 
 def _is_empty(builder: Any, place: Any) -> Any:
