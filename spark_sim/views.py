@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.observation import Observation
 from spark_sim.tables import CLASS, JOB, STAGE
+
+_NUMBERS = (float, int, int, int, int, int, float, float, float, float, float, int, int)
+_TABLES = (np.dtype(np.int32), CLASS, JOB, STAGE)
+# The types of an observation's fields, in their order.
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -33,30 +37,22 @@ def for_kernels(seen: Observation) -> Observation:
     """Return the view with the types that kernels are compiled for: plain numbers, and tables that
     are contiguous and may be written to. Others are copied.
     """
-    return Observation(
-        float(seen.time_ms),
-        int(seen.num_executors),
-        int(seen.on_offer),
-        int(seen.local),
-        int(seen.source_job),
-        int(seen.protocol),
-        float(seen.moving_delay_ms),
-        float(seen.last_arrival_ms),
-        float(seen.mean_gap_ms),
-        float(seen.typical_ms),
-        float(seen.inflation),
-        int(seen.round_number),
-        int(seen.num_jobs),
-        *(
-            np.require(table, dtype, ["C", "W"])
-            for table, dtype in (
-                (seen.active, np.int32),
-                (seen.classes, CLASS),
-                (seen.jobs, JOB),
-                (seen.stages, STAGE),
-            )
-        ),
+    numbers, tables = seen[: len(_NUMBERS)], seen[len(_NUMBERS) :]
+    if tuple(map(type, numbers)) == _NUMBERS and all(map(_is_plain, tables, _TABLES)):
+        return seen
+    return Observation._make(
+        [
+            *(kind(value) for kind, value in zip(_NUMBERS, numbers, strict=True)),
+            *(
+                np.require(table, kind, ["C", "W"])
+                for table, kind in zip(tables, _TABLES, strict=True)
+            ),
+        ]
     )
+
+
+def _is_plain(table: Any, kind: Any) -> bool:
+    return bool(table.flags.carray and table.dtype == kind)
 
 
 def copied(seen: Observation) -> Observation:

@@ -376,7 +376,7 @@ def test_a_timeline_is_kept_on_request_only() -> None:
 
 
 def test_a_read_only_trace_gives_the_same_run() -> None:
-    """As one is that was mapped from a file: kernels are compiled for writable arrays."""
+    """Kernels are compiled for writable arrays; those mapped from a file are not."""
     arrays = to_arrays(Trace("one", (job("a", stage("x", 3, 1000)),)))
     locked = arrays._replace(samples_ms=arrays.samples_ms.copy())
     locked.samples_ms.flags.writeable = False

@@ -14,7 +14,7 @@ from spark_sim.setup import build_state
 from spark_sim.tables import State
 from traces import Job, Stage, Trace, to_arrays
 
-# numba's stubs know it not.
+# numba's stubs do not know its type.
 _typeof: Any = numba.typeof
 
 
