@@ -36,7 +36,6 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m tests.words
 
 # The documentation site, for a browser: site/index.html. Warnings are errors.
 docs: .venv/installed

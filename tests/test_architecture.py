@@ -1,4 +1,4 @@
-"""The map of the project, checked: who imports whom, and how large things may grow."""
+"""Who may import whom, and that nothing which reads a file can execute it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ EXECUTING = {
     ROOT / "spark_sim" / "compiled" / "cache.py",  # machine code that only the user can have made
 }
 OURS = {*MAY_IMPORT, "benchmarks", "tests"}
-MAX_FUNCTION_LINES = 60
-MAX_FILE_LINES = 450
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def sources(package: str) -> list[Path]:
@@ -89,12 +86,6 @@ def test_policy_gradients_run_without_other_processes() -> None:
         if module.startswith("decima.rl.parallel")
     ]
     assert inside == parallel == []
-
-
-def test_decima_has_few_rooms() -> None:
-    """At most nine folders, whose names a newcomer can guess."""
-    rooms = [path.name for path in (ROOT / "decima").iterdir() if (path / "__init__.py").exists()]
-    assert len(rooms) <= 9, rooms
 
 
 @pytest.mark.parametrize("package", ["deeprm", "harmony"])
@@ -191,30 +182,6 @@ def test_the_check_sees_imports_wherever_they_stand() -> None:
     """Inside functions, under TYPE_CHECKING, with and without `from`."""
     text = "def f():\n    import decima.cli\nif x:\n    from spark_sim.tables import NONE\n"
     assert list(imported(ast.parse(text))) == [(2, "decima"), (4, "spark_sim")]
-
-
-@pytest.mark.parametrize("package", MAY_IMPORT)
-def test_no_function_outgrows_a_screen(package: str) -> None:
-    """At most 60 lines, docstring included."""
-    too_long = [
-        f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {length} lines"
-        for path in sources(package)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, Function)
-        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
-    ]
-    assert too_long == []
-
-
-@pytest.mark.parametrize("package", MAY_IMPORT)
-def test_no_file_outgrows_its_subject(package: str) -> None:
-    """At most 450 lines."""
-    too_long = [
-        f"{path.relative_to(ROOT)} has {count} lines"
-        for path in sources(package)
-        if (count := len(path.read_text().splitlines())) > MAX_FILE_LINES
-    ]
-    assert too_long == []
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
@@ -324,10 +291,10 @@ def _executes(node: ast.AST) -> TypeGuard[ast.stmt | ast.expr]:
 
 
 def test_a_newcomers_questions_have_one_file_each() -> None:
-    """Twenty in docs/architecture.md, each with a file of this tree, and no file twice."""
+    """Those in docs/architecture.md, each with a file of this tree, and no file twice."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+\?) \| ([^|]+) \|$", text, re.MULTILINE)
     named = [re.fullmatch(r"`([\w./]+)`", cell) for _, cell in rows]
     files = [found[1] for found in named if found is not None]
-    assert len(rows) == len(files) == len(set(files)) == 20
+    assert len(rows) == len(files) == len(set(files)) > 10
     assert [file for file in files if not (ROOT / file).is_file()] == []
