@@ -285,7 +285,15 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("credit.horizon=0", ("credit.horizon: 0.0 is not > 0",)),
         ("credit.trace=-1", ("credit.trace: -1.0 is not > 0",)),
         ("credit.baseline=guess", ("'guess'", "'input', 'mean' or 'none'")),
-        ("credit.objective=p99", ("'p99'", "'avg_jct', 'tail' or 'makespan'")),
+        ("objective=p99", ("'p99'", "reinforce.iterations = 0")),
+        ("objective=avg_jtc", ("'avg_jtc'", "did you mean avg_jct")),
+        ("objective=deadlines:0.5", ("'0.5'", "from 1")),
+        ("evolve.pairs=1", ("evolve.pairs: 1",)),
+        ("evolve.sigma=0", ("evolve.sigma: 0.0",)),
+        ("evolve.cost=1.5", ("evolve.cost: 1.5",)),
+        ("evolve.final_rate=2", ("final_rate",)),
+        ("evolve.momentum=1", ("evolve.momentum: 1.0",)),
+        ("evolve.parts=['head']", ("head", "encoder")),
         ("credit=3", ("credit is 3", "section")),
         (f"workload.trace={'x' * 10**6}", ("xxx",)),
         ("workload.trace=nothing", ("nothing",)),
@@ -333,7 +341,7 @@ def test_rollouts_are_compared_only_where_there_are_several(trace_file: Path) ->
 
 def test_a_training_needs_a_step(trace_file: Path) -> None:
     nothing = ("imitate.iterations=0", "reinforce.iterations=0")
-    with pytest.raises(ConfigError, match="iterations of imitate, reinforce and search are all 0"):
+    with pytest.raises(ConfigError, match="iterations of imitate, reinforce and evolve are all 0"):
         small(trace_file, *nothing)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from decima.custom_policies import is_custom
 from decima.errors import ConfigError
+from decima.objectives import check_objective
 from decima.policy_names import is_learned, looks_ahead
 from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol
@@ -58,12 +59,15 @@ class EvaluationConfig:
     """the trace's memory demands, or drawn ones"""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """tuned parameters by policy"""
+    objective: str = "avg_jct"
+    """what differences between policies are in, by its name in `decima.objectives`"""
 
     def __post_init__(self) -> None:
         if not self.policies:
             raise ConfigError("no policy to evaluate")
         if isinstance(self.policies, str):
             raise ConfigError(f"policies are a tuple of names, not {self.policies!r:.60}")
+        check_objective(self.objective)
         self._check_numbers()
         twice = [name for name in self.policies if self.policies.count(name) > 1]
         if twice:

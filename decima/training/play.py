@@ -73,7 +73,9 @@ class Player:
         decisions = recording.decisions
         ends_s = np.array([state.clock[0]["time_ms"] / MS_PER_S for state in states])
         finished = Finished(decisions.lane, decisions.time_s, decisions.value, states, ends_s)
-        credit = of_returns(self._config.credit, finished, sequence, rate, reference)
+        credit = of_returns(
+            self._config.credit, self._config.objective, finished, sequence, rate, reference
+        )
         reward = float(credit.reward.sum())
         return Batch(recording, credit.advantage, credit.target, reward, states)
 
