@@ -333,7 +333,7 @@ def test_rollouts_are_compared_only_where_there_are_several(trace_file: Path) ->
 
 def test_a_training_needs_a_step(trace_file: Path) -> None:
     nothing = ("imitate.iterations=0", "reinforce.iterations=0")
-    with pytest.raises(ConfigError, match="iterations of imitate, reinforce and search are all 0"):
+    with pytest.raises(ConfigError, match="iterations of imitate and reinforce are both 0"):
         small(trace_file, *nothing)
 
 

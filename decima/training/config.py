@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from decima.agent.lookahead.candidates import Width
-from decima.agent.lookahead.lookahead import Futures
 from decima.agent.model import ModelError, check_size, load_model
 from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
@@ -250,52 +248,6 @@ class ReinforceConfig(StepConfig):
 
 
 @dataclass(frozen=True)
-class SearchConfig(StepConfig):
-    """Expert iteration: the network learns the plans that a look ahead found best.
-
-    Source: Anthony, Tian and Barber, Thinking Fast and Slow with Deep Learning and Tree Search,
-    NIPS 2017.
-    """
-
-    sequences: int = 4
-    learning_rate: float = 5e-4
-    final_learning_rate: float = 1e-4
-    minibatches: int = 8
-    labels: float = 0.2
-    """share of the decisions that are searched, and learned"""
-    stages: int = Width.stages
-    """number of other first stages that are compared"""
-    limits: int = Width.limits
-    """other limits of the first stage's job"""
-    least: float = Width.least
-    """choices below this share of the likeliest one's probability are left out"""
-    draws: int = Futures.draws
-    """futures that the plans of a decision are compared in, each followed by the setting's
-    teacher"""
-    tasks: int = Futures.tasks
-    """tasks simulated for one decision at most"""
-    margin: float = Futures.margin
-    """standard errors by which another plan must beat the likeliest one"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(0 < self.labels <= 1, f"search.labels: {self.labels} is no share above 0")
-        try:
-            self.width()
-            self.futures("strict_fair")
-        except ValueError as error:
-            raise ConfigError(f"search.{error}") from error
-
-    def width(self) -> Width:
-        """Return how many plans of a decision are looked at."""
-        return Width(self.stages, self.limits, self.least)
-
-    def futures(self, followed_by: str) -> Futures:
-        """Return what they are compared in."""
-        return Futures(self.draws, followed_by, self.tasks, self.margin)
-
-
-@dataclass(frozen=True)
 class CreditConfig:
     """Settings of credit assignment in the step `reinforce`.
 
@@ -358,14 +310,12 @@ class TrainConfig:
     """the second"""
     credit: CreditConfig = field(default_factory=CreditConfig)
     """credit assignment of the second step"""
-    search: SearchConfig = field(default_factory=SearchConfig)
-    """the third"""
     validation: ValidationConfig = field(default_factory=ValidationConfig)
 
     def __post_init__(self) -> None:
         _require(self.seed >= 0, f"seed: {self.seed} is negative")
         _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
-        _require(self.iterations >= 1, "the iterations of imitate, reinforce and search are all 0")
+        _require(self.iterations >= 1, "the iterations of imitate and reinforce are both 0")
         for step in self.steps:
             count = self.episodes.settings * step.sequences
             _require(
@@ -384,7 +334,7 @@ class TrainConfig:
     @property
     def steps(self) -> tuple[StepConfig, ...]:
         """The steps in their order."""
-        return self.imitate, self.reinforce, self.search
+        return self.imitate, self.reinforce
 
     @property
     def iterations(self) -> int:

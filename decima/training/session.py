@@ -8,6 +8,7 @@ from typing import Any
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
+from decima.errors import ConfigError
 from decima.rl.checkpoint import load_tensors
 from decima.rl.learner import LoopSettings, Observer
 from decima.rl.loop import TrainingResult, train
@@ -34,7 +35,10 @@ def run_training(
     a CollapsedError. The weights do not depend on `pools`. `say` gets a line for each setting, with
     its teacher. A NotFiniteError has the command to replay what was not finite.
     """
-    config = config_from(folder.config)
+    try:
+        config = config_from(folder.config)
+    except ConfigError as error:  # written by another version
+        raise ConfigError(f"{folder.config_file}: {error}") from error
     is_resumed = folder.checkpoint_file.exists()
     learner = DecimaLearner(config, pools, is_resumed=is_resumed)
     for line in learner.teacher_lines():

@@ -49,8 +49,5 @@ def _tiny(config: TrainConfig) -> TrainConfig:
         episodes=EpisodesConfig(settings=1, shards=1),
         imitate=replace(config.imitate, iterations=1, sequences=1, minibatches=1),
         reinforce=replace(config.reinforce, iterations=1, sequences=1, rollouts=2, minibatches=1),
-        search=replace(
-            config.search, iterations=1, sequences=1, labels=1.0, draws=2, minibatches=1
-        ),
         validation=ValidationConfig(sequences=1),
     )
