@@ -21,6 +21,14 @@ from decima.training.rollouts import ABOVE, REFERENCE
 MODEL = f"model{SUFFIX}"
 
 
+def config_of(folder: RunFolder) -> TrainConfig:
+    """Return the configuration of a run; ConfigError if another version wrote it."""
+    try:
+        return config_from(folder.config)
+    except ConfigError as error:
+        raise ConfigError(f"{folder.config_file}: {error}") from error
+
+
 def run_training(
     folder: RunFolder,
     *,
@@ -35,10 +43,7 @@ def run_training(
     a CollapsedError. The weights do not depend on `pools`. `say` gets a line for each setting, with
     its teacher. A NotFiniteError has the command to replay what was not finite.
     """
-    try:
-        config = config_from(folder.config)
-    except ConfigError as error:  # written by another version
-        raise ConfigError(f"{folder.config_file}: {error}") from error
+    config = config_of(folder)
     is_resumed = folder.checkpoint_file.exists()
     learner = DecimaLearner(config, pools, is_resumed=is_resumed)
     for line in learner.teacher_lines():
