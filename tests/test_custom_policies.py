@@ -75,6 +75,7 @@ BAD = {
     "greedy.py:Gredy": ("greedy.py has no class or function 'Gredy'",),
     "greedy.py:": ("greedy.py has no class or function ''",),
     "fifo:sampled": ("No module named 'fifo'",),
+    "decima:search": ("decima has no", "'search'"),
     "broken.py:A": ("cannot load broken.py", "SyntaxError", "broken.py, line 2"),
     "raises.py:A": ("cannot load raises.py", "ZeroDivisionError", "(raises.py, line 3)"),
     "leaves.py:A": ("cannot load leaves.py", "SystemExit: 3", "(leaves.py, line 1)"),

@@ -142,7 +142,7 @@ EXAMPLES = (
     "own-workload",
     "reinforce",
     "scratch",
-    "search",
+    "scratch-stream",
     "small-training",
 )
 

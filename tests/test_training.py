@@ -53,11 +53,6 @@ SMALL = (
     "reinforce.rollouts=2",
     "reinforce.passes=2",
     "reinforce.minibatches=2",
-    "search.iterations=2",
-    "search.sequences=2",
-    "search.labels=0.5",
-    "search.draws=2",
-    "search.minibatches=2",
     "evolve.iterations=2",
     "evolve.sequences=2",
     "evolve.pairs=2",
@@ -163,7 +158,6 @@ def test_a_stopped_training_goes_on_to_the_same_weights(
 # Steps so large that a validation is soon worse than the best.
 ASTRAY = (
     "imitate.iterations=1",
-    "search.iterations=0",
     "reinforce.iterations=5",
     "reinforce.learning_rate=0.1",
     "reinforce.final_learning_rate=0.1",
@@ -427,6 +421,14 @@ def test_resuming_keeps_the_settings(finished: Path, trace_file: Path, tmp_path:
     before = (finished / "checkpoint.safetensors").read_bytes()
     assert command("--out", finished, "--resume").exit_code == 0
     assert (finished / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_a_run_of_another_version_is_refused(trace_file: Path, tmp_path: Path) -> None:
+    """Its settings have a step that this version lacks: one line with the file and the step."""
+    config = small(trace_file).to_json() | {"search": {"iterations": 0}}
+    RunFolder.create(tmp_path / "old", config).close()
+    found = command("--out", tmp_path / "old", "--resume")
+    refused(found, str(tmp_path / "old" / "config.json"), "unknown setting search")
 
 
 def test_a_run_in_use_is_refused(finished: Path) -> None:

@@ -55,7 +55,9 @@ def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], flo
         gain: the factor that parameters bring on a sequence.
     """
 
-    def play(_: object, every: Sequence[tuple[str, Parameters]], numbers: range) -> Float64:
+    def play(
+        _: object, every: Sequence[tuple[str, Parameters]], numbers: range, _objective: object
+    ) -> Float64:
         reference_s = np.array(
             [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]
         )

@@ -83,7 +83,7 @@ def train(
     from decima.rl.loop import StopReason
     from decima.rl.progress import RichProgress
     from decima.rl.run_folder import RunFolder
-    from decima.training.session import run_training
+    from decima.training.session import config_of, run_training
 
     check_outputs(page)
     if resume:
@@ -94,6 +94,7 @@ def train(
     with ExitStack() as stack:
         if config is None:
             folder = stack.enter_context(RunFolder.open(out))
+            config_of(folder)  # refuse before processes start
         pools = stack.enter_context(_open_pools(where, out.name))
         if config is not None:  # last, so that no mistake leaves a folder behind
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))

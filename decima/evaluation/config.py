@@ -11,7 +11,7 @@ from typing import Any
 from decima.custom_policies import is_custom
 from decima.errors import ConfigError
 from decima.objectives import check_objective
-from decima.policy_names import is_learned, looks_ahead
+from decima.policy_names import is_learned
 from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import parse_classes
@@ -112,11 +112,6 @@ class EvaluationConfig:
             Heuristic(name, self.parameters.get(name))
         elif self.parameters.get(name):
             raise ConfigError(f"policy {name!r} is learned and has no parameters to set")
-        if looks_ahead(name) and self.estimates != "exact":
-            raise ConfigError(
-                f"policy {name!r} plays copies of the simulation, whose durations estimates = "
-                f"{self.estimates} hides"
-            )
 
     def cluster(self) -> Cluster:
         """Return the cluster of every run; raise on impossible settings."""

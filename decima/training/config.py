@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from decima.agent.lookahead.candidates import Width
-from decima.agent.lookahead.lookahead import Futures
 from decima.agent.model import ModelError, check_size, load_model
 from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
@@ -262,52 +260,6 @@ class ReinforceConfig(GradientConfig):
         return self.entropy_start + share * (self.entropy_end - self.entropy_start)
 
 
-@dataclass(frozen=True)
-class SearchConfig(GradientConfig):
-    """Expert iteration: the network learns the plans that a look ahead found best.
-
-    Source: Anthony, Tian and Barber, Thinking Fast and Slow with Deep Learning and Tree Search,
-    NIPS 2017.
-    """
-
-    sequences: int = 4
-    learning_rate: float = 5e-4
-    final_learning_rate: float = 1e-4
-    minibatches: int = 8
-    labels: float = 0.2
-    """share of the decisions that are searched, and learned"""
-    stages: int = Width.stages
-    """number of other first stages that are compared"""
-    limits: int = Width.limits
-    """other limits of the first stage's job"""
-    least: float = Width.least
-    """choices below this share of the likeliest one's probability are left out"""
-    draws: int = Futures.draws
-    """futures that the plans of a decision are compared in, each followed by the setting's
-    teacher"""
-    tasks: int = Futures.tasks
-    """tasks simulated for one decision at most"""
-    margin: float = Futures.margin
-    """standard errors by which another plan must beat the likeliest one"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(0 < self.labels <= 1, f"search.labels: {self.labels} is no share above 0")
-        try:
-            self.width()
-            self.futures("strict_fair")
-        except ValueError as error:
-            raise ConfigError(f"search.{error}") from error
-
-    def width(self) -> Width:
-        """Return how many plans of a decision are looked at."""
-        return Width(self.stages, self.limits, self.least)
-
-    def futures(self, followed_by: str) -> Futures:
-        """Return what they are compared in."""
-        return Futures(self.draws, followed_by, self.tasks, self.margin)
-
-
 NetworkPart = Literal["encoder", "stage_head", "end_head", "limit_head", "class_head"]
 
 
@@ -418,8 +370,6 @@ class TrainConfig:
     """the second"""
     credit: CreditConfig = field(default_factory=CreditConfig)
     """credit assignment of the second step"""
-    search: SearchConfig = field(default_factory=SearchConfig)
-    """the third"""
     evolve: EvolveConfig = field(default_factory=EvolveConfig)
     """the last step"""
     validation: ValidationConfig = field(default_factory=ValidationConfig)
@@ -453,7 +403,7 @@ class TrainConfig:
     @property
     def steps(self) -> tuple[GradientConfig | EvolveConfig, ...]:
         """The steps in their order."""
-        return self.imitate, self.reinforce, self.search, self.evolve
+        return self.imitate, self.reinforce, self.evolve
 
     @property
     def iterations(self) -> int:

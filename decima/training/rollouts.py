@@ -129,9 +129,6 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
     if step is context.config.imitate:
         teacher = context.teacher(setting).name
         batch = player.demonstrations(network, own, teacher, shared.iteration)
-    elif step is context.config.search:
-        teacher = context.teacher(setting).name
-        batch = player.searched(network, own, teacher, shared.iteration)
     else:
         batch = player.rollouts(network, own, shared.rate, context.reference(setting))
     if batch is None:

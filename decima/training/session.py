@@ -8,6 +8,7 @@ from typing import Any
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
+from decima.errors import ConfigError
 from decima.rl.checkpoint import load_tensors
 from decima.rl.learner import LoopSettings, Observer
 from decima.rl.loop import TrainingResult, train
@@ -18,6 +19,14 @@ from decima.training.learner import ALL_HERE, CollapsedError, DecimaLearner, Poo
 from decima.training.rollouts import ABOVE, REFERENCE
 
 MODEL = f"model{SUFFIX}"
+
+
+def config_of(folder: RunFolder) -> TrainConfig:
+    """Return the configuration of a run; ConfigError if another version wrote it."""
+    try:
+        return config_from(folder.config)
+    except ConfigError as error:
+        raise ConfigError(f"{folder.config_file}: {error}") from error
 
 
 def run_training(
@@ -34,7 +43,7 @@ def run_training(
     a CollapsedError. The weights do not depend on `pools`. `say` gets a line for each setting, with
     its teacher. A NotFiniteError has the command to replay what was not finite.
     """
-    config = config_from(folder.config)
+    config = config_of(folder)
     is_resumed = folder.checkpoint_file.exists()
     learner = DecimaLearner(config, pools, is_resumed=is_resumed)
     for line in learner.teacher_lines():

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decima.agent.lookahead.heuristic_plans import HeuristicPlans
+from decima.agent.heuristic_plans import HeuristicPlans
 from decima.agent.plans import Plans, copied_plans
 from decima.agent.tables import Legal
 from decima.objectives import Objective

@@ -68,7 +68,6 @@ def _tiny(config: TrainConfig) -> TrainConfig:
         episodes=EpisodesConfig(settings=1, shards=1),
         imitate=once(config.imitate, minibatches=1),
         reinforce=once(config.reinforce, rollouts=2, minibatches=1),
-        search=once(config.search, labels=1.0, draws=2, minibatches=1),
         evolve=once(config.evolve, pairs=2),
         validation=ValidationConfig(sequences=1),
     )
