@@ -164,6 +164,7 @@ ASTRAY = (
     "reinforce.max_kl=none",
     "reinforce.average_iterations=1",
     "reinforce.fallback=0.001",
+    "evolve.iterations=0",
     "validation.every=1",
 )
 
