@@ -44,14 +44,18 @@ class Objective:
         """Travel between processes by name: functions of a user's own cannot."""
         return objective_named, (self.name,)
 
+    def value(self, metrics: RunMetrics) -> float:
+        """Figure of one run; ConfigError if a function of one's own fails."""
+        if not is_own(self.name):
+            return float(self.figure(metrics))
+        try:
+            return float(self.figure(metrics))
+        except Exception as error:
+            raise ConfigError(f"objective {self.name!r} failed: {error_text(error)}") from error
+
     def of(self, metrics: RunMetrics) -> float:
         """Figure of one run; ConfigError if it is not a positive, finite number."""
-        try:
-            figure = float(self.figure(metrics))
-        except Exception as error:
-            if self.name in OBJECTIVES or self.name.startswith(DEADLINES):
-                raise
-            raise ConfigError(f"objective {self.name!r} failed: {error_text(error)}") from error
+        figure = self.value(metrics)
         if not 0.0 < figure < math.inf:
             raise ConfigError(
                 f"objective {self.name!r} is {figure:g} for a run of {len(metrics.jct_s)} jobs: it "
@@ -73,6 +77,11 @@ def objective_named(name: str) -> Objective:
         return Objective(name, name, "", load_callable(name))
     except OwnCodeError as error:
         raise ConfigError(f"objective {name!r}: {error}") from error
+
+
+def objective_title(name: str) -> str:
+    """Return what the objective of that name is called; a function of one's own is not loaded."""
+    return name if is_own(name) else objective_named(name).title
 
 
 def check_objective(name: str) -> None:

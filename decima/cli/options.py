@@ -94,11 +94,11 @@ TUNED = click.option(
 JSON = click.option("--json", "json_path", type=WRITTEN, help="Write all figures as JSON.")
 TRACE_OUTPUT = output_option("Trace file to write (.parquet).", check=check_output)
 
-OBJECTIVE = config_options(
-    EvaluationConfig,
-    objective=f"What to minimise and compare: {', '.join(OBJECTIVES)}, deadlines:FACTOR (share of "
-    "jobs that take longer than that times their time alone), or FILE.py:FUNCTION of your own.",
+OBJECTIVE_HELP = (
+    f"What to minimise and compare: {', '.join(OBJECTIVES)}, deadlines:FACTOR (share of jobs that "
+    "take longer than that times their time alone), or FILE.py:FUNCTION of your own."
 )
+OBJECTIVE = config_options(EvaluationConfig, objective=OBJECTIVE_HELP)
 """option of the commands that compare or fit policies"""
 
 GROUP_BY = click.option(

@@ -16,7 +16,7 @@ from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
-from decima.objectives import check_objective
+from decima.objectives import check_objective, is_own
 from decima.policy_names import model_path
 from decima.registry import HEURISTICS
 from traces.arrivals import ARRIVALS
@@ -425,14 +425,23 @@ class TrainConfig:
 
 
 def read_config(
-    path: Path | None, changes: tuple[str, ...] = (), workload: Mapping[str, Any] | None = None
+    path: Path | None,
+    changes: tuple[str, ...] = (),
+    workload: Mapping[str, Any] | None = None,
+    objective: str | None = None,
 ) -> TrainConfig:
     """Read the configuration in a TOML file; ConfigError if it breaks a rule.
 
     The `workload` settings come on top (with gaps alone there are no batches), then the `changes`,
-    `section.key=value` each. A first model brings its sizes, where no others are named.
+    `section.key=value` each, and the `objective`. A first model brings its sizes, where no others
+    are named.
     """
     table: dict[str, Any] = {} if path is None else read_toml(path, ConfigError)
+    _require(
+        not is_own(str(table.get("objective", ""))),
+        f"{path}: objective {table.get('objective')!r:.60} is code of your own, which a file must "
+        "not run: name it in the command, as --objective",
+    )
     if workload:
         own = table.setdefault("workload", {})
         _require(isinstance(own, dict), f"{path}: workload is no section")
@@ -442,6 +451,8 @@ def read_config(
             own.setdefault("batch_jobs", [])
     for change in changes:
         change_setting(table, change, ConfigError)
+    if objective is not None:
+        table["objective"] = objective
     config = config_from(table)
     if config.initial_model is not None and "network" not in table:
         first = load_model(model_path(config.initial_model)).weights

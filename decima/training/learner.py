@@ -273,7 +273,8 @@ class DecimaLearner:
         """The objective on the held-out sequences, over that of the references.
 
         "score" is percent above `strict_fair` (lower is better) of the likeliest plans, the
-        geometric mean over settings; "drawn" that of drawn plans; then the score by setting, and
+        geometric mean over settings; "drawn" that of drawn plans, in the steps that draw; then the
+        score by setting, and
         "above_NAME" against the other heuristics. Raises CollapsedError if the policy gives one
         answer and is worse than strict fair.
         """
@@ -282,13 +283,16 @@ class DecimaLearner:
             names = compared_with(context.source.settings, context.objective)
             self._references = self._validated(names, None)
         found = self._validated((None,), self._averaged)[None]
-        drawn = self._validated((None,), self._averaged, is_drawn=True)[None]
         fair = self._references[REFERENCE]
         score = _percent(found, fair)
         self._note(score)
+        drawn: dict[str, float] = {}
+        if not isinstance(self._step, EvolveConfig):  # which plays the likeliest plans
+            figures = self._validated((None,), self._averaged, is_drawn=True)[None]
+            drawn["drawn"] = _percent(figures, fair)
         return {
             "score": score,
-            "drawn": _percent(drawn, fair),
+            **drawn,
             **{
                 f"{ABOVE}{name}": _percent(found, reference)
                 for name, reference in self._references.items()

@@ -140,7 +140,7 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
         batch.target,
         batch.reward,
         np.array([float(state.clock[0]["time_ms"]) / MS_PER_S for state in batch.states]),
-        [context.objective.of(measure(state)) for state in batch.states],
+        [context.objective.value(measure(state)) for state in batch.states],
         figures(own, arrays, REFERENCE, context.objective),
     )
 
