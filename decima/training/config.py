@@ -228,7 +228,6 @@ class ImitateConfig(GradientConfig):
 class ReinforceConfig(GradientConfig):
     """Policy gradient on what came after each decision: REINFORCE, or PPO with several passes."""
 
-    iterations: int = 300
     rollouts: int = 8
     """rollouts of each sequence, with the same arrivals and task durations"""
     clip: float = 0.2
@@ -270,6 +269,7 @@ class EvolveConfig(StepConfig):
     The formulas are in `decima.training.evolve`.
     """
 
+    iterations: int = 40
     sequences: int = 8
     pairs: int = 16
     """pairs of opposite perturbations in an iteration"""
