@@ -209,12 +209,15 @@ def test_episodes_lengthen_and_none_is_far_too_long(trace_file: Path) -> None:
 
 def test_the_steps_follow_one_another() -> None:
     """`imitate` first; each counts its own iterations; one without iterations is left out."""
-    config = config_from({"imitate": {"iterations": 3}, "reinforce": {"iterations": 5}})
-    found = [config.step_at(number) for number in range(8)]
-    assert [step is config.imitate for step, _ in found] == [True] * 3 + [False] * 5
-    assert [own for _, own in found] == [0, 1, 2, 0, 1, 2, 3, 4]
-    assert config.iterations == 8
-    alone = config_from({"imitate": {"iterations": 0}, "reinforce": {"iterations": 2}})
+    counts = {"imitate": 3, "reinforce": 5, "evolve": 2}
+    config = config_from({name: {"iterations": count} for name, count in counts.items()})
+    steps = [config.step_at(number) for number in range(10)]
+    expected = [config.imitate] * 3 + [config.reinforce] * 5 + [config.evolve] * 2
+    assert [step for step, _ in steps] == expected
+    assert [number for _, number in steps] == [0, 1, 2, 0, 1, 2, 3, 4, 0, 1]
+    assert config.iterations == 10
+    none = {"iterations": 0}
+    alone = config_from({"imitate": none, "reinforce": {"iterations": 2}, "evolve": none})
     assert alone.step_at(0) == (alone.reinforce, 0)
     assert alone.iterations == 2
 
@@ -340,7 +343,7 @@ def test_rollouts_are_compared_only_where_there_are_several(trace_file: Path) ->
 
 
 def test_a_training_needs_a_step(trace_file: Path) -> None:
-    nothing = ("imitate.iterations=0", "reinforce.iterations=0")
+    nothing = ("imitate.iterations=0", "reinforce.iterations=0", "evolve.iterations=0")
     with pytest.raises(ConfigError, match="iterations of imitate, reinforce and evolve are all 0"):
         small(trace_file, *nothing)
 
