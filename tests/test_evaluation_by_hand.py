@@ -11,6 +11,7 @@ import pytest
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, PolicyRun, Report
+from decima.objectives import OBJECTIVES
 from decima.report.comparison import best_policy as best_of_page
 from decima.report.comparison import summary
 from decima.report.comparison import table as page_table
@@ -40,7 +41,7 @@ def report_of(*rows: Sequence[PolicyRun]) -> Report:
     """An evaluation that played these runs."""
     names = tuple(runs[0].policy for runs in rows)
     config = EvaluationConfig(policies=names, sequences=len(rows[0]), jobs=3, executors=50)
-    reports = {runs[0].policy: PolicyReport.of(runs) for runs in rows}
+    reports = {runs[0].policy: PolicyReport.of(runs, OBJECTIVES["avg_jct"]) for runs in rows}
     return Report(config, Trace("t", (Job("j", (stage("s", 1, 1.0),)),)), reports)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from dataclasses import replace
@@ -9,14 +10,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from decima import evaluate
+from decima.agent.model import load_model
+from decima.agent.rollout import Lanes, play_out
+from decima.agent.scales import Scales
+from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.evaluation.runner import play
 from decima.objectives import OBJECTIVES, check_objective, objective_named
 from decima.registry import Heuristic
+from decima.rl.checkpoint import load_tensors
+from decima.rl.optimiser import flat_parameters
+from decima.rl.run_folder import RunFolder
+from decima.rl.statistics import difference_percent
+from decima.training.episodes import EpisodeSource, played
+from decima.training.learner import DecimaLearner
+from decima.training.session import config_of
 from spark_sim import Cluster
 from spark_sim.metrics import RunMetrics, measure
+from tests.commands import Command, refused, small_config
 from tests.stories import build, job, stage
+from tests.test_training import sets
 
 
 def metrics() -> RunMetrics:
@@ -81,3 +97,100 @@ def test_a_function_of_ones_own(tmp_path: Path) -> None:
         objective_named(f"{path}:fails").of(metrics())
     with pytest.raises(ConfigError, match="no class or function 'other'"):
         objective_named(f"{path}:other")
+
+
+# --- at the command line -------------------------------------------------------------------------
+
+
+def test_an_evaluation_compares_by_the_objective(run: Command, trace_file: Path) -> None:
+    """Its differences are those of the makespan, and the JSON has a figure of each sequence."""
+    config = small_config(
+        trace_file, policies=("strict_fair", "fifo"), jobs=20, objective="makespan"
+    )
+    report = evaluate(config)
+    makespan_s = [report.policies[name].makespan_s for name in config.policies]
+    assert report.difference("fifo") == difference_percent(makespan_s[1], makespan_s[0])
+    assert report.to_json()["policies"]["fifo"]["objective"]["per_sequence"] == list(makespan_s[1])
+    printed = run("--policies", "strict_fair,fifo", "--objective", "makespan").stdout
+    assert "makespan" in printed
+    refused(run("--objective", "speed"), "'speed'", "makespan")
+
+
+def test_parameters_are_tuned_to_the_objective(run: Command, tmp_path: Path) -> None:
+    """They differ from those for the average JCT, and the file names the objective."""
+    parameters = {}
+    for name in ("avg_jct", "makespan"):
+        path = tmp_path / f"{name}.json"
+        result = run("--policy", "tuned_srw", "--objective", name, "--jobs", "20", "-o", path,
+                     "--held-back", "4", command="tune")  # fmt: skip
+        assert result.exit_code == 0, result.output
+        training = json.loads(path.read_text())["training"]
+        assert training["objective"] == name
+        parameters[name] = training["found"]
+    assert parameters["avg_jct"] != parameters["makespan"]
+
+
+def test_a_training_for_the_makespan_is_chosen_by_it(
+    trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its teachers, score, best weights and words are those of the makespan."""
+    out = tmp_path / "run"
+    few = sets(trace_file, "imitate.iterations=1", "reinforce.iterations=1", "evolve.iterations=1",
+               "validation.every=1")  # fmt: skip
+    arguments = ["train", "--out", str(out), "--objective", "makespan", *few]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert "makespan" in result.stdout
+    assert "average JCT" not in result.stdout
+    # The same weights are scored again, by the figures of whole runs.
+    with RunFolder.open(out) as folder:
+        config = config_of(folder)
+        learner = DecimaLearner(config, is_resumed=True)
+        learner.load(load_tensors(folder.checkpoint_file)[0])
+        last = list(folder.metrics())[-1]
+    source = EpisodeSource(config)
+    network = load_model(out / "model.safetensors").weights
+    learner._averaged = flat_parameters(load_model(out / "model.safetensors").network)
+    assert learner.validate()["score"] == min(
+        row["validation/score"] for row in [last, *_rows(out)] if "validation/score" in row
+    )
+    ratios = []
+    for setting in source.settings:
+        episodes = [one for one in source.for_validation() if one.setting is setting]
+        arrays = source.workload(setting).arrays
+        lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in episodes], None)
+        states = play_out(network, Scales.of(arrays), lanes).states
+        fair = [played(one, arrays, Heuristic("strict_fair")) for one in episodes]
+        ratios.append(
+            np.mean([measure(state).makespan_s for state in states])
+            / np.mean([measure(state).makespan_s for state in fair])
+        )
+    assert learner.validate()["score"] == pytest.approx(100 * (np.prod(ratios) ** 0.5 - 1))
+
+
+def test_code_of_ones_own_is_named_in_the_command_only(trace_file: Path, tmp_path: Path) -> None:
+    """A TOML file or a run folder that names a function does not cause it to run."""
+    code = tmp_path / "cost.py"
+    code.write_text("def cost(metrics):\n    return metrics.jct_s.max()\n")
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'objective = "{code}:cost"\n')
+    out = tmp_path / "run"
+    few = sets(trace_file, "imitate.iterations=1", "reinforce.iterations=0", "evolve.iterations=1")
+    by_file = CliRunner().invoke(main, ["train", "--config", str(recipe), "--out", str(out), *few])
+    refused(by_file, "--objective", "must not run")
+    own = ["--objective", f"{code}:cost"]
+    assert CliRunner().invoke(main, ["train", "--out", str(out), *few, *own]).exit_code == 0
+    resume = ["train", "--out", str(out), "--resume"]
+    refused(CliRunner().invoke(main, resume), "--objective", "cost.py:cost")
+    refused(CliRunner().invoke(main, [*resume, "--objective", "p95"]), "'p95'", "cost.py:cost")
+    assert CliRunner().invoke(main, [*resume, *own]).exit_code == 0
+
+
+def test_executors_of_a_cluster_lack_the_code(run: Command, tmp_path: Path) -> None:
+    result = run("--policy", "tuned_srw", "--objective", "cost.py:cost", "-o", tmp_path / "a.json",
+                 "--cluster", "local[1]", command="tune")  # fmt: skip
+    refused(result, "'cost.py:cost'", "--cluster lack")
+
+
+def _rows(run_folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]

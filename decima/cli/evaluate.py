@@ -11,6 +11,7 @@ import click
 from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
     JSON,
+    OBJECTIVE,
     REPORT,
     TUNED,
     WRITTEN,
@@ -22,9 +23,7 @@ from decima.cli.options import (
     workload_options,
     write_report,
 )
-from decima.cli.workers import Where, open_pool, worker_options
-from decima.custom_policies import is_custom
-from decima.errors import ConfigError
+from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
 from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.runner import Workload
@@ -54,6 +53,7 @@ _MOST_RECORDED = 2_500_000  # largest number of tasks for a page, some 100 bytes
     "or module:CLASS.",
 )
 @workload_options
+@OBJECTIVE
 @worker_options("Processes.")
 @TUNED
 @JSON
@@ -78,12 +78,7 @@ def evaluate(
     below ten sequences Student's t), and the paired difference to the first policy.
     """
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
-    own = [name for name in config.policies if is_custom(name)]
-    if own and where.cluster is not None:
-        raise ConfigError(
-            f"policy {own[0]!r} is code of your own, which the executors of --cluster lack: "
-            "--workers runs it on this machine"
-        )
+    refuse_own_code(where, config.policies)
     if timeline is not None:
         check_timeline_path(timeline)
     check_outputs(json_path, timings, timeline, page)
@@ -175,9 +170,10 @@ def _reached(report: Report) -> Iterator[str]:
     for name, own in report.policies.items():
         if name != reference and is_learned(name):
             difference = report.difference(name)
-            wins = int((own.avg_jct_s < report.reference.avg_jct_s).sum())
-            count = len(own.avg_jct_s)
+            wins = int((own.objective < report.reference.objective).sum())
+            count = len(own.objective)
             where = f"lower in {wins} of {counted(count, 'sequence')}"
             if report.has_repeats:
                 where = f"in one sequence, repeated {count} times"
-            yield f"{name}: average JCT {difference.mean:+.1f} % against {reference}, {where}"
+            title = report.objective.title
+            yield f"{name}: {title} {difference.mean:+.1f} % against {reference}, {where}"

@@ -18,7 +18,7 @@ from decima.cli.options import (
     output_option,
     training_options,
 )
-from decima.cli.workers import Where, open_pool, worker_options
+from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import read_settings
@@ -118,6 +118,7 @@ def fit_rule(
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES
     budget = Budget(generations, minutes)
+    refuse_own_code(where, [objective])
     state = _state_path(output, resume)
     history = None if resume is None else read_history(resume, config)
     begun_s = 0.0 if history is None else history.elapsed_s

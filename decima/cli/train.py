@@ -12,7 +12,13 @@ import click
 
 from decima.cli.console import stdout
 from decima.cli.options import OBJECTIVE_HELP, READ, REPORT, check_outputs, notes_of, write_report
-from decima.cli.workers import Where, open_cluster, open_machine, worker_options
+from decima.cli.workers import (
+    Where,
+    open_cluster,
+    open_machine,
+    refuse_own_code,
+    worker_options,
+)
 from decima.objectives import objective_title
 from decima.rl.command import refuse_beside_resume
 from spark_sim import Protocol
@@ -95,6 +101,8 @@ def train(
         )
     said = {key: value for key, value in workload.items() if value not in (None, ())}
     config = None if resume else _config(config_path, changes, said, objective)
+    if objective is not None:
+        refuse_own_code(where, [objective])
     notes = [] if config is None else _notes(config)
     with ExitStack() as stack:
         if config is None:

@@ -17,7 +17,7 @@ from decima.cli.options import (
     output_option,
     workload_options,
 )
-from decima.cli.workers import Where, open_pool, worker_options
+from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
 from decima.objectives import objective_named
 from decima.registry import HEURISTICS
 from decima.training.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
@@ -49,6 +49,7 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     """
     config = build_config(options, (policy,))
     check_outputs(output)
+    refuse_own_code(where, [config.objective])
     for note in notes_of(config, load_trace(config.trace)):  # refuse before the search
         stdout().print(note, soft_wrap=True, markup=False)
     announce()

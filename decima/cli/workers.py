@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -12,7 +12,9 @@ import click
 
 from decima.cli.config_options import added
 from decima.cli.options import WRITTEN
+from decima.custom_policies import is_custom
 from decima.errors import ConfigError
+from decima.objectives import is_own
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import WorkerPool
 from spark_sim.compiled.progress import announce
@@ -63,6 +65,16 @@ def open_pool(where: Where, name: str) -> Iterator[WorkerPool]:
         raise ConfigError("--workers counts processes on this machine: it contradicts --cluster")
     with open_machine(where) if where.cluster is None else open_cluster(where, name) as pool:
         yield pool
+
+
+def refuse_own_code(where: Where, names: Iterable[str]) -> None:
+    """Refuse (ConfigError) policies and objectives in a user's own code on a cluster."""
+    code = [name for name in names if is_custom(name) and is_own(name)]
+    if code and where.cluster is not None:
+        raise ConfigError(
+            f"{code[0]!r} is code of your own, which the executors of --cluster lack: --workers "
+            "runs it on this machine"
+        )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.sequences import draw_sequence
+from decima.objectives import Objective, objective_named
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, mean_of
 from decima.rl.tables import aligned
 from spark_sim import tables
@@ -72,9 +73,11 @@ class PolicyReport:
     utilisation: Float64
     fairness: Float64
     """Jain's index of the slowdowns"""
+    objective: Float64
+    """what differences between policies are in"""
 
     @classmethod
-    def of(cls, runs: Sequence[PolicyRun]) -> PolicyReport:
+    def of(cls, runs: Sequence[PolicyRun], objective: Objective) -> PolicyReport:
         """Collect the figures of `runs`, which are in the order of their sequences."""
         metrics = [run.metrics for run in runs]
         return cls(
@@ -87,6 +90,7 @@ class PolicyReport:
             makespan_s=np.array([m.makespan_s for m in metrics]),
             utilisation=np.array([m.utilisation for m in metrics]),
             fairness=np.array([m.fairness for m in metrics]),
+            objective=np.array([objective.value(m) for m in metrics]),
         )
 
     def total(self, figure: str) -> int:
@@ -107,6 +111,11 @@ class Report:
     policies: Mapping[str, PolicyReport]
 
     @cached_property
+    def objective(self) -> Objective:
+        """What differences between policies are in."""
+        return objective_named(self.config.objective)
+
+    @cached_property
     def reference(self) -> PolicyReport:
         """The first policy: the others are compared with it."""
         return self.policies[self.config.policies[0]]
@@ -114,11 +123,11 @@ class Report:
     @cached_property
     def has_repeats(self) -> bool:
         """True if all sequences have equal results, so that they count as one."""
-        return any(are_repeats(one.avg_jct_s) for one in self.policies.values())
+        return any(are_repeats(one.objective) for one in self.policies.values())
 
     def difference(self, name: str) -> Estimate:
-        """Average JCT of `name` against the first policy, in percent, paired by sequence."""
-        return difference_percent(self.policies[name].avg_jct_s, self.reference.avg_jct_s)
+        """Objective of `name` against the first policy, in percent, paired by sequence."""
+        return difference_percent(self.policies[name].objective, self.reference.objective)
 
     def to_json(self) -> dict[str, Any]:
         """The report in the documented JSON form (`docs/evaluation.md`).
@@ -161,6 +170,7 @@ class Report:
         counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
         return {
             **{figure: _figure_json(figure, getattr(report, figure)) for figure in FIGURES},
+            **({} if self._is_avg_jct else {"objective": _figure_json("", report.objective)}),
             "difference_to_first": {
                 "mean_percent": difference.mean,
                 "ci95_percent": difference.ci95,
@@ -172,11 +182,17 @@ class Report:
             "jct_s": [_to_ms(run.metrics.jct_s) for run in report.runs],
         }
 
+    @property
+    def _is_avg_jct(self) -> bool:
+        """True if the objective is the average JCT, which each report shows anyway."""
+        return self.config.objective == "avg_jct"
+
     def table(self) -> Table:
         """Table of one row for each policy."""
         versus = f"vs {self.config.policies[0]} [95 %]"
         rest = ("median", "p95", "p99", "makespan", "busy", "moving", "decisions")
-        table = aligned(("policy",), ("average JCT [95 %]", versus, *rest))
+        named = () if self._is_avg_jct else (self.config.objective,)
+        table = aligned(("policy",), ("average JCT [95 %]", *named, versus, *rest))
         for name, report in self.policies.items():
             table.add_row(name, *self._cells(name, report))
         return table
@@ -201,8 +217,10 @@ class Report:
         moving = report.executor_s("moving_executor_s") / max(
             1e-9, sum(run.metrics.makespan_s for run in report.runs) * self.config.executors
         )
+        objective = f"{report.objective.mean():.4g} {self.objective.unit}".strip()
         return [
             average.words(".1f", " s"),
+            *(() if self._is_avg_jct else (objective,)),
             "" if is_reference else self.difference(name).words("+.1f", " %"),
             f"{report.median_jct_s.mean():.1f}",
             f"{report.p95_jct_s.mean():.1f}",

@@ -15,6 +15,7 @@ from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, PolicyRun, Report
 from decima.evaluation.sequences import draw_sequence
+from decima.objectives import objective_named
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
 from decima.policy_names import is_learned
@@ -125,8 +126,9 @@ def evaluate(
         found[run.policy, number] = run
         if progress is not None:
             progress(len(found), total)
+    objective = objective_named(config.objective)
     reports = {
-        name: PolicyReport.of([found[name, number] for number in range(config.sequences)])
+        name: PolicyReport.of([found[name, k] for k in range(config.sequences)], objective)
         for name in names
     }
     return Report(config, workload.trace, reports)
