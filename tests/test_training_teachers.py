@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +13,17 @@ from decima import EvaluationConfig
 from decima.agent import plans
 from decima.agent.graph import GraphSorter
 from decima.agent.plans import Plans
-from decima.agent.rollout import Lanes, Lockstep
+from decima.agent.rollout import Lanes, Lockstep, play_out
 from decima.agent.tables import Legal
+from decima.errors import ConfigError
 from decima.objectives import OBJECTIVES, objective_named
 from decima.registry import Heuristic
+from decima.rl.errors import RunError
 from decima.training.config import ImitateConfig, TrainConfig
 from decima.training.episodes import Episode, EpisodeSource, Setting, figures
 from decima.training.play import Player
-from decima.training.teachers import Labeller, best_teacher
+from decima.training.rollouts import TrainingContext
+from decima.training.teachers import HeuristicLabeller, NetworkLabeller, best_teacher
 from spark_sim.kernels.dispatch import assign
 from spark_sim.metrics import measure
 from spark_sim.observation import PASS, observe
@@ -59,12 +63,12 @@ def cases(teacher: str, cluster: str) -> Iterator[Case]:
     lanes = Lanes(ARRAYS, CLUSTERS[cluster], RUNS, np.arange(1, 3).astype(np.uint64))
     lockstep = Lockstep(NETWORK, SCALES, lanes)
     simulators: VectorSimulator = lockstep.simulators
-    labeller = Labeller(teacher, simulators, ARRAYS)
+    labeller = HeuristicLabeller(teacher, simulators, ARRAYS)
     for step in lockstep:
         legal = step.seen.tables.legal
         with_choice = np.flatnonzero(np.diff(legal.open_ptr) > 0)
         before = [copied(simulators.state(lane)) for lane in range(len(RUNS))]
-        labels = labeller.label(step.plans, legal, with_choice)
+        labels = labeller.label(step.plans, step.seen, with_choice)
         own = simulators.observation().stage_row[legal.open_stage].astype(np.int64)
         for lane in with_choice.tolist():
             assert_unchanged(before[lane], simulators.state(lane))
@@ -221,7 +225,7 @@ def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object, name: str) 
     names = ("fifo", "sjf_cp", "tuned_srw")
     means = {name: np.mean(figures(episodes, arrays, name, objective)) for name in names}
     best = min(means, key=lambda name: means[name])
-    teacher = best_teacher(names, source, setting, arrays, objective)
+    teacher = best_teacher(names, source, setting, arrays, objective, {})
     fair = np.mean(figures(episodes, arrays, "strict_fair", objective))
     assert teacher.name == best
     assert teacher.percent == pytest.approx(100 * (means[best] / fair - 1))
@@ -247,3 +251,68 @@ def test_labels_are_as_good_as_their_teacher(
     assert mean_s == pytest.approx(
         np.mean(figures(episodes, ARRAYS, teacher, OBJECTIVES["avg_jct"])), rel=0.02
     )
+
+
+# --- networks as teachers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_labels_of_the_network_that_plays_are_its_own_plans(cluster: str) -> None:
+    """With as many entries used as the simulators use when they follow them."""
+    lockstep = Lockstep(NETWORK, SCALES, Lanes(ARRAYS, CLUSTERS[cluster], RUNS, None))
+    simulators = lockstep.simulators
+    labeller = NetworkLabeller(NETWORK.weights(), simulators, ARRAYS)
+    decisions = 0
+    for step in lockstep:
+        legal = step.seen.tables.legal
+        lanes = np.flatnonzero(np.diff(legal.open_ptr) > 0)
+        before = [copied(simulators.state(lane)) for lane in range(len(RUNS))]
+        labels = labeller.label(step.plans, step.seen, lanes)
+        for lane in lanes.tolist():
+            assert_unchanged(before[lane], simulators.state(lane))
+        for name in ("order", "limit", "kind"):
+            np.testing.assert_array_equal(getattr(labels, name), getattr(step.plans, name))
+        used = simulators.follow(plans.preferences(step.plans, legal))
+        np.testing.assert_array_equal(labels.used[lanes], used[lanes])
+        decisions += len(lanes)
+    assert decisions > 20
+
+
+def test_sequences_played_by_a_networks_labels_are_those_of_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The teacher plays the first iteration."""
+    monkeypatch.setattr(EvaluationConfig, "cluster", lambda _: CLUSTERS["executors"])
+    setting = Setting(0, EvaluationConfig())
+    episodes = [Episode(setting, number, run) for number, run in enumerate(RUNS)]
+    teacher = random_network(5).weights()
+    player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS))
+    batch = player.demonstrations(NETWORK, episodes, teacher, 0)
+    assert batch is not None
+    lanes = Lanes(ARRAYS, CLUSTERS["executors"], RUNS, None)
+    alone = play_out(teacher, SCALES, lanes).states
+    by_student = play_out(NETWORK, SCALES, lanes).states
+    expected = [measure(state).avg_jct_s for state in alone]
+    assert [measure(state).avg_jct_s for state in batch.states] == expected
+    assert [measure(state).avg_jct_s for state in by_student] != expected
+
+
+def test_a_model_file_teaches_where_it_is_best(trace_file: object, tmp_path: Path) -> None:
+    """`imitate.teachers` takes heuristics, the shipped network and model files."""
+    config = small(trace_file, "imitate.teachers=['fifo', 'decima']")  # type: ignore[arg-type]
+    context = TrainingContext(config)
+    setting = context.source.settings[0]
+    arrays = context.source.workload(setting).arrays
+    percent = {
+        name: best_teacher(
+            (name,), context.source, setting, arrays, context.objective, context.networks
+        ).percent
+        for name in config.imitate.teachers
+    }
+    assert percent["fifo"] != percent["decima"]
+    assert context.teacher(setting).name == min(percent, key=lambda name: percent[name])
+    with pytest.raises(ConfigError, match="'decima:sampled' draws its plans"):
+        small(trace_file, "imitate.teachers=['decima:sampled']")  # type: ignore[arg-type]
+    missing = tmp_path / "missing.safetensors"
+    with pytest.raises(RunError, match="missing"):
+        TrainingContext(small(trace_file, f"imitate.teachers=['{missing}']"))  # type: ignore[arg-type]

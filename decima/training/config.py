@@ -17,7 +17,7 @@ from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
 from decima.objectives import check_objective, is_own
-from decima.policy_names import model_path
+from decima.policy_names import SAMPLED_SUFFIX, is_learned, model_path
 from decima.registry import HEURISTICS
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml
@@ -204,7 +204,8 @@ class ImitateConfig(GradientConfig):
     minibatches: int = 12
     sequences: int = 4
     teachers: tuple[str, ...] = ("es_rule", "tuned_srw", "tuned_weighted_fair", "sjf_cp")
-    """heuristics; each setting is taught by the one with the lowest average JCT there"""
+    """heuristics, `decima` and model files; each setting is taught by the one with the lowest
+    objective there"""
     student: float = 0.5
     """share of the sequences that the network plays itself, with the teacher's choices as labels"""
     labels: float = 0.4
@@ -215,8 +216,12 @@ class ImitateConfig(GradientConfig):
         _require(len(self.teachers) >= 1, "imitate.teachers: at least one is needed")
         for name in self.teachers:
             _require(
-                name in HEURISTICS and name != "random",
-                f"imitate.teachers: {name!r} is no heuristic that can teach",
+                is_learned(name) or (name in HEURISTICS and name != "random"),
+                f"imitate.teachers: {name!r} is neither a heuristic that can teach nor a model",
+            )
+            _require(
+                not name.endswith(SAMPLED_SUFFIX),
+                f"imitate.teachers: {name!r} draws its plans: the likeliest ones teach",
             )
         for label in ("student", "labels"):
             value = getattr(self, label)

@@ -13,10 +13,11 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.recording import Recorder, Recording
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.scales import Scales
+from decima.agent.weights import NetworkWeights
 from decima.training.config import TrainConfig
 from decima.training.credit import Finished, Reference, of_returns
 from decima.training.episodes import Episode
-from decima.training.teachers import Labeller
+from decima.training.teachers import HeuristicLabeller, Labeller, NetworkLabeller
 from spark_sim import Streams
 from spark_sim.tables import State
 from traces.arrays import TraceArrays
@@ -79,7 +80,11 @@ class Player:
         return Batch(recording, credit.advantage, credit.target, reward, states)
 
     def demonstrations(
-        self, network: PolicyNetwork, episodes: list[Episode], teacher: str, iteration: int
+        self,
+        network: PolicyNetwork,
+        episodes: list[Episode],
+        teacher: str | NetworkWeights,
+        iteration: int,
     ) -> Batch | None:
         """Play each episode once, by the teacher or by the network; the teacher's plans are labels.
 
@@ -92,7 +97,11 @@ class Player:
         is_student = rng.random(len(episodes)) < (imitate.student if iteration > 0 else 0.0)
         lockstep = Lockstep(network, self._scales, self._likeliest(episodes))
         simulators = lockstep.simulators
-        labeller = Labeller(teacher, simulators, self._arrays)
+        labeller: Labeller
+        if isinstance(teacher, str):
+            labeller = HeuristicLabeller(teacher, simulators, self._arrays)
+        else:
+            labeller = NetworkLabeller(teacher, simulators, self._arrays)
         recorder = Recorder(simulators.capacity[0] * len(simulators))
         for step in lockstep:
             recorder.take_snapshots(step.seen, lockstep.scorer.node_x)
@@ -100,7 +109,7 @@ class Player:
             has_choice = np.diff(legal.open_ptr) > 0
             is_labelled = has_choice & (~is_student | (rng.random(len(episodes)) < imitate.labels))
             lanes = np.flatnonzero(is_labelled)
-            labels = labeller.label(step.plans, legal, lanes)
+            labels = labeller.label(step.plans, step.seen, lanes)
             lanes = lanes[labels.used[lanes] > 0]
             recorder.take(step.seen, lanes, plans.picked(labels, lanes))
             ahead = np.where(is_student | (labels.used == 0), 0, 1)

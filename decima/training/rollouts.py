@@ -20,6 +20,7 @@ from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.objectives import Objective, objective_named
+from decima.policies import networks_of
 from decima.registry import Heuristic
 from decima.rl.optimiser import set_flat_parameters
 from decima.rl.parallel.pool import SentOnce
@@ -47,6 +48,9 @@ class TrainingContext:
     def __init__(self, config: TrainConfig) -> None:
         self.config = config
         self.objective = objective_named(config.objective)
+        learning = config.imitate.teachers if config.imitate.iterations > 0 else ()
+        self.networks = networks_of(learning)
+        """of the learned teachers, as the processes of a cluster do not have their files"""
         self.source = EpisodeSource(config)
         self._sorters: dict[tuple[str | int | None, ...], GraphSorter] = {}
         self._references: dict[int, Reference] = {}
@@ -78,7 +82,7 @@ class TrainingContext:
             names = self.config.imitate.teachers
             arrays, _ = self.jobs(setting)
             self._teachers[setting.number] = best_teacher(
-                names, self.source, setting, arrays, self.objective
+                names, self.source, setting, arrays, self.objective, self.networks
             )
         return self._teachers[setting.number]
 
@@ -128,7 +132,8 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
     step, _ = context.config.step_at(shared.iteration)
     if step is context.config.imitate:
         teacher = context.teacher(setting).name
-        batch = player.demonstrations(network, own, teacher, shared.iteration)
+        network_or_name = context.networks.get(teacher, teacher)
+        batch = player.demonstrations(network, own, network_or_name, shared.iteration)
     else:
         batch = player.rollouts(network, own, shared.rate, context.reference(setting))
     if batch is None:
