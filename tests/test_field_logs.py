@@ -394,7 +394,7 @@ def test_a_folder_of_good_and_bad_logs_gives_the_good_ones(tmp_path: Path) -> No
     closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
     write(tmp_path / "good", [*started(), *events, closing])
     old = {"Job ID": 0, "Stage IDs": [0], "Properties": {}}
-    write(tmp_path / "old", [*started(), event("JobStart", **old, **{"Stage Infos": []})])
+    write(tmp_path / "old", [*started("old"), event("JobStart", **old, **{"Stage Infos": []})])
     (tmp_path / "notes.txt").write_text("no log\n")
     result = CliRunner().invoke(main, ["replay", str(tmp_path)])
     assert result.exit_code == 0, result.output

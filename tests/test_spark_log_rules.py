@@ -320,8 +320,8 @@ def test_spark_jobs_that_overlap_do_not_wait_for_each_other(read: Read) -> None:
 
 def test_applications_share_one_clock(tmp_path: Path) -> None:
     """Jobs of two logs in the order of submission, counted from the first; equal names numbered."""
-    later = [*started(), executor(), *one_task_job(0, 5_000, 5_100)]
-    earlier = [*started(), executor(), *one_task_job(0, 2_000, 2_050)]
+    later = [*started(app_id="app-1"), executor(), *one_task_job(0, 5_000, 5_100)]
+    earlier = [*started(app_id="app-2"), executor(), *one_task_job(0, 2_000, 2_050)]
     paths = [write(tmp_path / "a", later), write(tmp_path / "b", earlier)]
     trace, summary = read_spark_logs(paths)
     assert [(job.name, job.arrival_ms) for job in trace.jobs] == [

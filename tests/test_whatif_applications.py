@@ -360,14 +360,13 @@ def refused(words: str, *arguments: str | Path) -> None:
 
 def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Path) -> None:
     """One application, a log twice, attempts of one, and applications one after the other."""
-    one, other = log(tmp_path / "one", "one", 0), log(tmp_path / "two", "two", 2_000)
+    one = log(tmp_path / "one", "one", 0)
     later = log(tmp_path / "later", "later", 900_000)
     copy = log(tmp_path / "copy", "one", 0)
     attempts = [log(tmp_path / f"try{n}", "tried", 5_000 * n, attempt=str(n)) for n in (1, 2)]
     refused("'shop one' is one application", one, "--applications")
     refused("is one application", one, copy, "--applications")
     refused("'shop tried' is one application", *attempts, "--applications")
-    refused("one, copy are of one application", one, copy, other, "--applications")
     refused("overlap in time", one, later, "--applications")
 
 

@@ -15,7 +15,6 @@ from spark_sim import Slots
 from spark_sim.tables import NONE
 from traces.errors import TraceError
 from traces.estimates import Estimates
-from traces.files.names import some
 
 ASSUMED_DELAY_MS = 2_000.0
 """from a request to an executor, where no log shows it"""
@@ -120,19 +119,14 @@ def check_applications(recording: Recording) -> None:
     """Refuse recordings that are not of several applications that met.
 
     Raises:
-        TraceError: one application, one named twice, or none that overlaps another.
+        TraceError: one application, or none that overlaps another.
     """
     every = recording.trace.metadata["applications"]
-    ids = [facts.get("id") for facts in every]
-    if len(every) == 1 or (None not in ids and len(set(ids)) == 1):
+    if len(every) == 1:
         raise TraceError(
             f"{every[0]['name']!r:.60} is one application: --applications needs the logs of two or "
             "more that shared a cluster"
         )
-    twice = [one for one in ids if one is not None and ids.count(one) > 1]
-    if twice:
-        logs = [facts["log"] for facts in every if facts.get("id") == twice[0]]
-        raise TraceError(f"{some(logs, 3)} are of one application, {twice[0]!r:.60}: give one")
     if not are_pooled(recording):
         raise TraceError(
             f"none of the {len(every):,} applications had jobs while another had: --applications "

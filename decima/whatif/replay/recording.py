@@ -20,7 +20,7 @@ from traces import Job, Trace
 from traces.numbers import Float64, Int64
 from traces.spark_log import GroupBy, ImportSummary
 from traces.spark_log.files import find_logs
-from traces.spark_log.reader import HowToRead, ReadLog, joined_attempts, read_log, trace_of_logs
+from traces.spark_log.reader import HowToRead, ReadLog, joined, read_log, trace_of_logs
 
 FIFO, FAIR, POOLS = "fifo", "spark_fair", "spark_pools"
 ORDERS = (FIFO, FAIR, POOLS)
@@ -142,7 +142,7 @@ def read_recording(
     `pools` are the settings of all applications; None means that they had no allocation file.
     """
     how = HowToRead(group_by)
-    logs = joined_attempts(read_log(log, how, note) for log in find_logs(paths))
+    logs = joined(read_log(log, how, note) for log in find_logs(paths))
     trace, summary = trace_of_logs(logs, paths, group_by=group_by)
     found = Recording(trace, summary, ())
     jobs, driver = list(trace.jobs), [DriverRecord.none(job) for job in trace.jobs]
