@@ -71,6 +71,17 @@ def test_field_logs_are_met(name: str, pools: str | None) -> None:
     assert found.above(BOUND_PERCENT) == []
 
 
+def test_an_exact_timetable_is_replayed_as_one() -> None:
+    """On half the slots its queue grows."""
+    log = SHARED / "data" / "field-logs-2" / "5-cron" / "log"
+    if not log.is_file():
+        pytest.skip(f"field logs are not at {log}")
+    recording = read_recording([log])
+    assert set(recording.follows) == {-1}
+    halved = replay(recording, ReplaySettings(slots=2, draws=5))
+    assert halved.simulated_s.mean() == pytest.approx(63.8, rel=0.01)
+
+
 def read(path: Path, *events: Event, pools: Pools | None = None) -> Recording:
     closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
     return read_recording([write(path / "log", [*started(), *events, closing])], pools=pools)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.whatif.closed_loop import followers_share
+from decima.whatif.closed_loop import followers_share, keep_a_timetable
 from decima.whatif.replay import Recording
 from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.recording import FIFO
@@ -73,13 +73,17 @@ def offered_load(recording: Recording, executors: int) -> float:
 
 
 def waiting_share(recording: Recording) -> float:
-    """Share of the jobs that came right after another of their application had ended."""
+    """Share of the jobs that came right after another of their application had ended.
+
+    None of an application whose jobs come by a timetable.
+    """
     work_ms = np.array([job.work_ms for job in recording.trace.jobs])
     shares, counts = [], []
     for position in range(len(recording.slots)):
         rows = recording.application == position
-        own = (recording.arrival_ms[rows], recording.end_ms[rows], work_ms[rows])
-        shares.append(followers_share(*own))
+        times = recording.arrival_ms[rows], recording.end_ms[rows]
+        is_timed = keep_a_timetable(*times)
+        shares.append(0.0 if is_timed else followers_share(*times, work_ms[rows]))
         counts.append(int(rows.sum()))
     return float(np.average(shares, weights=counts))
 
