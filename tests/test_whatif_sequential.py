@@ -127,7 +127,7 @@ def test_a_timetable_is_no_client_that_waits() -> None:
     for took_ms in (2_000.0, 9_600.0):
         end_ms = every_10_s + took_ms + rng.uniform(-300, 300, 24)
         assert (predecessors(every_10_s, end_ms, np.ones(24)) == NONE).all()
-    several = 60_000.0 * (np.arange(24) // 3) + np.array([0.0, 9_000.0, 25_000.0] * 8)
+    several = np.array([60_000.0 * k + at for k in range(8) for at in (0.0, 9e3, 25e3)])
     end_ms = several + np.array([8_000.0, 14_000.0, 33_000.0] * 8) + rng.uniform(-700, 700, 24)
     assert (predecessors(several, end_ms, np.ones(24)) == NONE).all()
     broken = every_10_s + np.repeat([0.0, 1e6, 5e6], 8)
