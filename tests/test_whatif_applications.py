@@ -337,6 +337,7 @@ def test_the_command_prints_all_in_a_hundred_columns(tmp_path: Path) -> None:
     assert (content["executors"], content["slots_each"], content["moving_delay_s"]) == (2, 2, 3.0)
     assert list(content["ways"]) == ["recorded", "static", "fifo", "dynamic", "strict_fair"]
     assert content["ways"]["recorded"]["avg_jct_s"]["mean"] == pytest.approx(2.0, abs=0.01)
+    assert content["ways"]["recorded"]["executors_started"] == [2, 2]  # of two slots each
     text = html.unescape(page.read_text())
     assert "Ways to divide 2 executors" in text
     assert "shop two" in text

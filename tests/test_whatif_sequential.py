@@ -123,12 +123,14 @@ def test_a_first_job_that_comes_later_thinks_as_long_as_the_others() -> None:
 def test_a_timetable_is_no_client_that_waits() -> None:
     """Every 10 s, with short pauses or long; in several times; with breaks; one of two groups."""
     rng = np.random.default_rng(3)
-    every_10_s: Float64 = 10_000.0 * np.arange(24)
+    every_10_s = 10_000.0 * np.arange(24, dtype=np.float64)
     for took_ms in (2_000.0, 9_600.0):
         end_ms = every_10_s + took_ms + rng.uniform(-300, 300, 24)
         assert (predecessors(every_10_s, end_ms, np.ones(24)) == NONE).all()
-    several = np.array([60_000.0 * k + at for k in range(8) for at in (0.0, 9e3, 25e3)])
-    end_ms = several + np.array([8_000.0, 14_000.0, 33_000.0] * 8) + rng.uniform(-700, 700, 24)
+    several = np.array([60_000.0 * k + at for k in range(8) for at in (0.0, 9e3, 25e3)], float)
+    end_ms = (
+        several + np.array([8_000.0, 14_000.0, 33_000.0] * 8, float) + rng.uniform(-700, 700, 24)
+    )
     assert (predecessors(several, end_ms, np.ones(24)) == NONE).all()
     broken = every_10_s + np.repeat([0.0, 1e6, 5e6], 8)
     assert (predecessors(broken, broken + rng.uniform(7e3, 9e3, 24), np.ones(24)) == NONE).all()

@@ -54,6 +54,8 @@ class ApplicationsWorkload:
     """applications, at most"""
     delay_ms: float
     """from a request to an executor that runs tasks"""
+    recorded_starts: int | None
+    """executors that came to all applications; None where a log shows none"""
 
     @classmethod
     def of(
@@ -77,6 +79,8 @@ class ApplicationsWorkload:
         order = sorted(range(len(lives)), key=lambda position: lives[position].begin_ms)
         place = {position: index for index, position in enumerate(order)}
         each = slots_each(recording)
+        came = [behaviour.executors for behaviour in recording.behaviours]
+        known = [count for count in came if count is not None]
         return cls(
             jobs,
             tuple(place[one] for one in recording.application.tolist()),
@@ -86,6 +90,7 @@ class ApplicationsWorkload:
             each,
             most_at_once(recording),
             delay_ms,
+            sum(known) if known and len(known) == len(came) else None,
         )
 
 
