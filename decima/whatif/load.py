@@ -15,7 +15,7 @@ from decima.whatif.replay.recording import FIFO
 from spark_sim import Slots
 from traces.numbers import MS_PER_S, Float64
 from traces.spark_log.assemble import UNFINISHED
-from traces.spark_log.names import query_in
+from traces.spark_log.names import query_in, shared_names
 
 
 def recorded_slots(recording: Recording) -> int:
@@ -101,12 +101,13 @@ def recorded_avg_s(recording: Recording) -> float:
 def known_share(recording: Recording) -> float:
     """Share of the jobs that are a further run of a query that the recording has already."""
     trace = recording.trace
+    shared = shared_names(trace)
     met = set()
     again = 0
     for row in np.argsort(recording.arrival_ms, kind="stable"):
         query = query_in(trace, trace.jobs[row])
         again += query in met
-        if query is not None:
+        if query is not None and query not in shared:
             met.add(query)
     return again / len(trace.jobs)
 
