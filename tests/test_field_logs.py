@@ -168,6 +168,7 @@ def test_an_allocation_file_is_read(tmp_path: Path) -> None:
     [
         ("<pools/>", "the root is <pools>"),
         ("no xml", "not an XML file"),
+        ('<?xml version="1.0" encoding="UTF-48"?><allocations/>', "unknown encoding"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><allocations/>', "no DOCTYPE"),
         ("<allocations><pool/></allocations>", "pool 1 has no name"),
         ('<allocations><pool name="a"><weight>0</weight></pool></allocations>', "weight '0'"),

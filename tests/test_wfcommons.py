@@ -238,6 +238,8 @@ def test_a_dax_is_read_like_an_instance(tmp_path: Path) -> None:
         (dax('<job id="a" runtime="long"/>'), "'a': runtime 'long' is not a number"),
         (dax('<job id="a" runtime="-1"/>'), "must not be negative"),
         (dax(ABC)[:-3], "not XML"),
+        (dax(ABC).replace("UTF-8", "UTF-48"), "not XML: unknown encoding"),
+        (dax(ABC).replace("UTF-8", "Shift_JIS"), "not XML: multi-byte encodings"),
         ("<html></html>", "the root is <html>"),
         ('<!DOCTYPE adag [<!ENTITY x "y">]>' + dax("").partition("?>")[2], "DOCTYPE"),
     ],

@@ -36,7 +36,9 @@ def instance_of_dax(content: bytes) -> dict[str, Any]:
     parser.StartDoctypeDeclHandler = reader.refuse
     try:
         parser.Parse(content, True)
-    except expat.ExpatError as error:
+    except TraceError:
+        raise
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter of encodings
         raise TraceError(f"not XML: {error}") from error
     return {
         "schemaVersion": "1.5",
