@@ -11,6 +11,7 @@ import pytest
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
 from decima.whatif.closed_loop import clients_of, predecessors
+from decima.whatif.load import waiting_share
 from decima.whatif.replay import Recording
 from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.workload import Course, ReplayWorkload
@@ -151,3 +152,14 @@ def test_clients_that_wait_are_no_timetable() -> None:
         begin_ms = np.concatenate([[0.0], np.cumsum(took_ms + think_ms)[:-1]])
         found = predecessors(begin_ms, begin_ms + took_ms, np.ones(40))
         assert found.tolist() == list(range(-1, 39))
+
+
+def test_a_tight_timetable_is_not_called_clients_that_wait() -> None:
+    """Each job comes 0.1 s after the end of the one before, about."""
+    jobs = [Job(f"job {k}", (varied("s", 1, 600.0),), arrival_ms=10_000.0 * k) for k in range(20)]
+    found = recording(*jobs, slots=SLOTS)
+    took_ms = np.random.default_rng(2).uniform(9_700.0, 9_990.0, 20)
+    for job, own_ms in zip(jobs, took_ms.tolist(), strict=True):
+        found.trace.metadata["recorded"][job.name]["end_ms"] = (job.arrival_ms or 0.0) + own_ms
+    assert waiting_share(found) == 0.0
+    assert waiting_share(sequential()) > 0.9
