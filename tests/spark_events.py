@@ -88,8 +88,8 @@ def query_end(execution: int, error: str = "") -> Event:
     return event(f"{SQL}ExecutionEnd", executionId=execution, time=0, errorMessage=error)
 
 
-def started(name: str = "shop") -> list[Event]:
-    fields = {"App Name": name, "App ID": "app-1", "Timestamp": EPOCH}
+def started(name: str = "shop", app_id: str = "app-1") -> list[Event]:
+    fields = {"App Name": name, "App ID": app_id, "Timestamp": EPOCH}
     return [event("LogStart", **{"Spark Version": "4.0.0"}), event("ApplicationStart", **fields)]
 
 

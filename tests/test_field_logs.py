@@ -71,6 +71,17 @@ def test_field_logs_are_met(name: str, pools: str | None) -> None:
     assert found.above(BOUND_PERCENT) == []
 
 
+def test_an_exact_timetable_is_replayed_as_one() -> None:
+    """On half the slots its queue grows."""
+    log = SHARED / "data" / "field-logs-2" / "5-cron" / "log"
+    if not log.is_file():
+        pytest.skip(f"field logs are not at {log}")
+    recording = read_recording([log])
+    assert set(recording.follows) == {-1}
+    halved = replay(recording, ReplaySettings(slots=2, draws=5))
+    assert halved.simulated_s.mean() == pytest.approx(63.8, rel=0.01)
+
+
 def read(path: Path, *events: Event, pools: Pools | None = None) -> Recording:
     closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
     return read_recording([write(path / "log", [*started(), *events, closing])], pools=pools)
@@ -157,6 +168,7 @@ def test_an_allocation_file_is_read(tmp_path: Path) -> None:
     [
         ("<pools/>", "the root is <pools>"),
         ("no xml", "not an XML file"),
+        ('<?xml version="1.0" encoding="UTF-48"?><allocations/>', "unknown encoding"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><allocations/>', "no DOCTYPE"),
         ("<allocations><pool/></allocations>", "pool 1 has no name"),
         ('<allocations><pool name="a"><weight>0</weight></pool></allocations>', "weight '0'"),
@@ -394,7 +406,7 @@ def test_a_folder_of_good_and_bad_logs_gives_the_good_ones(tmp_path: Path) -> No
     closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
     write(tmp_path / "good", [*started(), *events, closing])
     old = {"Job ID": 0, "Stage IDs": [0], "Properties": {}}
-    write(tmp_path / "old", [*started(), event("JobStart", **old, **{"Stage Infos": []})])
+    write(tmp_path / "old", [*started("old"), event("JobStart", **old, **{"Stage Infos": []})])
     (tmp_path / "notes.txt").write_text("no log\n")
     result = CliRunner().invoke(main, ["replay", str(tmp_path)])
     assert result.exit_code == 0, result.output

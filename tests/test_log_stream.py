@@ -109,22 +109,20 @@ def test_a_folder_that_is_closed_to_us_is_no_fault_of_its_neighbours(
     monkeypatch.setattr(protocol.Py4JJavaError, "__init__", lambda *_: None)
 
     class Refusing:
-        def list(self, _uri: str) -> str:
+        def list(self, uri: str) -> str:
+            if uri == "hdfs://a/logs":
+                return "d\x000\0hdfs://a/logs\0d\x000\0hdfs://a/logs/closed\0f\x007\0hdfs://a/log\0"
             raise protocol.Py4JJavaError
 
     monkeypatch.setattr(event_logs, "first_line", lambda _error: reason)
-    inside = [
-        event_logs._Entry(True, 0, RemotePath("hdfs://a/closed")),
-        event_logs._Entry(False, 7, RemotePath("hdfs://a/log")),
-    ]
     if ends:
         with pytest.raises(TraceError, match="ConnectException"):
-            list(event_logs._logs_in(Refusing(), inside))
+            event_logs._find_logs(Refusing(), ["hdfs://a/logs"])
         return
-    closed, log = event_logs._logs_in(Refusing(), inside)
+    closed, log = event_logs._find_logs(Refusing(), ["hdfs://a/logs"])
     assert (log.fault, log.num_bytes) == (None, 7)
     (found,) = logs_in_order([closed], [], HOW)
-    assert "hdfs://a/closed: Spark cannot read it: AccessControl" in found.summary.faults[0]
+    assert "hdfs://a/logs/closed: Spark cannot read it: AccessControl" in found.summary.faults[0]
 
 
 def test_fewer_samples_come_back_where_fewer_are_wanted() -> None:

@@ -47,9 +47,10 @@ def environment(**settings: str) -> Event:
 
 
 def record(path: Path, *events: Event) -> Recording:
-    """What is read of a log with one executor of two cores."""
+    """What is read of a log with one executor of two cores, of an application named as the file."""
     closing = event("ApplicationEnd", Timestamp=0)
-    return read_recording([write(path, [*started(), executor(cores=2), *events, closing])])
+    begun = started(app_id=path.name)
+    return read_recording([write(path, [*begun, executor(cores=2), *events, closing])])
 
 
 def recording_of(*jobs: Job, slots: int = 2) -> Recording:

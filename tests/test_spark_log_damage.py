@@ -78,7 +78,7 @@ def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "folder").mkdir()
     (tmp_path / "eventlog_v2_app").mkdir()
     assert message(tmp_path / "missing").endswith("cannot read: No such file or directory")
-    assert message(tmp_path / "folder").endswith("the folder holds no event log")
+    assert "the folder holds no event log" in message(tmp_path / "folder")
     assert message(tmp_path / "eventlog_v2_app").endswith("holds no file events_N_...")
     assert message(tmp_path / "pipe").endswith("neither a file nor a folder")
 

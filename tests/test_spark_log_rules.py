@@ -29,6 +29,7 @@ from tests.spark_events import (
 )
 from traces import TraceError
 from traces.spark_log import GroupBy, read_spark_logs
+from traces.spark_log.names import Query, query_in, shared_names, shared_words
 
 
 @pytest.fixture
@@ -320,8 +321,8 @@ def test_spark_jobs_that_overlap_do_not_wait_for_each_other(read: Read) -> None:
 
 def test_applications_share_one_clock(tmp_path: Path) -> None:
     """Jobs of two logs in the order of submission, counted from the first; equal names numbered."""
-    later = [*started(), executor(), *one_task_job(0, 5_000, 5_100)]
-    earlier = [*started(), executor(), *one_task_job(0, 2_000, 2_050)]
+    later = [*started(app_id="app-1"), executor(), *one_task_job(0, 5_000, 5_100)]
+    earlier = [*started(app_id="app-2"), executor(), *one_task_job(0, 2_000, 2_050)]
     paths = [write(tmp_path / "a", later), write(tmp_path / "b", earlier)]
     trace, summary = read_spark_logs(paths)
     assert [(job.name, job.arrival_ms) for job in trace.jobs] == [
@@ -387,3 +388,59 @@ def test_no_slot_is_held_twice(
     # The last task of each slot has no successor that shows when it ended.
     assert 0 <= sum(found) - sum(lengths) <= lag * slots
     assert len(level.fresh_ms) == min(slots, len(lengths))
+
+
+def test_jobs_that_all_have_one_description_are_named_by_their_places(read: Read) -> None:
+    """Three cells, run twice, of a notebook that describes them by its own text.
+
+    `Queries.java` looks for the place where a description is not known.
+    """
+    events = [executor()]
+    for number in range(6):
+        place = f"count at <cell-{number % 3}>:2"
+        cell = {"spark_job_description": "import shop; df.count()", "callSite_short": place}
+        events += one_task_job(number, 100 * number, 100 * number + 50, **cell)
+    trace, _ = read(*events)
+    assert [job.name for job in trace.jobs] == [
+        *(f"shop/count at <cell-{n}>:2" for n in range(3)),
+        *(f"shop/count at <cell-{n}>:2 #2" for n in range(3)),
+    ]
+
+
+def test_a_description_of_some_jobs_or_of_one_place_stays(read: Read) -> None:
+    """It names one query, or the places identify nothing."""
+    for places in (["save at etl.py:1"] * 5, ["count at NativeMethodAccessorImpl.java:0"] * 5):
+        events = [executor()]
+        for number, place in enumerate(places):
+            named = {"spark_job_description": "q5", "callSite_short": place}
+            events += one_task_job(number, 100 * number, 100 * number + 50, **named)
+        trace, _ = read(*events)
+        assert trace.jobs[0].name == "shop/q5"
+        assert query_in(trace, trace.jobs[4]) == Query("q5", True)
+
+
+def test_names_that_different_queries_share_are_told(read: Read) -> None:
+    """Six jobs of one to three stages; runs of one query, with more tasks each day, are none."""
+    events, stages = [executor()], 0
+    for number in range(6):
+        mine = list(range(stages, stages + 1 + number % 3))
+        stages += len(mine)
+        at = 1_000 * number
+        events += [
+            start(number, at, [stage(s, 1, [s - 1] if s > mine[0] else []) for s in mine],
+                  spark_job_description="all"),
+            *(row for s in mine for row in (submitted(s, 1), task(s, 0, at, at + 100))),
+            end(number, at + 100),
+        ]  # fmt: skip
+    trace, _ = read(*events)
+    assert shared_names(trace) == {Query("all", True): 6}
+    assert "6 of 6 jobs are named 'all'" in (shared_words(trace) or "")
+    grown = [executor()]
+    for number in range(6):
+        at = 1_000 * number
+        tasks = [task(number, part, at, at + 100) for part in range(2 + number)]
+        first = start(number, at, [stage(number, len(tasks))], spark_job_description="daily")
+        grown += [first, submitted(number, len(tasks)), *tasks, end(number, at + 100)]
+    trace, _ = read(*grown)
+    assert shared_names(trace) == {}
+    assert shared_words(trace) is None

@@ -14,6 +14,7 @@ import decima.spark
 from decima.errors import ConfigError, PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
+from decima.spark.inputs import read_priors
 from decima.spark.priors import Priors
 from tests.jvm import Classes, Talk
 from tests.live import Live, info, report, started
@@ -279,3 +280,19 @@ def test_a_number_in_place_of_a_name_is_no_query() -> None:
     assert query_of("unnamed job 12") is None
     assert query_of("query 5") == Query("query 5", True)
     assert query_of("job 12") == Query("job 12", True)
+
+
+def test_a_name_that_different_queries_share_speaks_only_where_they_agree(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A notebook's text: stages of as many tasks took 0.1 s and 9 s; a query's mean is taken."""
+    one = [job(f"shop/text #{n}", *[(4, 100.0)] * (1 + n % 3)) for n in range(5)]
+    other = job("shop/text #9", (4, 9_000.0))
+    trace = from_logs(*one, other, job("shop/q5", (4, 100.0)), job("shop/q5 #2", (4, 9_000.0)))
+    queries = Priors(trace).message()["queries"]
+    assert queries["text"]["4"][0] is None
+    assert queries["text"]["4"][1:] == [100.0, 100.0]
+    assert queries["q5"]["4"] == [4_550.0]
+    with caplog.at_level(logging.WARNING, logger="decima.spark"):
+        read_priors(trace)
+    assert any("'text'" in record.getMessage() for record in caplog.records)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import SHARED
 from traces import TraceError, read_wfcommons
 
 
@@ -193,3 +194,78 @@ def test_any_value_replaced_by_another_is_read_or_refused(
         read_wfcommons([write(tmp_path, content)], group=data.draw(st.booleans()))
     except TraceError as error:
         assert "\n" not in str(error)  # noqa: PT017 -- some values are not read at all
+
+
+def dax(jobs: str, edges: str = "", version: str = "2.1") -> str:
+    """An abstract workflow of Pegasus."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?><!-- made --><adag '
+        f'xmlns="http://pegasus.isi.edu/schema/DAX" version="{version}">{jobs}{edges}</adag>'
+    )
+
+
+ABC = (
+    '<job id="ID1" namespace="M" name="project_1" runtime="13.5"><uses file="x" size="7"/></job>'
+    '<job id="ID2" namespace="M" name="project_2" runtime="10.25"></job>'
+    '<job id="ID3" name="add"><profile namespace="pegasus" key="cores">2</profile>'
+    '<profile namespace="pegasus" key="runtime"> 2 </profile></job>'
+)
+JOIN = '<child ref="ID3"><parent ref="ID1"/><parent ref="ID2"/></child>'
+
+
+def test_a_dax_is_read_like_an_instance(tmp_path: Path) -> None:
+    """Runtimes from the attribute or the profile, edges from the children; grouped as well."""
+    path = write(tmp_path, dax(ABC, JOIN), "montage.dax")
+    (job,) = read_wfcommons([path]).jobs
+    assert job.name == "montage"
+    assert [stage.mean_ms for stage in job.stages] == [13_500.0, 10_250.0, 2_000.0]
+    assert [stage.parents for stage in job.stages] == [(), (), (0, 1)]
+    (grouped,) = read_wfcommons([path], group=True).jobs
+    assert [stage.num_tasks for stage in grouped.stages] == [2, 1]
+    wide = tmp_path / "wide.dax"
+    wide.write_bytes(path.read_text().replace("UTF-8", "UTF-16").encode("utf-16"))
+    assert read_wfcommons([wide]).jobs[0].stages[2].parents == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (dax('<job id="a" name="a"/>'), "'a' was not executed"),
+        (dax('<dax id="a" name="a"/>'), "'a' was not executed"),
+        (dax(ABC, '<child ref="ID3"><parent ref="ID9"/></child>'), "'ID9', which is no task"),
+        (dax(ABC + ABC), "'ID1' is used twice"),
+        (dax('<job name="a" runtime="1"/>'), "<job> lacks the attribute 'id'"),
+        (dax('<job id="a" runtime="long"/>'), "'a': runtime 'long' is not a number"),
+        (dax('<job id="a" runtime="-1"/>'), "must not be negative"),
+        (dax(ABC)[:-3], "not XML"),
+        (dax(ABC).replace("UTF-8", "UTF-48"), "not XML: unknown encoding"),
+        (dax(ABC).replace("UTF-8", "Shift_JIS"), "not XML: multi-byte encodings"),
+        ("<html></html>", "the root is <html>"),
+        ('<!DOCTYPE adag [<!ENTITY x "y">]>' + dax("").partition("?>")[2], "DOCTYPE"),
+    ],
+)
+def test_defects_of_a_dax_are_named(tmp_path: Path, content: str, rule: str) -> None:
+    path = write(tmp_path, content, "flow.dax")
+    with pytest.raises(TraceError, match=rule) as caught:
+        read_wfcommons([path])
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_a_dax_with_a_cycle_or_too_many_jobs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back = '<child ref="ID1"><parent ref="ID3"/></child>'
+    with pytest.raises(TraceError, match="cycle"):
+        read_wfcommons([write(tmp_path, dax(ABC, JOIN + back), "flow.dax")])
+    monkeypatch.setattr("traces.dax.MAX_TASKS", 2)
+    with pytest.raises(TraceError, match="more than 2 jobs"):
+        read_wfcommons([write(tmp_path, dax(ABC, JOIN), "flow.dax")])
+
+
+def test_the_dax_of_the_field_is_read() -> None:
+    path = SHARED / "data" / "field-logs-2" / "12-dax" / "montage.dax"
+    if not path.is_file():
+        pytest.skip(f"no file at {path}")
+    (job,) = read_wfcommons([path]).jobs
+    assert [stage.mean_ms for stage in job.stages] == pytest.approx([13_590, 10_590, 2_100])
+    assert [stage.parents for stage in job.stages] == [(), (0,), (1,)]

@@ -337,6 +337,7 @@ def test_the_command_prints_all_in_a_hundred_columns(tmp_path: Path) -> None:
     assert (content["executors"], content["slots_each"], content["moving_delay_s"]) == (2, 2, 3.0)
     assert list(content["ways"]) == ["recorded", "static", "fifo", "dynamic", "strict_fair"]
     assert content["ways"]["recorded"]["avg_jct_s"]["mean"] == pytest.approx(2.0, abs=0.01)
+    assert content["ways"]["recorded"]["executors_started"] == [2, 2]  # of two slots each
     text = html.unescape(page.read_text())
     assert "Ways to divide 2 executors" in text
     assert "shop two" in text
@@ -360,14 +361,13 @@ def refused(words: str, *arguments: str | Path) -> None:
 
 def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Path) -> None:
     """One application, a log twice, attempts of one, and applications one after the other."""
-    one, other = log(tmp_path / "one", "one", 0), log(tmp_path / "two", "two", 2_000)
+    one = log(tmp_path / "one", "one", 0)
     later = log(tmp_path / "later", "later", 900_000)
     copy = log(tmp_path / "copy", "one", 0)
     attempts = [log(tmp_path / f"try{n}", "tried", 5_000 * n, attempt=str(n)) for n in (1, 2)]
     refused("'shop one' is one application", one, "--applications")
     refused("is one application", one, copy, "--applications")
     refused("'shop tried' is one application", *attempts, "--applications")
-    refused("one, copy are of one application", one, copy, other, "--applications")
     refused("overlap in time", one, later, "--applications")
 
 

@@ -6,7 +6,7 @@ LZ4Block framing of lz4-java, and the `lz4` command its usual frames; both open.
 stream format of snappy-java.
 
 A small file can unfold to more than any machine can process, so a codec's output is bounded by its
-input, in bytes and in lines.
+input, in bytes and in lines. A zip archive holds files, not a stream: `traces.spark_log.archives`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ FREE_LINES = 1_000_000
 MAX_LINES_PER_BYTE = 2
 """lines that each compressed byte may unfold to beyond `FREE_LINES`; tables reach 0.1"""
 
+ZIP_MAGIC = b"PK\x03\x04"
 _LZ4_MAGIC = b"LZ4Block"
 _LZ4_HEADER = 21  # magic, token, compressed size, size, checksum
 _LZ4_STORED, _LZ4_COMPRESSED = 0x10, 0x20
@@ -49,8 +50,9 @@ def open_codec(stream: BinaryIO) -> Iterator[bytes]:
     for magic, decompress in _CODECS.items():
         if start.startswith(magic):
             packed = _Counted(stream)
-            return _bounded(decompress(cast(BinaryIO, packed)), packed)
-    return _plain(stream)
+            yield from Allowance(packed.count).within(decompress(cast(BinaryIO, packed)))
+            return
+    yield from _plain(stream)
 
 
 def most_unfolded(packed_bytes: int) -> int:
@@ -63,33 +65,89 @@ class _Counted(io.RawIOBase):
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self.num_bytes = 0
+        self._num_bytes = 0
 
     def read(self, size: int = -1) -> bytes:
         content = self._stream.read(size)
-        self.num_bytes += len(content)
+        self._num_bytes += len(content)
         return content
+
+    def count(self) -> int:
+        """Return how many bytes were read."""
+        return self._num_bytes
 
     def readable(self) -> bool:
         return True
 
 
-def _bounded(pieces: Iterator[bytes], packed: _Counted) -> Iterator[bytes]:
-    """The pieces, as far as their bytes and lines are in proportion to the compressed bytes."""
-    num_bytes = lines = 0
-    for piece in pieces:
-        num_bytes += len(piece)
-        lines += piece.count(b"\n")
-        if num_bytes > most_unfolded(packed.num_bytes):
-            raise DamageError(
-                f"{packed.num_bytes:,} compressed bytes unfold to more than {MAX_RATIO:,} times as "
-                "many"
-            )
-        if lines > FREE_LINES + MAX_LINES_PER_BYTE * packed.num_bytes:
-            raise DamageError(
-                f"{packed.num_bytes:,} compressed bytes unfold to more than {lines - 1:,} lines"
-            )
-        yield piece
+class Allowance:
+    """What compressed bytes may unfold to, in bytes and in lines, over one stream or several."""
+
+    def __init__(self, packed_bytes: Callable[[], int]) -> None:
+        """`packed_bytes`: how many compressed bytes there are, or were read so far."""
+        self._packed_bytes = packed_bytes
+        self._num_bytes = self._lines = 0
+
+    def within(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces, as far as all together are in proportion to the compressed bytes."""
+        for piece in pieces:
+            self._num_bytes += len(piece)
+            self._lines += piece.count(b"\n")
+            packed_bytes = self._packed_bytes()
+            if self._num_bytes > most_unfolded(packed_bytes):
+                raise DamageError(
+                    f"{packed_bytes:,} compressed bytes unfold to more than {MAX_RATIO:,} times as "
+                    "many"
+                )
+            if self._lines > FREE_LINES + MAX_LINES_PER_BYTE * packed_bytes:
+                raise DamageError(
+                    f"{packed_bytes:,} compressed bytes unfold to more than {self._lines - 1:,} "
+                    "lines"
+                )
+            yield piece
+
+
+class PieceStream(io.RawIOBase):
+    """A stream of pieces; it goes back to the beginning as long as the first piece is held."""
+
+    def __init__(self, pieces: Iterator[bytes | OSError]) -> None:
+        """`pieces`: an error in place of one is raised when it is reached."""
+        self._pieces = pieces
+        self._held = b""
+        self._at = 0
+        self._count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read exactly `size` bytes, fewer only at the end of the file."""
+        found: list[bytes] = []
+        left = size
+        while left > 0:
+            if self._at == len(self._held) and not self._next():
+                break
+            part = self._held[self._at : self._at + left]
+            self._at += len(part)
+            left -= len(part)
+            found.append(part)
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Seek to the beginning, the only supported position."""
+        if offset != 0 or whence != 0 or self._count > 1:
+            raise io.UnsupportedOperation("only to the beginning, before a second piece was read")
+        self._at = 0
+        return 0
+
+    def _next(self) -> bool:
+        piece = next(self._pieces, None)
+        if isinstance(piece, OSError):
+            raise piece
+        if piece is None:
+            return False
+        self._held, self._at, self._count = piece, 0, self._count + 1
+        return True
 
 
 def _plain(stream: BinaryIO) -> Iterator[bytes]:
@@ -177,6 +235,11 @@ def _lzf(stream: BinaryIO) -> Iterator[bytes]:
     yield b""  # a generator like its peers, which raise when they are read
 
 
+def _zip(stream: BinaryIO) -> Iterator[bytes]:
+    raise DamageError("a zip archive holds files and is no stream: unpack it")
+    yield b""
+
+
 _CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
     b"\x28\xb5\x2f\xfd": _arrow("zstd"),
     _LZ4_MAGIC: _lz4_blocks,
@@ -184,4 +247,5 @@ _CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
     _SNAPPY_MAGIC: _snappy_blocks,
     b"\x1f\x8b": _arrow("gzip"),
     b"ZV": _lzf,
+    ZIP_MAGIC: _zip,
 }

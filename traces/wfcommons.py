@@ -1,5 +1,7 @@
 """Importer of WfCommons workflow instances (WfFormat 1.5, and 1.6 whose used fields are the same).
 
+The older form of such workflows, Pegasus' DAX, is read as well (`traces.dax`).
+
 One file is one workflow is one job, named after the file. A WfCommons task is one process, so each
 becomes a stage of one task; with ``group=True`` tasks that are interchangeable in the graph become
 one stage of several tasks (see `read_wfcommons`).
@@ -14,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traces.dax import instance_of_dax, is_dax
 from traces.errors import TraceError, located
 from traces.files.names import clean
-from traces.files.reading import read_json
+from traces.files.reading import MAX_JSON_BYTES, parse_json, read_bytes
 from traces.model import Job, LevelDurations, Stage
 from traces.numbers import MS_PER_S
 from traces.text import json_number
@@ -43,14 +46,14 @@ def read_wfcommons(paths: Sequence[Path], *, group: bool = False) -> Trace:
     """Read one workflow from each file.
 
     Args:
-        paths: WfFormat JSON files with an execution part (the runtimes).
+        paths: WfFormat JSON files with an execution part, or DAX files with runtimes.
         group: merge tasks of the same program, the same parents and the same children into one
             stage with all their runtimes. This is exact for the graph: a child of one of them is
             a child of all, so it already waited for the whole group.
 
     Raises:
-        TraceError: a file cannot be read, is no WfFormat 1.5 instance, lacks a task's runtime,
-            names an unknown task, or has a cycle.
+        TraceError: a file cannot be read, is neither a WfFormat 1.5 instance nor a DAX, lacks a
+            task's runtime, names an unknown task, or has a cycle.
     """
     adjusted = Counter[str]()
     jobs = tuple(_read_job(path, group, adjusted) for path in paths)
@@ -64,8 +67,12 @@ def read_wfcommons(paths: Sequence[Path], *, group: bool = False) -> Trace:
 
 
 def _read_job(path: Path, group: bool, adjusted: Counter[str]) -> Job:
-    content = read_json(path, TraceError)
+    text = read_bytes(path, TraceError, MAX_JSON_BYTES)
+    is_xml = is_dax(text)
+    content = None if is_xml else parse_json(text, str(path), TraceError)
     with located(path):
+        if is_xml:
+            content = instance_of_dax(text)
         tasks = _tasks(content, adjusted)
         groups = _interchangeable(tasks) if group else [[task] for task in tasks]
         stage_of = {task.id: index for index, row in enumerate(groups) for task in row}

@@ -13,6 +13,7 @@ from traces import Trace, write_trace
 from traces.dataset import check_dataset_output, write_dataset
 from traces.parquet import check_output
 from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
+from traces.spark_log.names import shared_words
 from traces.spark_log.reader import HowToRead
 
 _HERE = click.Path(exists=True, path_type=Path)
@@ -61,7 +62,7 @@ def import_spark(
     archive: Path | None,
     output: Path,
 ) -> None:
-    """Import Spark event logs: files, rolled logs, folders of either.
+    """Import Spark event logs: files, rolled logs, zip archives, folders of them.
 
     Plain, zstd, lz4, snappy and gzip logs, finished, in progress or cut short. Lines that cannot be
     read are counted and named; the rest is imported.
@@ -82,6 +83,9 @@ def import_spark(
         write_dataset(trace, output)
     for line in summary.lines():
         say(line)
+    shared = shared_words(trace)
+    if shared is not None:
+        say(f"names: {shared}")
     say(f"wrote {output}")
 
 

@@ -68,8 +68,8 @@ def replay(
 ) -> None:
     """Simulate the jobs of Spark event LOGS as they were recorded, and compare.
 
-    LOGS are files, rolled logs, or folders of either. Prints the difference between simulated and
-    recorded job durations: the error to expect of `decima whatif` on the same logs.
+    LOGS are files, rolled logs, zip archives, or folders of them. Prints the difference between
+    simulated and recorded job durations: the error to expect of `decima whatif` on the same logs.
     """
     check_outputs(json_path)
     settings = ReplaySettings(slots, allocation, policy, draws, seed)

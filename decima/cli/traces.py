@@ -169,7 +169,7 @@ def import_json(files: tuple[Path, ...], output: Path) -> None:
 @click.option("--group", is_flag=True, help="Merge interchangeable tasks into one stage.")
 @TRACE_OUTPUT
 def import_wfcommons(files: tuple[Path, ...], group: bool, output: Path) -> None:
-    """Import WfCommons instances (WfFormat 1.5), one job for each file."""
+    """Import WfCommons instances (WfFormat 1.5, 1.6, or Pegasus' DAX), one job for each file."""
     save_imported(read_wfcommons(files, group=group), output)
 
 

@@ -116,8 +116,8 @@ def whatif(
 ) -> None:
     """Simulate other schedulers and other numbers of executors for the jobs of Spark event LOGS.
 
-    LOGS are files, rolled logs, or folders of either. Replays the recorded jobs under several
-    policies and on half and twice the executors, and recommends the largest improvement.
+    LOGS are files, rolled logs, zip archives, or folders of them. Replays the recorded jobs under
+    several policies and on half and twice the executors, and recommends the largest improvement.
     """
     check_outputs(page, json_path)
     if is_of_applications:

@@ -23,7 +23,7 @@ from decima.spark.jvm import first_line, java_class
 from decima.spark.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
 from traces.errors import TraceError
 from traces.spark_log import ImportSummary
-from traces.spark_log.files import in_order, is_hidden, is_rolled_folder
+from traces.spark_log.files import UnreachableError, search
 from traces.spark_log.reader import HowToRead, trace_of_logs
 from traces.trace import Trace
 
@@ -34,16 +34,19 @@ LogProgress = Callable[[int, int], None]
 """called with (logs read, logs in all)"""
 
 
-class _FileSystemError(TraceError):
-    """Error of a whole file system, such as one that cannot be reached."""
-
-
 class _Entry(NamedTuple):
     """A file or a folder, as `EventLogs.java` lists it."""
 
     is_folder: bool
     num_bytes: int
     path: RemotePath
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def __str__(self) -> str:
+        return str(self.path)
 
 
 def read_logs_on_cluster(
@@ -91,51 +94,18 @@ def as_uri(path: str) -> str:
 def _find_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
     found: dict[str, RemoteLog] = {}
     for path in paths:
-        for log in _logs_at(java, path):
-            found.setdefault(log.path.text, log)
+        # What is listed anew is what the path names: Hadoop shows it by its full address.
+        itself, _ = _list(java, as_uri(path), path)
+        for place, parts, named, fault in search(itself, partial(_inside, java)):
+            size = sum(part.num_bytes for part in parts)
+            files = tuple(part.path.text for part in parts)
+            found.setdefault(place.path.text, RemoteLog(place.path, files, named, size, fault))
     return list(found.values())
 
 
-def _logs_at(java: Any, path: str) -> list[RemoteLog]:
-    itself, inside = _list(java, as_uri(path), path)
-    if not itself.is_folder:
-        return [RemoteLog(itself.path, (itself.path.text,), True, itself.num_bytes)]
-    if is_rolled_folder(itself.path.name, _names(inside)):
-        return [_rolled(itself, inside, is_named=True)]
-    logs = list(_logs_in(java, inside))
-    if not logs:
-        raise TraceError(f"{path}: the folder holds no event log")
-    return logs
-
-
-def _logs_in(java: Any, entries: Sequence[_Entry]) -> Iterator[RemoteLog]:
-    for entry in entries:
-        if is_hidden(entry.path.name):
-            continue
-        if not entry.is_folder:
-            yield RemoteLog(entry.path, (entry.path.text,), False, entry.num_bytes)
-            continue
-        try:
-            _, inside = _list(java, entry.path.text, entry.path.text)
-            if is_rolled_folder(entry.path.name, _names(inside)):
-                yield _rolled(entry, inside, is_named=False)
-        except _FileSystemError:
-            raise
-        except TraceError as error:  # no fault of the logs beside it
-            yield RemoteLog(entry.path, (), False, 0, str(error))
-
-
-def _rolled(folder: _Entry, inside: Sequence[_Entry], *, is_named: bool) -> RemoteLog:
-    by_name = {entry.path.name: entry for entry in inside if not entry.is_folder}
-    files = [by_name[name] for name in in_order(by_name)]
-    if not files:
-        raise TraceError(f"{folder.path}: the rolled log holds no file events_N_...")
-    size = sum(file.num_bytes for file in files)
-    return RemoteLog(folder.path, tuple(file.path.text for file in files), is_named, size)
-
-
-def _names(entries: Sequence[_Entry]) -> Iterator[str]:
-    return (entry.path.name for entry in entries)
+def _inside(java: Any, entry: _Entry) -> list[_Entry] | None:
+    """List a folder; None for a file."""
+    return _list(java, entry.path.text, entry.path.text)[1] if entry.is_folder else None
 
 
 def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
@@ -148,7 +118,7 @@ def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
         reason = first_line(error)
         if "FileNotFoundException" in reason:
             raise TraceError(f"{shown}: no such file or folder") from error
-        kind = TraceError if "AccessControlException" in reason else _FileSystemError
+        kind = TraceError if "AccessControlException" in reason else UnreachableError
         raise kind(f"{shown}: Spark cannot read it: {reason}") from error
     rows = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     itself, *inside = (_Entry(kind == "d", int(size), RemotePath(at)) for kind, size, at in rows)

@@ -18,6 +18,7 @@ from decima.spark.priors import Priors
 from decima.training.tuning import read_tuned
 from traces import Trace, TraceError, load_trace
 from traces.files.errors import FileError
+from traces.spark_log.names import shared_words
 
 LOG = logging.getLogger("decima.spark")
 
@@ -116,6 +117,9 @@ def read_priors(trace: Trace | None) -> Priors | None:
         LOG.warning(words + "; the others are known by number of tasks alone", *arguments[1:])
     else:
         LOG.info(*arguments)
+    shared = shared_words(trace)
+    if shared is not None:
+        LOG.warning("priors of %s: %s", trace.name, shared)
     return priors
 
 

@@ -7,13 +7,13 @@ pipe to this process; no more than one of them is held here.
 from __future__ import annotations
 
 import errno
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from decima.rl.parallel.spark import settle
+from traces.codecs import PieceStream
 from traces.errors import TraceError
 from traces.spark_log.files import LogFiles, Unreadable
 from traces.spark_log.reader import HowToRead, ReadLog, read_log
@@ -86,7 +86,7 @@ class _RemoteFile:
     def open(self, _mode: Literal["rb"], /) -> BinaryIO:
         for file in self._before:
             file.skip()
-        return cast(BinaryIO, _Stream(self._pieces))
+        return cast(BinaryIO, PieceStream(self._pieces))
 
     def skip(self) -> None:
         """Read and drop the rest, for example of a damaged file."""
@@ -104,48 +104,6 @@ def _of_one_file(pieces: Iterator[bytes]) -> Iterator[bytes | OSError]:
         if kind == FAULT:
             yield OSError(errno.EIO, piece[1:].decode())
         return
-
-
-class _Stream(io.RawIOBase):
-    """The bytes of a file; it goes back to the beginning as long as the first piece is held."""
-
-    def __init__(self, pieces: Iterator[bytes | OSError]) -> None:
-        self._pieces = pieces
-        self._held = b""
-        self._at = 0
-        self._count = 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Read exactly `size` bytes, fewer only at the end of the file."""
-        found: list[bytes] = []
-        left = size
-        while left > 0:
-            if self._at == len(self._held) and not self._next():
-                break
-            part = self._held[self._at : self._at + left]
-            self._at += len(part)
-            left -= len(part)
-            found.append(part)
-        return found[0] if len(found) == 1 else b"".join(found)
-
-    def readable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Seek to the beginning, the only supported position."""
-        if offset != 0 or whence != 0 or self._count > 1:
-            raise io.UnsupportedOperation("only to the beginning, before a second piece was read")
-        self._at = 0
-        return 0
-
-    def _next(self) -> bool:
-        piece = next(self._pieces, None)
-        if isinstance(piece, OSError):
-            raise piece
-        if piece is None:
-            return False
-        self._held, self._at, self._count = piece, 0, self._count + 1
-        return True
 
 
 def logs_in_order(

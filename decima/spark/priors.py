@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from traces import Trace
-from traces.spark_log.names import Query, query_in
+from traces.spark_log.names import Query, query_in, shared_names
 
 AGREE = 2.0
 """durations of different runs speak for one query if the longest is at most so many times the
@@ -25,6 +25,7 @@ class Priors:
         self.jobs = len(trace.jobs)
         self.recurring = 0
         """jobs of the trace whose name can come again"""
+        self._shared = shared_names(trace)
         for job in trace.jobs:
             query = query_in(trace, job)
             by_size = {} if query is None else self._known.setdefault(query, {})
@@ -50,14 +51,15 @@ class Priors:
         earlier stages of the job with as many tasks. ``shapes``: the mean by number of tasks alone.
 
         A user's name is trusted: its durations are the mean over its runs. A place in a program may
-        stand for many queries, and a bare number of tasks for anything: these are None unless all
-        runs agree.
+        stand for many queries, as may a name whose jobs differ, and a bare number of tasks for
+        anything: these are None unless all runs agree.
         """
         return {
             "queries": {
                 query.name: {
                     str(num_tasks): [
-                        _mean_ms(runs, must_agree=not query.is_given) for runs in places
+                        _mean_ms(runs, must_agree=not query.is_given or query in self._shared)
+                        for runs in places
                     ]
                     for num_tasks, places in by_size.items()
                 }

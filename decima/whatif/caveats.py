@@ -15,6 +15,7 @@ from spark_sim import Protocol
 from spark_sim.tables import NONE
 from traces.files.names import counted
 from traces.spark_log import ImportSummary
+from traces.spark_log.names import shared_words
 
 FEW_JOBS = 50
 _P95_JOBS = 20
@@ -114,6 +115,9 @@ def _of_the_policy(found: WhatIf) -> Iterator[str]:
             f"{100 * load.known_share(found.recording):.0f} % of the jobs are further runs of a "
             "query before them; --estimates none shows what it does where nothing is known."
         )
+        shared = shared_words(found.recording.trace)
+        if shared is not None:
+            yield shared
 
 
 def _of_the_settings(found: WhatIf) -> Iterator[str]:

@@ -25,6 +25,9 @@ _SOON = 0.25
 # that come by themselves that many follow an end by chance: a share 1 - exp(-0.25).
 _BY_CHANCE = 0.1
 # Jobs that never overlap come from a client that waits, unless that happens by chance so often.
+_EXACT = 0.01
+_FAR_MORE = 4.0
+# Of a timetable, times between arrivals differ by less than 1 %, and a quarter of what pauses do.
 
 
 def predecessors(
@@ -37,9 +40,9 @@ def predecessors(
     """Return for each job the one that its client waited for; NONE where it came by itself.
 
     Jobs come from one client if none of them came before the one before it had ended, and that is
-    no chance: first all jobs are tried, then those of one lane, then those of one shape, unless
-    they keep their distance from each other's arrivals rather than ends, as by a clock. Where most
-    of the others came right after some job had ended, those that did follow that one.
+    no chance: first all jobs are tried, then those of one lane, then those of one shape. Jobs that
+    come by a timetable follow none. Where most of the others came right after some job had ended,
+    those that did follow that one.
 
     Args:
         arrival_ms: (K,) of the jobs of one application, in any order.
@@ -49,25 +52,38 @@ def predecessors(
         shapes: (K,) the same label for jobs that look alike, or nothing.
     """
     found = np.full(len(arrival_ms), NONE)
+    is_timed = np.zeros(len(arrival_ms), np.bool_)
     order = np.argsort(arrival_ms, kind="stable")
-    for labels, by_chance, is_shape in (
-        ([0] * len(order), _BY_CHANCE, False),
-        *((labels, _BY_CHANCE, False) for labels in lanes),
-        (shapes, _BY_CHANCE / max(1, len(set(shapes))), True),
+    for labels, by_chance in (
+        ([0] * len(order), _BY_CHANCE),
+        *((labels, _BY_CHANCE) for labels in lanes),
+        (shapes, _BY_CHANCE / max(1, len(set(shapes)))),
     ):
         for label in dict.fromkeys(labels):
             rows = order[[labels[row] == label for row in order.tolist()]]
-            if label is None or (found[rows[1:]] != NONE).any():
+            if label is None or (found[rows[1:]] != NONE).any() or is_timed[rows].any():
                 continue
-            own_ms, own_end_ms = arrival_ms[rows], end_ms[rows]
-            is_loop = _are_in_turn(own_ms, own_end_ms, by_chance)
-            if is_loop and (not is_shape or _follow_ends(own_ms, own_end_ms)):
+            if keep_a_timetable(arrival_ms[rows], end_ms[rows]):
+                is_timed[rows] = True
+            elif _are_in_turn(arrival_ms[rows], end_ms[rows], by_chance):
                 found[rows[1:]] = rows[:-1]
-    rest = order[found[order] == NONE]
+    rest = order[(found[order] == NONE) & ~is_timed[order]]
     if followers_share(arrival_ms[rest], end_ms[rest], work_ms[rest]) > MOSTLY:
         soon, ended = _right_after(arrival_ms[rest], end_ms[rest])
         soon &= arrival_ms[rest[ended]] < arrival_ms[rest]
         found[rest[soon]] = rest[ended[soon]]
+    return found
+
+
+def clients_of(follows: Int64) -> Int64:
+    """(K,) the first job of each job's client: the one that all before it follow.
+
+    Args:
+        follows: (K,) an earlier one of the same jobs, or NONE.
+    """
+    found = np.arange(len(follows))
+    for row in np.flatnonzero(follows != NONE).tolist():
+        found[row] = found[follows[row]]
     return found
 
 
@@ -84,10 +100,31 @@ def _are_in_turn(arrival_ms: Float64, end_ms: Float64, by_chance: float) -> bool
     return bool(max(0.0, 1.0 - busy) ** (len(arrival_ms) - 2) < by_chance)
 
 
-def _follow_ends(arrival_ms: Float64, end_ms: Float64) -> bool:
-    """Return whether the pauses after ends vary less than the times between arrivals."""
-    pauses_ms, gaps_ms = arrival_ms[1:] - end_ms[:-1], np.diff(arrival_ms)
-    return bool(pauses_ms.std() < gaps_ms.std())
+def keep_a_timetable(arrival_ms: Float64, end_ms: Float64) -> bool:
+    """Return whether times between arrivals come again, though the pauses after ends do not.
+
+    Compared is the distance of each to the one nearest to it, so that a timetable may have several
+    times, and breaks. Where jobs all take as long, both come again: it is a timetable if the pauses
+    are longer than the jobs. The (K,) times are in the order of arrival.
+    """
+    if len(arrival_ms) < _FEWEST:
+        return False
+    gaps_ms, pauses_ms = np.diff(arrival_ms), arrival_ms[1:] - end_ms[:-1]
+    exact_ms = _EXACT * float(np.median(gaps_ms))
+    gap_ms, pause_ms = _nearest_ms(gaps_ms), _nearest_ms(pauses_ms)
+    if pause_ms > _FAR_MORE * gap_ms:
+        return gap_ms <= exact_ms
+    took_ms = (end_ms - arrival_ms)[:-1]
+    both = (np.ptp(np.percentile(values_ms, (25, 75))) for values_ms in (gaps_ms, took_ms))
+    is_unclear = gap_ms <= _FAR_MORE * pause_ms and max(both) <= exact_ms
+    return bool(is_unclear and np.median(pauses_ms) > np.median(took_ms))
+
+
+def _nearest_ms(values_ms: Float64) -> float:
+    """Median over the values of the distance to the nearest other."""
+    steps_ms = np.diff(np.sort(values_ms))
+    nearest_ms = np.minimum(np.append(steps_ms, np.inf), np.concatenate([[np.inf], steps_ms]))
+    return float(np.median(nearest_ms))
 
 
 def followers_share(arrival_ms: Float64, end_ms: Float64, work_ms: Float64) -> float:

@@ -8,14 +8,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.whatif.closed_loop import followers_share
+from decima.whatif.closed_loop import followers_share, keep_a_timetable
 from decima.whatif.replay import Recording
 from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.recording import FIFO
 from spark_sim import Slots
 from traces.numbers import MS_PER_S, Float64
 from traces.spark_log.assemble import UNFINISHED
-from traces.spark_log.names import query_in
+from traces.spark_log.names import query_in, shared_names
 
 
 def recorded_slots(recording: Recording) -> int:
@@ -73,13 +73,17 @@ def offered_load(recording: Recording, executors: int) -> float:
 
 
 def waiting_share(recording: Recording) -> float:
-    """Share of the jobs that came right after another of their application had ended."""
+    """Share of the jobs that came right after another of their application had ended.
+
+    None of an application whose jobs come by a timetable.
+    """
     work_ms = np.array([job.work_ms for job in recording.trace.jobs])
     shares, counts = [], []
     for position in range(len(recording.slots)):
         rows = recording.application == position
-        own = (recording.arrival_ms[rows], recording.end_ms[rows], work_ms[rows])
-        shares.append(followers_share(*own))
+        times = recording.arrival_ms[rows], recording.end_ms[rows]
+        is_timed = keep_a_timetable(*times)
+        shares.append(0.0 if is_timed else followers_share(*times, work_ms[rows]))
         counts.append(int(rows.sum()))
     return float(np.average(shares, weights=counts))
 
@@ -97,12 +101,13 @@ def recorded_avg_s(recording: Recording) -> float:
 def known_share(recording: Recording) -> float:
     """Share of the jobs that are a further run of a query that the recording has already."""
     trace = recording.trace
+    shared = shared_names(trace)
     met = set()
     again = 0
     for row in np.argsort(recording.arrival_ms, kind="stable"):
         query = query_in(trace, trace.jobs[row])
         again += query in met
-        if query is not None:
+        if query is not None and query not in shared:
             met.add(query)
     return again / len(trace.jobs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from decima.rl.statistics import stretches
+from decima.whatif.closed_loop import clients_of
 from decima.whatif.replay.workload import Course
 from spark_sim import Allocation, Slots
 from spark_sim.tables import NONE
@@ -19,8 +20,8 @@ def resampled(recorded: Course, rng: np.random.Generator) -> Course:
 
     A circular block bootstrap (`stretches`) of arrivals, each with the gap after it. Bursts, pauses
     and jobs that come together so stay together, while the load and what meets what vary. A job
-    whose client waited for another still does where that one is in its stretch. Slots are the
-    cluster's, or follow the load.
+    whose client waited for another still does where that one is in its stretch; else it waits for
+    the last job of its client in the stretches before. Slots are the cluster's, or follow the load.
     """
     arrivals = recorded.arrivals
     count = len(arrivals)
@@ -35,13 +36,24 @@ def resampled(recorded: Course, rng: np.random.Generator) -> Course:
 
 
 def _follows(recorded: Int64, rows: Int64) -> Int64:
-    """(K,) whom each arrival, a recorded one in `rows`, follows if it is as far before it."""
-    place = np.arange(len(rows))
-    leader = recorded[rows]
-    before = place - (rows - leader)
-    is_there = (leader != NONE) & (before >= 0) & (before < place)
-    is_there &= rows[np.where(is_there, before, 0)] == leader
-    return np.where(is_there, before, NONE)
+    """(K,) whom each arrival, a recorded one in `rows`, follows."""
+    found = np.full(len(rows), NONE)
+    clients = clients_of(recorded)
+    waits = np.isin(clients, clients[recorded != NONE])
+    latest: dict[int, int] = {}  # the place of each client's last job before the stretch
+    begin = 0
+    for place, row in enumerate(rows.tolist()):
+        if place > 0 and row != rows[place - 1] + 1:
+            latest.update(
+                zip(clients[rows[begin:place]].tolist(), range(begin, place), strict=True)
+            )
+            begin = place
+        before = place - (row - recorded[row])
+        if recorded[row] != NONE and before >= begin:
+            found[place] = before
+        elif waits[row]:
+            found[place] = latest.get(int(clients[row]), NONE)
+    return found
 
 
 def far_apart(recorded: Course, work_ms: Float64) -> Course:

@@ -79,6 +79,8 @@ class Application:
     name: str | None = None
     app_id: str | None = None
     attempt: str | None = None
+    rollovers: set[int] = field(default_factory=set)
+    """numbers of the files that Databricks wrote, from 0"""
     properties: dict[str, str] = field(default_factory=dict)
     executor_ids: dict[str, int] = field(default_factory=dict)
     executors: list[Executor] = field(default_factory=list)
@@ -145,6 +147,10 @@ class Application:
                 self.begin_ms = time_ms
             case events.LogStart(version):
                 self.spark_version = version
+            case events.LogPart(number, version):
+                self.spark_version = version or self.spark_version
+                if number is not None:
+                    self.rollovers.add(number)
 
     def _executor(self, name: str) -> int:
         index = self.executor_ids.setdefault(name, len(self.executors))
@@ -215,7 +221,7 @@ def read_application(
         raise TraceError(f"{where}: not a Spark event log: {reason}")
     for fault in before_first:
         summary.skip_line(*fault)
-    missing = missing_parts(file.name for file in log.files)
+    missing = missing_parts((file.name for file in log.files), application.rollovers)
     if missing is not None:
         summary.miss_parts(f"{log.path}: {missing.words}", missing.number)
     summary.events += count
@@ -225,12 +231,22 @@ def read_application(
 def _records(
     files: Sequence[LogFile], summary: ImportSummary, limits: Bounds
 ) -> Iterator[tuple[LogFile, int, str, events.Event | DamageError | None]]:
-    """Yield (file, line, type, event) of each line; the event is None if unused, or a fault."""
+    """Yield (file, line, type, event) of each line; the event is None if unused, or a fault.
+
+    Of two files that are the same part of a log the second is left out.
+    """
+    parts: set[int] = set()
     for path in files:
         with reading(path, TraceError), path.open("rb") as stream:
             pieces = _counted(open_codec(stream), summary, limits.content_bytes)
             for number, line in read_lines(pieces):
-                yield path, number, *_record(line)
+                name, record = _record(line)
+                if isinstance(record, events.LogPart) and record.number is not None:
+                    if record.number in parts:
+                        summary.skip_file(f"{path}: part {record.number + 1} was read before")
+                        break
+                    parts.add(record.number)
+                yield path, number, name, record
 
 
 def _record(line: bytes | DamageError) -> tuple[str, events.Event | DamageError | None]:

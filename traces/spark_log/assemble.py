@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from traces.numbers import Int64
 from traces.spark_log.application import Application
 from traces.spark_log.dag import GraphBuilder, GroupBy, JobKey, StageGraph, group_jobs
 from traces.spark_log.events import CALL_SITE, JOB_DESCRIPTION, POOL, Outcome
-from traces.spark_log.names import stand_in
+from traces.spark_log.names import MANY, query_of, stand_in
 from traces.spark_log.slots import SHORTEST_MS, Placement, most_at_once, place
 from traces.spark_log.summary import ImportSummary
 
@@ -119,12 +119,18 @@ class JobAssembler:
     def jobs(self, by: GroupBy) -> list[RecordedJob]:
         """The jobs that ran to their end; what is left out is counted in the summary."""
         found: list[RecordedJob] = []
+        places: list[str | None] = []
         for key, numbers in group_jobs(self._application, by).items():
             try:
                 self._check_end(key, numbers)
                 found.append(self._job(key, numbers))
             except _UnusableError as error:
                 self._summary.unused_jobs[str(error)] += 1
+                continue
+            is_described = key.by is not GroupBy.JOB_GROUP
+            properties = self._application.jobs[numbers[0]].start.properties
+            places.append(properties.get(CALL_SITE) if is_described else None)
+        found = _named_apart(found, places)
         self._summary.clock_repairs += self.placement.clock_repairs
         for reason, count in self._work.unused():
             if count > 0:
@@ -218,6 +224,26 @@ class JobAssembler:
             told = description if started is None else started.description
             return told or stand_in("query", key.name)
         return description or properties.get(CALL_SITE) or stand_in("job", key.name)
+
+
+def _named_apart(jobs: Sequence[RecordedJob], places: Sequence[str | None]) -> list[RecordedJob]:
+    """Name jobs by their places in the program, where one description is that of most jobs.
+
+    A notebook describes all of its jobs by its own text: they would be taken for runs of one query.
+    """
+    found = list(jobs)
+    for name, count in Counter(recorded.job.name for recorded in jobs).items():
+        if count < MANY or 2 * count <= len(jobs):
+            continue
+        known = {
+            row: place
+            for row, place in enumerate(places)
+            if jobs[row].job.name == name and place is not None and query_of(place) is not None
+        }
+        if len(set(known.values())) > 1:
+            for row, place in known.items():
+                found[row] = replace(jobs[row], job=replace(jobs[row].job, name=place))
+    return found
 
 
 class _UnusableError(Exception):

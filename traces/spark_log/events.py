@@ -56,6 +56,13 @@ class LogStart(NamedTuple):
     spark_version: str
 
 
+class LogPart(NamedTuple):
+    """The head of each file that Databricks writes of a log."""
+
+    number: int | None  # from 0; None where the file lacks it
+    spark_version: str | None
+
+
 class ApplicationStart(NamedTuple):
     name: str
     app_id: str | None
@@ -137,6 +144,7 @@ class TaskEnd(NamedTuple):
 
 Event = (
     LogStart
+    | LogPart
     | ApplicationStart
     | ApplicationEnd
     | Environment

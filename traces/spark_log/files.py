@@ -2,26 +2,32 @@
 
 A log is one file (``APP``, ``APP.zstd``, ``APP.inprogress``) or a folder ``eventlog_v2_APP`` of
 files ``events_1_APP``, ``events_2_APP`` ... between which Spark rolled over. Databricks writes a
-folder of ``eventlog-DATE--TIME.gz``, one for each hour, and ``eventlog``, the newest.
+folder of ``eventlog-DATE--TIME.gz``, one for each hour, and ``eventlog``, the newest. Logs may lie
+several folders deep, and in zip archives.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import BinaryIO, Literal, NamedTuple, Protocol
+from typing import BinaryIO, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from traces.errors import TraceError
 from traces.files.errors import reading
 from traces.files.names import some
+from traces.spark_log.archives import ZippedFile, ZippedFolder, is_archive, open_archive
 
+MAX_DEPTH = 5
+"""levels below a folder that are searched; Databricks delivers to CLUSTER/eventlog/IP/CONTEXT"""
+MAX_ENTRIES = 200_000
+"""files and folders that are looked at below one path"""
 _ROLLED_FOLDER = "eventlog_v2_"
 _ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
-_DATABRICKS_FILE = re.compile(r"eventlog(?:-(\d{4}-\d\d-\d\d--\d\d-\d\d))?(?:\.[a-z0-9]{1,6})?")
+_DATABRICKS_FILE = re.compile(r"eventlog(?:-(\d{4}-\d\d-\d\d--\d\d-\d\d))?(?:\.[a-z0-9]{1,6}){0,3}")
 _MANY_GAPS = 3
 
 
@@ -49,14 +55,92 @@ class LogFiles:
     named: bool  # whether the person named this very log, or a folder in which it lies
 
 
+P = TypeVar("P", bound=Named)
+
+
+class FoundLog(NamedTuple, Generic[P]):
+    """A log at a place, here or on another file system."""
+
+    place: P
+    parts: tuple[P, ...]
+    """its files, in the order of writing"""
+    named: bool
+    """whether the search began at this very log, not at a folder in which it lies"""
+    fault: str | None = None
+    """why it cannot be read, where the search has shown so already"""
+
+
+class UnreachableError(TraceError):
+    """Error of a whole file system: no fault of one of its logs."""
+
+
 def find_logs(paths: Sequence[Path]) -> list[LogFiles]:
-    """The logs at `paths`: each a file, a rolled folder, or a folder with any number of either."""
+    """The logs at `paths`: files, rolled folders, archives, or folders that hold any of them."""
     found: dict[str, LogFiles] = {}
-    for path in paths:
-        for place, log in _logs_at(path):
+    places: Sequence[_Place] = paths
+    for path in places:
+        for place, parts, named, fault in search(path, _inside):
+            files = parts if fault is None else (Unreadable(place, fault),)
             # Not `Path.resolve`, which fails where a link leads to itself.
-            found.setdefault(os.path.realpath(place), log)
+            found.setdefault(os.path.realpath(str(place)), LogFiles(place, files, named))
     return list(found.values())
+
+
+def search(place: P, inside: Callable[[P], Sequence[P] | None]) -> list[FoundLog[P]]:
+    """The logs at a place, or up to `MAX_DEPTH` levels below it.
+
+    Args:
+        place: where to begin.
+        inside: lists a folder or an archive; None for a file.
+
+    Raises:
+        TraceError: the place cannot be read, or there is no log.
+    """
+    log, level = _look(place, inside, named=True)
+    logs = [] if log is None else [log]
+    seen = 0
+    for _ in range(0 if logs else MAX_DEPTH):
+        entries = [entry for entry in level if not is_hidden(entry.name)]
+        seen, level = seen + len(entries), []
+        if seen > MAX_ENTRIES:
+            raise TraceError(
+                f"{place}: more than {MAX_ENTRIES:,} files and folders; name folders below it"
+            )
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            try:
+                log, below = _look(entry, inside, named=False)
+            except UnreachableError:
+                raise
+            except TraceError as error:  # no fault of the logs beside it
+                log, below = FoundLog(entry, (), named=False, fault=str(error)), ()
+            level += below
+            if log is not None:
+                logs.append(log)
+    if not logs:
+        raise TraceError(
+            f"{place}: the folder holds no event log, down to {MAX_DEPTH} levels below it"
+        )
+    return logs
+
+
+def _look(
+    place: P, inside: Callable[[P], Sequence[P] | None], *, named: bool
+) -> tuple[FoundLog[P] | None, Sequence[P]]:
+    """Return the log at a place, or, of a folder that is none, what lies in it."""
+    entries = inside(place)
+    if entries is None:
+        return FoundLog(place, (place,), named), ()
+    if not is_rolled_folder(place.name, (entry.name for entry in entries)):
+        return None, entries
+    by_name = {entry.name: entry for entry in entries}
+    parts: list[P] = []
+    for name in in_order(by_name):
+        # A part may be an archive of one file.
+        packed = inside(by_name[name]) or []
+        parts.append(packed[0] if len(packed) == 1 else by_name[name])
+    if not parts:
+        raise TraceError(f"{place}: the rolled log holds no file events_N_...")
+    return FoundLog(place, tuple(parts), named), ()
 
 
 def is_hidden(name: str) -> bool:
@@ -112,69 +196,51 @@ class MissingParts(NamedTuple):
     words: str  # part 2 of at least 3 is missing
 
 
-def missing_parts(in_order: Iterable[str]) -> MissingParts | None:
-    """Return the missing parts of a rolled log: Spark numbers its files from 1 without gaps.
+def missing_parts(in_order: Iterable[str], rollovers: Iterable[int] = ()) -> MissingParts | None:
+    """Return the missing parts of a rolled log, whose parts have numbers without gaps.
 
-    A compacted file stands for those before it, so a log may begin with one of any number.
+    Args:
+        in_order: names of the files. Spark counts them from 1. A compacted file stands for those
+            before it, so a log may begin with one of any number.
+        rollovers: what Databricks' files begin with, counted from 0.
     """
     last, gaps = 0, []
-    for match in filter(None, map(_ROLLED_FILE.fullmatch, in_order)):
-        number, is_compacted = int(match[1]), match[2] is not None
+    numbers = [(number + 1, False) for number in sorted(rollovers)]
+    numbers += [
+        (int(match[1]), match[2] is not None)
+        for match in map(_ROLLED_FILE.fullmatch, in_order)
+        if match is not None
+    ]
+    for number, is_compacted in numbers:
         if number > last + 1 and not is_compacted:
             gaps.append(range(last + 1, number))
         last = number
     if not gaps:
         return None
-    count = sum(map(len, gaps))
-    told = [f"{gap[0]}" if len(gap) == 1 else f"{gap[0]} to {gap[-1]}" for gap in gaps]
-    named = some(told, _MANY_GAPS)
+    count = sum(gap.stop - gap.start for gap in gaps)
+    words = [f"{gap[0]}" if gap.stop - gap.start == 1 else f"{gap[0]} to {gap[-1]}" for gap in gaps]
     part, verb = ("part", "is") if count == 1 else ("parts", "are")
-    return MissingParts(count, f"{part} {named} of at least {last} {verb} missing")
+    return MissingParts(
+        count, f"{part} {some(words, _MANY_GAPS)} of at least {last} {verb} missing"
+    )
 
 
-def _logs_at(path: Path) -> list[tuple[Path, LogFiles]]:
-    log = _log_at(path, named=True)
-    if log is not None:
-        return [(path, log)]
-    logs = list(_logs_in(path))
-    if not logs:
-        raise TraceError(f"{path}: the folder holds no event log")
-    return logs
+_Place = Path | ZippedFile | ZippedFolder
 
 
-def _logs_in(folder: Path) -> Iterator[tuple[Path, LogFiles]]:
-    for name in sorted(_names_in(folder)):
-        if is_hidden(name):
-            continue
-        entry = folder / name
-        try:
-            log = _log_at(entry, named=False)
-        except TraceError as error:
-            log = LogFiles(entry, (Unreadable(entry, str(error)),), named=False)
-        if log is not None:
-            yield entry, log
-
-
-def _log_at(path: Path, *, named: bool) -> LogFiles | None:
-    """The log at `path`; None for a folder that is none, but may hold some."""
-    with reading(path, TraceError):
-        mode = path.stat().st_mode
-    if S_ISREG(mode):
-        return LogFiles(path, (path,), named)
-    if not S_ISDIR(mode):
-        raise TraceError(f"{path}: neither a file nor a folder")
-    names = _names_in(path)
-    if not is_rolled_folder(path.name, names):
+def _inside(place: _Place) -> Sequence[_Place] | None:
+    """List a folder or an archive; None for a file."""
+    if isinstance(place, ZippedFile):
         return None
-    parts = in_order(names)
-    if not parts:
-        raise TraceError(f"{path}: the rolled log holds no file events_N_...")
-    return LogFiles(path, tuple(path / part for part in parts), named)
-
-
-def _names_in(folder: Path) -> list[str]:
-    with reading(folder, TraceError):
-        return [entry.name for entry in folder.iterdir()]
+    if isinstance(place, ZippedFolder):
+        return place.inside()
+    with reading(place, TraceError):
+        mode = place.stat().st_mode
+        if S_ISDIR(mode):
+            return list(place.iterdir())
+    if not S_ISREG(mode):
+        raise TraceError(f"{place}: neither a file nor a folder")
+    return open_archive(place).inside() if is_archive(place) else None
 
 
 @dataclass(frozen=True)

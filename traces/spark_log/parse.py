@@ -120,6 +120,14 @@ def _properties(found: object) -> dict[str, str]:
     return {key: _text(found[key]) for key in _KEPT & found.keys()}
 
 
+def _log_part(line: bytes) -> events.LogPart:
+    found = _object(line)
+    number = found.get("Rollover Number")
+    return events.LogPart(
+        None if number is None else _whole_number(number), _maybe(found.get("Spark Version"))
+    )
+
+
 def _application_start(line: bytes) -> events.ApplicationStart:
     found = _object(line)
     return events.ApplicationStart(
@@ -239,6 +247,7 @@ def _task_end(line: bytes) -> events.TaskEnd:
 
 _PARSERS: dict[str, Callable[[bytes], events.Event]] = {
     "SparkListenerLogStart": lambda line: events.LogStart(_text(_object(line)["Spark Version"])),
+    "DBCEventLoggingListenerMetadata": _log_part,
     "SparkListenerApplicationStart": _application_start,
     "SparkListenerApplicationEnd": (
         lambda line: events.ApplicationEnd(_time(_object(line)["Timestamp"]))

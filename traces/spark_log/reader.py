@@ -23,6 +23,14 @@ from traces.thinning import thinned
 from traces.trace import Trace
 
 
+class Extent(NamedTuple):
+    """How much there is of an application in one log; of two copies the larger counts."""
+
+    is_complete: bool
+    """whether the log has the application's end"""
+    events: int
+
+
 class HowToRead(NamedTuple):
     """Options of `read_spark_logs` beside the paths."""
 
@@ -46,6 +54,12 @@ class ReadLog:
     """what a caller has noted (`read_log`), one for each log of the application"""
     unread: str | None = None
     """the reason, if it could not be read at all"""
+    path: str = ""
+    """what messages call it"""
+    identity: tuple[str, ...] | None = None
+    """the same for copies of one log; None where the log lacks the start of its application"""
+    extent: Extent | None = None
+    """None if it could not be read at all"""
 
 
 Note = Callable[[Application, JobAssembler, Sequence[RecordedJob]], Any]
@@ -95,7 +109,7 @@ def trace_of_logs(
     summary = ImportSummary()
     applications: list[ReadLog] = []
     unread: list[str] = []
-    for log in joined_attempts(logs):
+    for log in joined(logs):
         summary.add(log.summary)
         if log.jobs:
             applications.append(log)
@@ -142,11 +156,11 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
     }
 
 
-def joined_attempts(logs: Iterable[ReadLog]) -> list[ReadLog]:
-    """Logs of several attempts to run one application as one; the others as they are."""
+def joined(logs: Iterable[ReadLog]) -> list[ReadLog]:
+    """One log of each application: one of several copies, and its attempts together."""
     found: list[ReadLog] = []
     place_of: dict[str, int] = {}
-    for log in logs:
+    for log in _without_copies(logs):
         app_id, attempts = str(log.facts.get("id")), log.facts.get("attempts", ())
         place = place_of.get(app_id) if attempts else None
         if place is not None and attempts[0] not in found[place].facts["attempts"]:
@@ -156,6 +170,28 @@ def joined_attempts(logs: Iterable[ReadLog]) -> list[ReadLog]:
             place_of[app_id] = len(found)
         found.append(log)
     return found
+
+
+def _without_copies(logs: Iterable[ReadLog]) -> Iterator[ReadLog]:
+    """Yield of several logs with one identity that of the largest extent, which names the others.
+
+    Such are a finished log beside its own in progress, or two copies of it.
+    """
+    found: list[list[ReadLog]] = []
+    copies_of: dict[tuple[str, ...], list[ReadLog]] = {}
+    for log in logs:
+        copies: list[ReadLog] = []
+        if log.identity is not None:
+            copies = copies_of.setdefault(log.identity, copies)
+        if not copies:
+            found.append(copies)
+        copies.append(log)
+    for copies in found:
+        best = max(copies, key=lambda log: log.extent or Extent(False, 0))
+        for log in copies:
+            if log is not best:
+                best.summary.leave_out_copy(log.path, best.path)
+        yield best
 
 
 def _joined(one: ReadLog, other: ReadLog) -> ReadLog:
@@ -181,17 +217,30 @@ def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog
             raise
         summary.skip_file(str(error))
         return ReadLog(summary, unread=str(error))
+    extent = Extent(application.end_ms is not None, summary.events)
+    read = ReadLog(summary, path=str(log.path), identity=_identity(application), extent=extent)
     assembler = JobAssembler(application, how.executors, summary)
     jobs = assembler.jobs(how.group_by)
     if not jobs:
         summary.skip_file(f"{log.path}: no job ran to its end")
-        return ReadLog(summary)
+        return read
     summary.slots_inferred = int(assembler.placement.is_inferred)
     if how.samples is not None:
         jobs = [replace(one, job=thinned(one.job, how.samples)) for one in jobs]
     facts = _facts(application, assembler.placement.slots)
     notes = () if note is None else (note(application, assembler, jobs),)
-    return ReadLog(summary, facts["name"], facts, tuple(jobs), notes)
+    return replace(read, label=facts["name"], facts=facts, jobs=tuple(jobs), notes=notes)
+
+
+def _identity(application: Application) -> tuple[str, ...] | None:
+    """The same for two logs of one attempt to run one application.
+
+    Ids alone are unique within a cluster only.
+    """
+    if application.app_id is None or application.begin_ms is None:
+        return None
+    name, attempt, begin_ms = application.name, application.attempt, application.begin_ms
+    return application.app_id, str(attempt), str(name), str(begin_ms)
 
 
 def _facts(application: Application, slots: int) -> dict[str, Any]:

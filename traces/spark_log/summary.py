@@ -58,8 +58,12 @@ class ImportSummary:
     """files that Spark wrote of rolled logs and that are not there"""
     slots_inferred: int = 0
     """applications whose log lacks an executor's cores: its slots are the tasks seen at once"""
+    copies: int = 0
+    """logs that are left out, as another log has more of the same application"""
     incomplete: list[str] = field(default_factory=list)
     """the first `MAX_FAULTS` rolled logs of which parts are missing: where and which"""
+    named_copies: list[str] = field(default_factory=list)
+    """the first `MAX_FAULTS` copies"""
     faults: list[str] = field(default_factory=list)
     """the first `MAX_FAULTS` skipped lines and files: where and why"""
     first_line_skipped: str | None = None
@@ -81,6 +85,12 @@ class ImportSummary:
         """Count the missing files of a rolled log; `reason` names it."""
         self.parts_missing += count
         self._list(reason, self.incomplete)
+
+    def leave_out_copy(self, path: str, other: str) -> None:
+        """Count a log at `path` as left out for that at `other`, which has more."""
+        self.copies += 1
+        words = f"{path}: of the same application as {other}, which has as much or more"
+        self._list(words, self.named_copies)
 
     def count_unknown(self, event: str, times: int = 1) -> None:
         """Count events of a type that no Spark version known here writes."""
@@ -104,6 +114,8 @@ class ImportSummary:
             self._list(fault, self.faults)
         for fault in other.incomplete:
             self._list(fault, self.incomplete)
+        for words in other.named_copies:
+            self._list(words, self.named_copies)
 
     def _list(self, fault: str, faults: list[str]) -> None:
         if len(faults) < MAX_FAULTS:
@@ -127,6 +139,7 @@ class ImportSummary:
         )
         yield f"read: {self.events:,} events, {self.bytes_read / 1e6:,.1f} MB uncompressed"
         yield from (f"incomplete: {fault}" for fault in self.incomplete)
+        yield from (f"left out: {words}" for words in self.named_copies)
         for words, count in self._facts():
             if count > 0:
                 yield f"{words}: {count:,}"
@@ -135,6 +148,7 @@ class ImportSummary:
     def left_out(self) -> Iterator[str]:
         """Yield what the trace lacks of the logs, one line each, with the first faults."""
         yield from (f"Incomplete: {fault}." for fault in self.incomplete[:_FEW_FAULTS])
+        yield from (f"Left out: {words}." for words in self.named_copies[:_FEW_FAULTS])
         for reason, count in self.unused_jobs.items():
             yield f"Left out, {reason}: {count:,} job{'s' if count > 1 else ''}."
         if self.files_skipped + self.lines_skipped > 0:
@@ -160,5 +174,6 @@ class ImportSummary:
             "applications whose slots are inferred, as the log lacks the cores",
             (self.slots_inferred),
         )
+        yield "logs left out as copies of others", self.copies
         yield "files skipped", self.files_skipped
         yield "lines skipped", self.lines_skipped

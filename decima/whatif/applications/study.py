@@ -179,7 +179,11 @@ def run_ways(settings: ApplicationsSettings) -> tuple[str, ...]:
 
 def _played(shared: _Shared, task: _Task) -> Outcome:
     workload = shared.workload.value
-    return ClusterRun(workload, way_named(task.way, workload), shared.seed, task.draw).play()
+    outcome = ClusterRun(workload, way_named(task.way, workload), shared.seed, task.draw).play()
+    if task.way == RECORDED and workload.recorded_starts is not None:
+        # Slots are replayed one by one; executors came with several.
+        return outcome._replace(starts=workload.recorded_starts)
+    return outcome
 
 
 def _result(found: list[Outcome]) -> WayResult:

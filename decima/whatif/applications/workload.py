@@ -15,7 +15,6 @@ from spark_sim import Slots
 from spark_sim.tables import NONE
 from traces.errors import TraceError
 from traces.estimates import Estimates
-from traces.files.names import some
 
 ASSUMED_DELAY_MS = 2_000.0
 """from a request to an executor, where no log shows it"""
@@ -55,6 +54,8 @@ class ApplicationsWorkload:
     """applications, at most"""
     delay_ms: float
     """from a request to an executor that runs tasks"""
+    recorded_starts: int | None
+    """executors that came to all applications; None where a log shows none"""
 
     @classmethod
     def of(
@@ -78,6 +79,8 @@ class ApplicationsWorkload:
         order = sorted(range(len(lives)), key=lambda position: lives[position].begin_ms)
         place = {position: index for index, position in enumerate(order)}
         each = slots_each(recording)
+        came = [behaviour.executors for behaviour in recording.behaviours]
+        known = [count for count in came if count is not None]
         return cls(
             jobs,
             tuple(place[one] for one in recording.application.tolist()),
@@ -87,6 +90,7 @@ class ApplicationsWorkload:
             each,
             most_at_once(recording),
             delay_ms,
+            sum(known) if known and len(known) == len(came) else None,
         )
 
 
@@ -120,19 +124,14 @@ def check_applications(recording: Recording) -> None:
     """Refuse recordings that are not of several applications that met.
 
     Raises:
-        TraceError: one application, one named twice, or none that overlaps another.
+        TraceError: one application, or none that overlaps another.
     """
     every = recording.trace.metadata["applications"]
-    ids = [facts.get("id") for facts in every]
-    if len(every) == 1 or (None not in ids and len(set(ids)) == 1):
+    if len(every) == 1:
         raise TraceError(
             f"{every[0]['name']!r:.60} is one application: --applications needs the logs of two or "
             "more that shared a cluster"
         )
-    twice = [one for one in ids if one is not None and ids.count(one) > 1]
-    if twice:
-        logs = [facts["log"] for facts in every if facts.get("id") == twice[0]]
-        raise TraceError(f"{some(logs, 3)} are of one application, {twice[0]!r:.60}: give one")
     if not are_pooled(recording):
         raise TraceError(
             f"none of the {len(every):,} applications had jobs while another had: --applications "

@@ -50,6 +50,8 @@ class Behaviour:
     """how long removed executors had been idle; infinity: idle ones stayed; None: unknown"""
     is_limited: bool
     """whether tasks waited on although more executors were allowed: the cluster had no more"""
+    executors: int | None = None
+    """that came, however short their stay; None where the log shows none"""
 
     @classmethod
     def of(cls, executors: Executors, waiting: Changes, settings: Mapping[str, str]) -> Behaviour:
@@ -67,6 +69,7 @@ class Behaviour:
             start_ms,
             _held_idle_ms(executors, idle_ms) if is_dynamic(settings) else None,
             _longest_wait_ms(executors.changes(), waiting) > patience_ms,
+            int((executors.slots > 0).sum()) or None,
         )
 
     @classmethod

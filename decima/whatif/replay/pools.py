@@ -67,7 +67,7 @@ def read_pools(path: Path) -> Pools:
         )
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 -- no DOCTYPE, so no entities
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # the latter of encodings
         raise TraceError(f"{path}: not an XML file: {error}") from error
     if root.tag != "allocations":
         raise TraceError(

@@ -20,7 +20,7 @@ from traces import Job, Trace
 from traces.numbers import Float64, Int64
 from traces.spark_log import GroupBy, ImportSummary
 from traces.spark_log.files import find_logs
-from traces.spark_log.reader import HowToRead, ReadLog, joined_attempts, read_log, trace_of_logs
+from traces.spark_log.reader import HowToRead, ReadLog, joined, read_log, trace_of_logs
 
 FIFO, FAIR, POOLS = "fifo", "spark_fair", "spark_pools"
 ORDERS = (FIFO, FAIR, POOLS)
@@ -142,7 +142,7 @@ def read_recording(
     `pools` are the settings of all applications; None means that they had no allocation file.
     """
     how = HowToRead(group_by)
-    logs = joined_attempts(read_log(log, how, note) for log in find_logs(paths))
+    logs = joined(read_log(log, how, note) for log in find_logs(paths))
     trace, summary = trace_of_logs(logs, paths, group_by=group_by)
     found = Recording(trace, summary, ())
     jobs, driver = list(trace.jobs), [DriverRecord.none(job) for job in trace.jobs]
@@ -156,7 +156,7 @@ def read_recording(
             jobs[row] = replace(job, name=jobs[row].name, arrival_ms=jobs[row].arrival_ms)
             driver[row] = record
         curves.append(_curve(log, origin_ms))
-        behaviours.append(log.notes[0].behaviour)
+        behaviours.append(_behaviour(log))
         lives.append(_life(log, origin_ms))
     found = replace(found, trace=replace(trace, jobs=tuple(jobs)), driver=tuple(driver))
     return replace(
@@ -183,6 +183,12 @@ def _curve(log: ReadLog, origin_ms: float) -> Slots:
     for one in log.notes[1:]:
         changes = changes.then(one.slots)
     return curve(changes, origin_ms, float(max(job.end_ms for job in log.jobs)))
+
+
+def _behaviour(log: ReadLog) -> Behaviour:
+    """That of the first attempt to run the application, with the executors of all."""
+    every: list[Behaviour] = [one.behaviour for one in log.notes]
+    return replace(every[0], executors=sum(one.executors or 0 for one in every) or None)
 
 
 def _life(log: ReadLog, origin_ms: float) -> Life:

@@ -11,6 +11,7 @@ import numpy as np
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.registry import Parameters
+from decima.whatif.closed_loop import clients_of
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import ORDERS, Recording
 from decima.whatif.replay.spark_order import SparkJobs, play_spark
@@ -49,7 +50,9 @@ class ReplayWorkload:
     follows: Int64
     """(J,) for each of these arrivals the one that its client waited for, NONE where it did not"""
     think_ms: Float64
-    """(J,) of each job from the end of that one to its own submission"""
+    """(J,) of each job from the end of that one to its own submission; of a client's first job the
+    mean of its others, for sequences in which it comes later
+    """
     wait_ms: Float64
     """(stages,) that the driver needs before each"""
     after_ms: Float64
@@ -82,11 +85,16 @@ class ReplayWorkload:
         think_ms = np.where(leader == NONE, 0.0, arrival_ms[wanted] - end_ms[leader])
         place = np.full(len(arrival_ms), NONE)
         place[np.array(wanted)[order]] = np.arange(len(wanted))
+        follows = np.where(leader == NONE, NONE, place[leader])[order]
+        clients = clients_of(follows)
+        for first in np.unique(clients[follows != NONE]).tolist():
+            others = order[(clients == first) & (follows != NONE)]
+            think_ms[order[first]] = think_ms[others].mean()
         return cls(
             trace,
             with_estimates(trace, to_arrays(trace), estimates, np.random.default_rng(seed)),
             Arrivals(arrival_ms[wanted][order], order.astype(np.int32)),
-            np.where(leader == NONE, NONE, place[leader])[order],
+            follows,
             think_ms,
             np.concatenate([record.wait_ms for record in records]),
             np.array([record.after_ms for record in records]),

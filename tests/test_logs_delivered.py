@@ -1,0 +1,266 @@
+"""Logs as clusters and history servers hand them out: in archives, folders, parts and copies."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from decima.whatif.replay import ReplaySettings, read_recording, replay
+from tests.conftest import SHARED
+from tests.spark_events import (
+    EPOCH,
+    Event,
+    event,
+    executor,
+    one_task_job,
+    started,
+    write,
+)
+from traces import TraceError, codecs
+from traces.spark_log import archives, read_spark_logs
+from traces.spark_log.files import MAX_DEPTH, find_logs
+
+FIELD = SHARED / "data" / "field-logs-2"
+OVER = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
+
+
+def jobs(*numbers: int) -> list[Event]:
+    """One-task jobs, one after another."""
+    return [row for n in numbers for row in one_task_job(n, 100 * n, 100 * n + 90)]
+
+
+def text(events: Sequence[Event]) -> bytes:
+    return "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in events).encode()
+
+
+def part(number: int, *events: Event) -> bytes:
+    """A file as Databricks writes it."""
+    head = {"Spark Version": "3.1.2", "Timestamp": EPOCH, "Rollover Number": number}
+    return text([event("DBCEventLoggingListenerMetadata.", **head), *events]).replace(
+        b"Metadata.", b"Metadata"
+    )
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+WHOLE = [*started(), executor(), *jobs(0, 1, 2), OVER]
+BEGUN = [*started(), executor(), *jobs(0, 1)]
+
+
+@pytest.mark.parametrize("names", [("app", "app.inprogress"), ("b.inprogress", "a-copy")])
+def test_a_log_beside_its_own_in_progress_is_one_application(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """The complete one counts, in whatever order they come, and the other is named."""
+    whole, begun = names
+    for order in ((whole, begun), (begun, whole)):
+        paths = [write(tmp_path / name, WHOLE if name == whole else BEGUN) for name in order]
+        for given in ([tmp_path], paths):
+            trace, summary = read_spark_logs(given)
+            assert (summary.applications, summary.jobs, summary.copies) == (1, 3, 1)
+            assert trace.metadata["applications"][0]["log"] == whole
+            (words,) = (line for line in summary.left_out() if begun in line)
+            assert whole in words
+    assert read_recording([tmp_path]).slots == (2,)
+
+
+def test_copies_of_a_log_and_other_runs_are_told_apart(tmp_path: Path) -> None:
+    """Two copies are one application; another start, id or attempt is another."""
+    write(tmp_path / "a", WHOLE)
+    write(tmp_path / "b", WHOLE)
+    assert read_spark_logs([tmp_path])[1].applications == 1
+    later = [started()[0], {**started()[1], "Timestamp": EPOCH + 1}, *WHOLE[2:]]
+    write(tmp_path / "c", later)
+    write(tmp_path / "d", [*started(app_id="app-2"), *WHOLE[2:]])
+    assert read_spark_logs([tmp_path])[1].applications == 3
+
+
+def test_a_copy_in_which_no_job_ended_takes_nothing_away(tmp_path: Path) -> None:
+    write(tmp_path / "app", WHOLE)
+    write(tmp_path / "app.inprogress", [*started(), executor(), *jobs(0)[:2]])
+    _, summary = read_spark_logs([tmp_path])
+    assert (summary.jobs, summary.copies, summary.files_skipped) == (3, 1, 0)
+    assert not summary.unused_jobs
+
+
+def test_databricks_names_the_version_in_its_first_event(tmp_path: Path) -> None:
+    """Pools of that version have its defaults."""
+    fair = event("EnvironmentUpdate", **{"Spark Properties": {"spark.scheduler.mode": "FAIR"}})
+    (tmp_path / "eventlog").write_bytes(part(0, started()[1], fair, executor(), *jobs(0, 1), OVER))
+    recording = read_recording([tmp_path / "eventlog"])
+    assert recording.trace.metadata["applications"][0]["spark_version"] == "3.1.2"
+    assert not recording.pools(0).named("default").fair
+
+
+def databricks(folder: Path, names: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True)
+    for name, content in names.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def parts_of_three() -> dict[str, bytes]:
+    """A log of three files, one of them with two suffixes."""
+    return {
+        "eventlog-2026-11-27--17-00.gz": gzip.compress(
+            part(0, *started()[1:], executor(), *jobs(0))
+        ),
+        "eventlog-2026-11-27--18-00.zip.gz": gzip.compress(part(1, *jobs(1))),
+        "eventlog": part(2, *jobs(2), OVER),
+    }
+
+
+def test_every_part_of_databricks_is_read_whatever_its_suffix(tmp_path: Path) -> None:
+    folder = databricks(tmp_path / "4711", parts_of_three())
+    _, summary = read_spark_logs([folder])
+    assert (summary.jobs, summary.parts_missing) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [(0, "part 1 of at least 3"), (1, "part 2 of at least 3")],
+)
+def test_missing_parts_of_databricks_are_named(tmp_path: Path, gone: int, words: str) -> None:
+    files = list(parts_of_three().items())
+    folder = databricks(tmp_path / "4711", dict(files[:gone] + files[gone + 1 :]))
+    recording = read_recording([folder])
+    assert recording.summary.parts_missing == 1
+    assert words in recording.summary.incomplete[0]
+
+
+def test_a_part_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+    """The newest file was copied before and after it was put aside."""
+    files = parts_of_three()
+    again = gzip.compress(files["eventlog"])
+    folder = databricks(tmp_path / "4711", {**files, "eventlog-2026-11-27--19-00.gz": again})
+    _, summary = read_spark_logs([folder])
+    assert (summary.jobs, summary.tasks, summary.files_skipped) == (3, 3, 1)
+    assert not summary.unused_tasks
+
+
+def test_a_delivery_is_found_from_every_level(tmp_path: Path) -> None:
+    """CLUSTER/eventlog/CLUSTER_IP/CONTEXT, and no deeper than is said."""
+    places = ("0314-abc", "eventlog", "0314-abc_10_0_0_5", "39873")
+    databricks(tmp_path.joinpath(*places), parts_of_three())
+    for depth in range(len(places) + 1):
+        trace, _ = read_spark_logs([tmp_path.joinpath(*places[:depth])])
+        assert len(trace.jobs) == 3
+    deep = tmp_path / "deep"
+    at = deep.joinpath(*(str(n) for n in range(MAX_DEPTH)))
+    at.mkdir(parents=True)
+    write(at / "app", WHOLE)
+    assert len(find_logs([deep / "0"])) == 1
+    with pytest.raises(TraceError, match=f"{MAX_DEPTH} levels"):
+        find_logs([deep])
+
+
+def test_links_that_lead_in_circles_end(tmp_path: Path) -> None:
+    write(tmp_path / "app", WHOLE)
+    (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
+    assert len(find_logs([tmp_path])) == 1
+
+
+def test_an_archive_is_read_like_a_folder(tmp_path: Path) -> None:
+    """A log, a compressed one, and a rolled one whose parts lie in no order."""
+    other = [*started("etl", "app-2"), *WHOLE[2:]]
+    rolled = [started("web", "app-3"), [executor(), *jobs(0)], [*jobs(1), OVER]]
+    folder = "eventlog_v2_app-3"
+    path = zipped(
+        tmp_path / "logs.zip",
+        {
+            "app-1": text(WHOLE),
+            "old/app-2.gz": gzip.compress(text(other)),
+            f"{folder}/events_2_app-3": text(rolled[1]),
+            f"{folder}/events_3_app-3": text(rolled[2]),
+            f"{folder}/appstatus_app-3": b"",
+            f"{folder}/events_1_app-3": text(rolled[0]),
+            "__MACOSX/._app-1": b"\0",
+        },
+    )
+    for place in (path, tmp_path):
+        trace, summary = read_spark_logs([place])
+        assert [facts["name"] for facts in trace.metadata["applications"]] == ["shop", "web", "etl"]
+        assert (summary.jobs, summary.files_skipped) == (8, 0)
+
+
+def test_a_part_of_databricks_may_be_an_archive(tmp_path: Path) -> None:
+    files = parts_of_three()
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("eventlog-2026-11-27--18-00", part(1, *jobs(1)))
+    files["eventlog-2026-11-27--18-00.zip"] = inner.getvalue()
+    del files["eventlog-2026-11-27--18-00.zip.gz"]
+    _, summary = read_spark_logs([databricks(tmp_path / "4711", files)])
+    assert (summary.jobs, summary.parts_missing) == (3, 0)
+
+
+def test_damaged_archives_end_in_one_line(tmp_path: Path) -> None:
+    """Cut short, empty, of an encrypted file, of an archive, of no log."""
+    whole = zipped(tmp_path / "whole.zip", {"app": text(WHOLE)}).read_bytes()
+    encrypted = whole.replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
+    assert encrypted != whole
+    for name, content, words in (
+        ("cut", whole[:-10], "zip"),
+        ("none", b"PK\x05\x06" + bytes(18), "holds no event log"),
+        ("encrypted", encrypted, "encrypted"),
+        ("notes", zipped(tmp_path / "n", {"notes": b"no log\n"}).read_bytes(), "no Spark event"),
+        ("nested", zipped(tmp_path / "z", {"a.zip": whole}).read_bytes(), "unpack it"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(TraceError, match=words) as caught:
+            read_spark_logs([path])
+        assert "\n" not in str(caught.value)
+        assert str(path) in str(caught.value)
+
+
+def test_an_archive_unfolds_to_so_much_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its files together, since they may lie on each other, and its list of files."""
+    files = {f"app-{n}": text([*started(app_id=f"app-{n}"), *WHOLE[2:]]) for n in range(3)}
+    path = zipped(tmp_path / "logs.zip", files)
+    longest = max(map(len, files.values()))
+    assert read_spark_logs([path])[1].applications == 3
+    monkeypatch.setattr(codecs, "FREE_BYTES", longest)
+    monkeypatch.setattr(codecs, "MAX_RATIO", 0)
+    _, summary = read_spark_logs([path])
+    assert summary.applications == 1
+    assert any("unfold to more" in fault for fault in summary.faults)
+    monkeypatch.setattr(archives, "MAX_LIST_BYTES", 100)
+    with pytest.raises(TraceError, match="list of files is longer"):
+        read_spark_logs([path])
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs_read", "slots"),
+    [
+        ("13-duplicates", 40, 8),
+        ("3-zip", 13, 2),
+        ("1-databricks-version/eventlog", 13, 2),
+        ("4-delivery-root", 13, 2),
+        ("4-delivery-root/0314-abc", 13, 2),
+    ],
+)
+def test_field_logs_are_found_whole(name: str, jobs_read: int, slots: int) -> None:
+    """One application each, whose replay is right within 2 %."""
+    if not FIELD.is_dir():
+        pytest.skip(f"field logs are not at {FIELD}")
+    recording = read_recording([FIELD / name])
+    assert len(recording.trace.jobs) == jobs_read
+    report = replay(recording, ReplaySettings(draws=3))
+    assert report.slots == (slots,)
+    found = report.fidelity("all")
+    assert found is not None
+    assert found.above(2.0) == []
