@@ -10,6 +10,7 @@ import resource
 import socket
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import torch
@@ -184,10 +185,15 @@ def test_a_write_that_stops_half_way_leaves_the_previous_file(tmp_path: Path) ->
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
 
 
-def test_a_line_that_finds_no_room_is_an_error() -> None:
-    """The device that is always full."""
-    with pytest.raises(RunError, match="No space left"):
-        append(Path("/dev/full"), b"line\n", RunError)
+def test_a_line_that_finds_no_room_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(RunError, match="cannot write: No space left"):
+        append(tmp_path / "metrics.jsonl", b"line\n", RunError)
 
 
 def test_a_run_keeps_its_configuration_and_where_it_was_made(tmp_path: Path) -> None:

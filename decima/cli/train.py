@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from decima.cli.console import stdout
-from decima.cli.options import READ, REPORT, check_outputs, notes_of, write_report
+from decima.cli.options import REPORT, notes_of, write_report
 from decima.cli.workers import Where, open_cluster, open_machine, worker_options
 from decima.rl.command import refuse_beside_resume
+from decima.rl.option_types import (
+    FOLDER,
+    INPUT,
+    MINUTES,
+    NAME_OR_FILE,
+    SECONDS,
+    SETTING,
+    Whole,
+)
 from spark_sim import Protocol
+from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
 from traces import load_trace
 from traces.files.entry import INTERRUPTED
@@ -31,27 +41,29 @@ if TYPE_CHECKING:
 @click.option(
     "--config",
     "config_path",
-    type=READ,
+    type=INPUT,
     help="TOML file of settings; the others have their defaults (docs/training.md).",
 )
-@click.option("--trace", help="Name or file.  [default: tpch]")
-@click.option("--executors", type=int, help="[default: 50]")
+@click.option("--trace", type=NAME_OR_FILE, help="Name or file.  [default: tpch]")
+@click.option("--executors", type=Whole(1, MAX_EXECUTORS), help="[default: 50]")
 @click.option(
     "--protocol", help=f"{', '.join(one.label for one in Protocol)}.  [default: executors]"
 )
 @click.option(
     "--interarrival",
     "interarrival_s",
-    type=float,
+    type=SECONDS,
     multiple=True,
     help="Mean seconds between arrivals; may be repeated.  [default: loads of 0.7, 0.9 and 1.1, "
     "and a batch]",
 )
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting.")
+@click.option(
+    "--set", "changes", multiple=True, type=SETTING, metavar="KEY=VALUE", help="Change one setting."
+)
 @click.option(
     "--out",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Run folder: settings, checkpoints, metrics, and at the end model.safetensors.",
 )
 @click.option("--resume", is_flag=True, help="Resume the run in this folder.")
@@ -59,7 +71,7 @@ if TYPE_CHECKING:
 @REPORT
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=MINUTES,
     help="Stop after this many minutes, without compilation and without runs before --resume.",
 )
 def train(
@@ -85,7 +97,6 @@ def train(
     from decima.rl.run_folder import RunFolder
     from decima.training.session import run_training
 
-    check_outputs(page)
     if resume:
         refuse_beside_resume("out", "workers", "cluster", "cluster_archive", "page", "minutes")
     said = {key: value for key, value in workload.items() if value not in (None, ())}

@@ -11,13 +11,13 @@ import click
 from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
     build_config,
-    check_outputs,
     notes_of,
     output_option,
     workload_options,
 )
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.registry import HEURISTICS
+from decima.rl.option_types import Whole
 from decima.training.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
 from decima.training.tuning import tune as search
 from spark_sim.compiled.progress import announce
@@ -31,6 +31,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
 @workload_options
 @click.option(
     "--held-back",
+    type=Whole(1),
     default=HELD_BACK,
     show_default=True,
     help="Held-out sequences, on which the result must beat the shipped parameters.",
@@ -45,7 +46,6 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     ones.
     """
     config = build_config(options, (policy,))
-    check_outputs(output)
     for note in notes_of(config, load_trace(config.trace)):  # refuse before the search
         stdout().print(note, soft_wrap=True, markup=False)
     announce()

@@ -14,7 +14,6 @@ from decima.cli.options import (
     GROUP_BY,
     JSON,
     REPORT,
-    check_outputs,
     parse_names,
     refuse_given,
     write_report,
@@ -22,6 +21,7 @@ from decima.cli.options import (
 from decima.cli.replay import ALLOCATION, LOGS, POOLS
 from decima.cli.whatif_applications import Answering, answer_applications
 from decima.cli.workers import Where, open_pool, worker_options
+from decima.rl.option_types import POLICIES, Whole
 from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, load, what_if
 from decima.whatif.advice import findings
@@ -60,7 +60,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 @LOGS
 @click.option(
     "--executors",
-    type=click.IntRange(1, MAX_EXECUTORS),
+    type=Whole(1, MAX_EXECUTORS),
     help="Task slots: executors x cores each, for one core a task (default: as recorded).",
 )
 @config_options(
@@ -70,6 +70,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 )
 @click.option(
     "--policies",
+    type=POLICIES,
     help="Separated by commas; the first is the reference (default: the recorded one, then "
     f"others of {', '.join(_DEFAULT.policies)}).",
 )
@@ -119,7 +120,6 @@ def whatif(
     LOGS are files, rolled logs, or folders of either. Replays the recorded jobs under several
     policies and on half and twice the executors, and recommends the largest improvement.
     """
-    check_outputs(page, json_path)
     if is_of_applications:
         refuse_given("--applications", "allocation", "protocol", "sequences")
     elif moving_delay_s is not None:

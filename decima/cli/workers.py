@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import click
 
 from decima.cli.config_options import added
-from decima.cli.options import WRITTEN
 from decima.errors import ConfigError
+from decima.rl.option_types import INPUT, Whole
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import WorkerPool
 from spark_sim.compiled.progress import announce
+
+_MOST_WORKERS = 4_096
 
 
 class Where(NamedTuple):
@@ -29,7 +31,9 @@ class Where(NamedTuple):
 def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add `--workers`, with this help, and a cluster's options, as one argument `where`."""
     options = (
-        click.option("--workers", default=1, show_default=True, help=workers),
+        click.option(
+            "--workers", type=Whole(1, _MOST_WORKERS), default=1, show_default=True, help=workers
+        ),
         click.option(
             "--cluster",
             metavar="URL",
@@ -38,7 +42,7 @@ def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[...
         ),
         click.option(
             "--cluster-archive",
-            type=WRITTEN,
+            type=INPUT,
             help="Python and this package for the executors, by `decima cluster pack`; without it "
             "every host needs both.",
         ),
