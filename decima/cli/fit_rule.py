@@ -11,7 +11,7 @@ import click
 from decima.cli.config_options import config_options
 from decima.cli.console import progress_bar, stdout
 from decima.cli.options import build_config, output_option, training_options
-from decima.cli.workers import Where, open_pool, worker_options
+from decima.cli.workers import Where, open_pool, resumable, worker_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import read_settings
@@ -123,6 +123,7 @@ def fit_rule(
     announce()
     total = minutes if generations is None else generations
     with (
+        resumable(lambda: f"--resume {state} continues the fit" if state.exists() else None),
         open_pool(where, "decima fit-rule") as pool,
         progress_bar("start", None if total is None else math.ceil(total)) as (bar, task),
     ):

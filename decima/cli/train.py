@@ -12,7 +12,7 @@ import click
 
 from decima.cli.console import stdout
 from decima.cli.options import REPORT, notes_of, write_report
-from decima.cli.workers import Where, open_cluster, open_machine, worker_options
+from decima.cli.workers import Where, open_cluster, open_machine, resumable, worker_options
 from decima.rl.command import refuse_beside_resume
 from decima.rl.option_types import (
     FOLDER,
@@ -110,13 +110,14 @@ def train(
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))
         for note in notes:
             stdout().print(note, soft_wrap=True, markup=False)
-        result = run_training(
-            folder,
-            pools=pools,
-            time_limit_s=None if minutes is None else minutes * 60,
-            observers=(_Preparation(), RichProgress()),
-            say=lambda line: click.echo(line, err=True),
-        )
+        with resumable(lambda: f"`decima train --out {out} --resume` continues the run"):
+            result = run_training(
+                folder,
+                pools=pools,
+                time_limit_s=None if minutes is None else minutes * 60,
+                observers=(_Preparation(), RichProgress()),
+                say=lambda line: click.echo(line, err=True),
+            )
         _show(folder, result, page)
     if result.reason is StopReason.SIGNAL:
         click.get_current_context().exit(INTERRUPTED)

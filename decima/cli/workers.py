@@ -13,6 +13,7 @@ import click
 from decima.cli.config_options import added
 from decima.errors import ConfigError
 from decima.rl.option_types import INPUT, Whole
+from decima.rl.parallel.errors import WorkerLostError
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import WorkerPool
 from spark_sim.compiled.progress import announce
@@ -58,6 +59,16 @@ def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[...
         return added(with_where, *options)
 
     return add
+
+
+@contextmanager
+def resumable(how: Callable[[], str | None]) -> Iterator[None]:
+    """Add to the error of a worker that was lost how to resume; None: nothing was kept."""
+    try:
+        yield
+    except WorkerLostError as error:
+        words = how()
+        raise WorkerLostError(str(error) if words is None else f"{error}; {words}") from error
 
 
 @contextmanager

@@ -62,6 +62,8 @@ def _one_line() -> Iterator[None]:
         raise Refused(one_line(fault.format_message()) + hint) from fault
     except (StudyError, RunError) as fault:
         raise Refused(one_line(str(fault))) from fault
+    except MemoryError as fault:
+        raise Refused(one_line(f"memory ran out: {fault}".removesuffix(": "))) from fault
     except OSError as fault:
         if fault.errno == errno.EPIPE:  # the reader of the output has gone; click leaves
             raise
