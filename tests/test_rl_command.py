@@ -92,6 +92,20 @@ def test_a_picture_that_finds_no_room_is_one_line(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_a_training_on_a_table_that_is_none_leaves_nothing(
+    command: click.Group, tmp_path: Path
+) -> None:
+    """The table is read after the run folder was made."""
+    table = tmp_path / "jobs.csv"
+    table.write_text("odd\n")
+    told = refused(
+        command, "train", "--out", str(tmp_path / "a" / "b"), "--jobs", str(table)
+    ).stderr
+    assert "jobs.csv: no column" in told
+    assert os.listdir(tmp_path) == ["jobs.csv"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_for_figures_that_cannot_be_made_is_one_line(
     command: click.Group, tmp_path: Path
 ) -> None:
