@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +92,36 @@ def test_a_model_without_facts_in_its_header_is_refused(
     assert " model of " in told
     assert load_arrays(file)[1] == {}
     assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("decima", "evaluate", "--workers", "2", "--policies", "fifo,{file}"),
+        ("deeprm", "evaluate", "{file}"),
+        ("harmony", "evaluate", "{file}"),
+    ],
+)
+def test_a_wrong_model_is_refused_before_anything_compiles(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Which takes minutes on a machine whose cache is empty."""
+    file, cache = tmp_path / "wrong.safetensors", tmp_path / "cache"
+    file.write_bytes(b"x" * 100)
+    cache.mkdir()
+    code = f"from traces.files.entry import {words[0]}; {words[0]}()"
+    done = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", code, *(one.format(file=file) for one in words[1:])],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert str(file) in done.stderr
+    assert [one for one in cache.rglob("*") if one.is_file()] == []
 
 
 @pytest.fixture(autouse=True)

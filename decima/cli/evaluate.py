@@ -14,6 +14,7 @@ from decima.cli.options import (
     REPORT,
     TUNED,
     build_config,
+    check_models,
     notes_of,
     parse_names,
     read_all_tuned,
@@ -84,6 +85,7 @@ def evaluate(
             f"policy {own[0]!r} is code of your own, which the executors of --cluster lack: "
             "--workers runs it on this machine"
         )
+    check_models(config.policies)
     if timeline is not None:
         check_timeline_path(timeline)
     total = config.sequences * len(config.policies)

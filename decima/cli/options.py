@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,7 @@ from decima.cli.config_options import config_options
 from decima.errors import ConfigError
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.settings_file import mean_work_s
+from decima.policy_names import is_learned, model_path
 from decima.rl.option_types import INPUT, NAME_OR_FILE, OUTPUT, SECONDS, Whole
 from decima.training.tuning import read_tuned
 from spark_sim import Protocol
@@ -224,6 +225,15 @@ def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:
             raise ConfigError(f"{path}: parameters for {policy!r} were given already")
         found[policy] = parameters
     return found
+
+
+def check_models(names: Iterable[str]) -> None:
+    """Refuse model files among policies that cannot be used, before anything compiles or runs."""
+    from decima.agent.model import shared_model
+
+    for name in names:
+        if is_learned(name):
+            shared_model(model_path(name))
 
 
 def parse_names(text: str) -> tuple[str, ...]:

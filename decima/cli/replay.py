@@ -8,7 +8,7 @@ import click
 
 from decima.cli.config_options import config_options
 from decima.cli.console import progress_bar, stdout
-from decima.cli.options import GROUP_BY, JSON
+from decima.cli.options import GROUP_BY, JSON, check_models
 from decima.rl.option_types import INPUT, INPUT_TREE, POLICIES, Whole
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
@@ -75,6 +75,8 @@ def replay(
     """
     settings = ReplaySettings(slots, allocation, policy, draws, seed)
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
+    if policy is not None:
+        check_models((policy,))
     announce()
     with progress_bar("replaying", 2 * draws * len(recording.slots)) as (bar, task):
         report = run_replay(

@@ -14,6 +14,7 @@ from decima.cli.options import (
     JSON,
     REPORT,
     TUNED,
+    check_models,
     output_option,
     parse_names,
     read_all_tuned,
@@ -75,6 +76,7 @@ def replay(
     config = TrialConfig(
         parse_names(policies), parameters=read_all_tuned(tuned), pools=pools, **settings
     )
+    check_models(config.policies)
     loaded = load_trace(trace)
     announce()
     outcomes = run_trial(loaded, config, lambda policy: click.echo(f"running {policy}", err=True))
@@ -111,6 +113,7 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     """Real TPC-H queries and replayed jobs, in turn, on a local Spark under several schedulers."""
     names = parse_names(policies)
     TrialConfig(names, jobs=jobs, slots=slots)  # refuses what is unknown or impossible
+    check_models(names)
     config = DemoConfig(names, jobs=jobs, slots=slots, seed=seed)
     announce()
     outcomes = run_demo(config, lambda text: click.echo(text, err=True))
@@ -158,6 +161,7 @@ def review(
         check_picture(picture)
     decisions = read_decision_log(log)
     names = reviewed_policies(decisions) if policies is None else parse_names(policies)
+    check_models(names)
     announce()
     found = simulate(decisions, names, read_all_tuned(tuned))
     _print(review_table(found, decisions))

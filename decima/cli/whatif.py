@@ -14,6 +14,7 @@ from decima.cli.options import (
     GROUP_BY,
     JSON,
     REPORT,
+    check_models,
     parse_names,
     refuse_given,
     write_report,
@@ -145,6 +146,7 @@ def whatif(
         and load.varying_slots(recording) is not None,
         **options,
     )
+    check_models(settings.policies)
     found, check = _studied(recording, settings, not no_driver_times, where)
     _print(found, check)
     if json_path is not None:

@@ -1,7 +1,7 @@
 """Loading of torch without a Ctrl-C in its middle.
 
-Its compiled parts call Python while they are set up. An exception there is lost, or ends the process
-by SIGABRT. So Ctrl-C is kept until torch has been loaded, which takes a second or two.
+Its compiled parts call Python while they are set up. An exception there is lost, or ends the
+process by SIGABRT. So Ctrl-C is kept until torch has been loaded, which takes a second or two.
 """
 
 from __future__ import annotations
