@@ -147,7 +147,7 @@ def evaluate(
 @_config("cluster", "load")
 @click.option(
     "--step",
-    type=Whole(0),
+    type=Whole(0, 1_000_000),
     default=25,
     show_default=True,
     help="Show the first state at or after it.",

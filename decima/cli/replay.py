@@ -54,7 +54,9 @@ ALLOCATION = click.option(
 @POOLS
 @GROUP_BY
 @config_options(ReplaySettings, draws="Repetitions to average over.", seed="")
-@click.option("--worst", type=Whole(0), default=10, show_default=True, help="Jobs to list.")
+@click.option(
+    "--worst", type=Whole(0, 1_000_000), default=10, show_default=True, help="Jobs to list."
+)
 @JSON
 def replay(
     logs: tuple[Path, ...],
