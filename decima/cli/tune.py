@@ -31,7 +31,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
 @workload_options
 @click.option(
     "--held-back",
-    type=Whole(1),
+    type=Whole(1, 100_000),
     default=HELD_BACK,
     show_default=True,
     help="Held-out sequences, on which the result must beat the shipped parameters.",
