@@ -11,8 +11,8 @@ import click
 
 from decima.rl.command import OneLineErrors
 from decima.rl.errors import StudyError
+from decima.rl.option_types import INPUT, Number, Whole
 from decima.rl.study.command import (
-    FILE,
     StudyWords,
     add_study_commands,
     check_picture,
@@ -20,7 +20,7 @@ from decima.rl.study.command import (
     inputs_option,
     minutes_option,
     out_option,
-    picture_option,
+    output_option,
     resume_option,
     seed_option,
     set_option,
@@ -50,12 +50,18 @@ def _cluster(cluster: str, load: float | None = None, jobs: Path | None = None) 
     return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
 
 
+_MOST_LOAD = 100.0
+
 _OPTIONS = {
     "cluster": click.option(
         "--cluster", type=click.Choice(list(CONFIGS)), default="paper", show_default=True
     ),
-    "load": click.option("--load", type=float, help="0.7 is 70 %; else the cluster's own."),
-    "jobs": click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV)."),
+    "load": click.option(
+        "--load",
+        type=Number(0.0, _MOST_LOAD, above=True),
+        help="0.7 is 70 %; else the cluster's own.",
+    ),
+    "jobs": click.option("--jobs", type=INPUT, help="Table of jobs, in place of drawn ones (CSV)."),
 }
 _config = partial(cluster_options, _cluster, _OPTIONS)
 _objective = click.option(
@@ -80,7 +86,7 @@ def main() -> None:
 @_objective
 @seed_option
 @set_option
-@click.option("--initial", type=FILE, help="A model whose weights to begin with.")
+@click.option("--initial", type=INPUT, help="A model whose weights to begin with.")
 @minutes_option("Stop after so long.")
 def train(
     out: Path,
@@ -117,7 +123,7 @@ add_study_commands(
 
 
 @main.command()
-@click.argument("models", nargs=-1, type=FILE)
+@click.argument("models", nargs=-1, type=INPUT)
 @_config("cluster", "load", "jobs")
 @_objective
 @inputs_option("sets")
@@ -137,11 +143,17 @@ def evaluate(
 
 
 @main.command()
-@picture_option
+@output_option
 @_config("cluster", "load")
-@click.option("--step", default=25, show_default=True, help="Show the first state at or after it.")
+@click.option(
+    "--step",
+    type=Whole(0, 1_000_000),
+    default=25,
+    show_default=True,
+    help="Show the first state at or after it.",
+)
 @seed_option
-@click.option("--model", type=FILE)
+@click.option("--model", type=INPUT)
 def show(output: Path, config: Config, step: int, seed: int, model: Path | None) -> None:
     """Draw a cluster under shortest job first, or under a model, as in figure 2 of the paper (PNG).
 
@@ -155,9 +167,9 @@ def show(output: Path, config: Config, step: int, seed: int, model: Path | None)
 
 @main.command("import")
 @click.argument("form", type=click.Choice(["alibaba", "google"]))
-@click.argument("trace", type=FILE)
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--step-s", default=60.0, show_default=True, type=click.FloatRange(1e-3, 1e9))
+@click.argument("trace", type=INPUT)
+@output_option
+@click.option("--step-s", default=60.0, show_default=True, type=Number(1e-3, 1e9))
 @_config("cluster")
 def import_trace(form: str, trace: Path, output: Path, step_s: float, config: Config) -> None:
     """Write a public trace as a table of jobs, for --jobs.

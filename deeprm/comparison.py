@@ -35,11 +35,11 @@ def compare(
     Raises:
         StudyError: a model is none, or was made for a cluster of another shape.
     """
+    learned = {str(path): _learned(path, config) for path in models}  # before anything compiles
     measure = Objective(objective)
     tuning = draw_jobs(config, TUNING_SETS, seed, Purpose.TUNING)
     jobs = draw_jobs(config, sets, seed, Purpose.TEST)
-    schedulers = dict(baselines(config, tuning, measure))
-    schedulers |= {str(path): _learned(path, config) for path in models}
+    schedulers = dict(baselines(config, tuning, measure)) | learned
     reference = evaluate(schedulers["tetris"], config, jobs, seed).measure(measure)
     figures = [one.value for one in Objective]
     yield ["scheduler", *figures, "held steps", f"{objective} against tetris, 95 %"]
@@ -58,8 +58,8 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
         StudyError: the episode is over before.
         RunError: the file cannot be written.
     """
-    episodes = Episodes(config, draw_jobs(config, 1, seed, Purpose.TEST))
     scheduler = SJF if model is None else _learned(model, config)
+    episodes = Episodes(config, draw_jobs(config, 1, seed, Purpose.TEST))
     play_up_to(scheduler, episodes, seed, episodes.state.time, step, "step")
     save_figure(picture_of(episodes), output, "png")
 

@@ -11,8 +11,8 @@ import click
 
 from decima.rl.command import OneLineErrors
 from decima.rl.errors import StudyError
+from decima.rl.option_types import INPUT, OUTPUT, Whole
 from decima.rl.study.command import (
-    FILE,
     StudyWords,
     add_study_commands,
     check_picture,
@@ -20,7 +20,7 @@ from decima.rl.study.command import (
     inputs_option,
     minutes_option,
     out_option,
-    picture_option,
+    output_option,
     resume_option,
     seed_option,
     set_option,
@@ -99,10 +99,10 @@ _OPTIONS = {
         "--arrivals", type=click.Choice(list(RATES)), default="uniform", show_default=True
     ),
     "trace": click.option(
-        "--trace", type=FILE, help="Times of arrival, for --arrivals trace (JSON)."
+        "--trace", type=INPUT, help="Times of arrival, for --arrivals trace (JSON)."
     ),
-    "table": click.option("--table", type=FILE, help="Interference of one's own models (JSON)."),
-    "jobs": click.option("--jobs", type=FILE, help="Table of jobs, in place of drawn ones (CSV)."),
+    "table": click.option("--table", type=INPUT, help="Interference of one's own models (JSON)."),
+    "jobs": click.option("--jobs", type=INPUT, help="Table of jobs, in place of drawn ones (CSV)."),
 }
 _config = partial(cluster_options, _cluster, _OPTIONS)
 
@@ -124,8 +124,8 @@ def main() -> None:
 @_config("servers", "gpu", "table", "jobs")
 @seed_option
 @set_option
-@click.option("--initial", type=FILE, help="A policy whose weights to begin with.")
-@click.option("--reward", type=FILE, help="A reward model to train on, with world = model.")
+@click.option("--initial", type=INPUT, help="A policy whose weights to begin with.")
+@click.option("--reward", type=INPUT, help="A reward model to train on, with world = model.")
 @minutes_option("Stop after so long.")
 def train(
     out: Path,
@@ -173,7 +173,7 @@ add_study_commands(
 
 
 @main.command()
-@click.argument("models", nargs=-1, type=FILE)
+@click.argument("models", nargs=-1, type=INPUT)
 @_config(*_OPTIONS)
 @inputs_option("sequences")
 @seed_option
@@ -194,13 +194,13 @@ def evaluate(
 
 
 @main.command()
-@click.argument("models", nargs=-1, required=True, type=FILE)
+@click.argument("models", nargs=-1, required=True, type=INPUT)
 @_config(*_OPTIONS)
-@click.option("--periods", default=10, show_default=True, type=click.IntRange(min=1))
+@click.option("--periods", default=10, show_default=True, type=Whole(1, 1_000_000))
 @inputs_option("sequences", 16)
 @seed_option
 @set_option
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("-o", "--output", type=OUTPUT)
 def update(
     models: tuple[Path, ...],
     config: Config,
@@ -235,11 +235,11 @@ def update(
 
 
 @main.command()
-@picture_option
+@output_option
 @_config("servers", "arrivals", "trace")
-@click.option("--interval", default=10, show_default=True, type=click.IntRange(min=0))
+@click.option("--interval", default=10, show_default=True, type=Whole(0, 1_000_000))
 @seed_option
-@click.option("--model", type=FILE)
+@click.option("--model", type=INPUT)
 def show(output: Path, config: Config, interval: int, seed: int, model: Path | None) -> None:
     """Draw who is where in a cluster at an interval, under Tiresias or a model (PNG).
 
@@ -253,10 +253,10 @@ def show(output: Path, config: Config, interval: int, seed: int, model: Path | N
 
 @main.command("import")
 @click.argument("form", type=click.Choice(["alibaba", "helios", "philly"]))
-@click.argument("trace", type=FILE)
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("trace", type=INPUT)
+@output_option
 @_config("servers", "gpu", "table")
-@click.option("--machines", type=FILE, help="Philly's cluster_machine_list: types of GPU.")
+@click.option("--machines", type=INPUT, help="Philly's cluster_machine_list: types of GPU.")
 def import_trace(
     form: str, trace: Path, output: Path, config: Config, machines: Path | None
 ) -> None:
@@ -273,10 +273,10 @@ def import_trace(
 
 
 @main.command()
-@click.argument("model", type=FILE)
-@click.option("--secret-file", type=FILE, required=True, help="Mode 0600; comes with requests.")
+@click.argument("model", type=INPUT)
+@click.option("--secret-file", type=INPUT, required=True, help="Mode 0600; comes with requests.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Beyond loopback: clear text.")
-@click.option("--port", default=8750, show_default=True, type=click.IntRange(0, 65535))
+@click.option("--port", default=8750, show_default=True, type=Whole(0, 65_535))
 def serve(model: Path, secret_file: Path, host: str, port: int) -> None:
     """Answer over HTTP where a policy places a job.
 

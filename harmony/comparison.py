@@ -34,8 +34,9 @@ def compare(
     Raises:
         StudyError: a file is no such model.
     """
-    schedulers = dict(baselines(config, samples_of(config)))
-    schedulers |= {str(path): Learned(load_model(path).network.policy, config) for path in models}
+    # Before anything compiles.
+    learned = {str(path): Learned(load_model(path).network.policy, config) for path in models}
+    schedulers: dict[str, Scheduler] = dict(baselines(config, samples_of(config))) | learned
     jobs = draw_jobs(config, sequences, seed, Purpose.TEST)
     reference = completion_of(schedulers["tiresias"], config, jobs, seed)
     yield ["scheduler", "completion, intervals, 95 %", "against tiresias, 95 %"]
@@ -52,8 +53,10 @@ def picture(config: Config, model: Path | None, seed: int, interval: int, output
         StudyError: the episode is over before.
         RunError: the file cannot be written.
     """
-    scheduler: Scheduler = Tiresias(config)
-    if model is not None:
+    scheduler: Scheduler
+    if model is None:
+        scheduler = Tiresias(config)
+    else:
         scheduler = Learned(load_model(model).network.policy, config)
     jobs = draw_jobs(config, 1, seed, Purpose.TEST)
     clusters = Clusters(config, jobs, seed=seed, priority=scheduler.priority(jobs))

@@ -20,6 +20,7 @@ from harmony.config import MAX_MIN, Config
 from harmony.gpu_types import number_of
 from harmony.measured import measured
 from harmony.tables import NONE, Float64, Int32
+from traces.files.names import clean
 from traces.files.reading import read_json
 from traces.files.rows import Row, read_rows, write_rows
 
@@ -152,7 +153,7 @@ def write_import(
 def _cells(job: Asked, begin_s: float, config: Config) -> list[str]:
     """Return the row of a job, the type of GPU last."""
     models, most = measured(config.table_file).models, config.max_workers
-    model = models[int.from_bytes(sha256(job.owner.encode()).digest()[:8]) % len(models)]
+    model = models[int.from_bytes(sha256(clean(job.owner).encode()).digest()[:8]) % len(models)]
     workers, ps = min(job.workers, most), min(job.ps, most)
     type_of = {one.name: one for one in config.gpu_table if one.name}.get(job.gpu)
     minutes, gpu = job.minutes, ""

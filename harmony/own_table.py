@@ -22,6 +22,7 @@ import numpy as np
 
 from decima.rl.errors import StudyError
 from harmony.tables import Float64, Int32, K
+from traces.files.names import is_clean
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
 
@@ -38,6 +39,7 @@ _NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
 """the default (None: it must be given), the least and the greatest value"""
 _TASKS: Mapping[str, tuple[int, ...]] = {"worker": (1, 2, 8, 5), "ps": (0, 1, 4, 5)}
 _MOST_UNITS = 1_000_000
+_MAX_NAME = 100
 
 
 class OwnTable(NamedTuple):
@@ -89,8 +91,10 @@ class _Model:
             raise StudyError(f"{self._where}: unknown key {min(unknown)!r:.40}; there are {known}")
         self._content = content
         name = content.get("name")
-        if not (isinstance(name, str) and 0 < len(name) <= 100):
-            raise StudyError(f"{self._where}: name is {name!r:.40}: 1 to 100 characters")
+        if not (isinstance(name, str) and name and is_clean(name, _MAX_NAME)):
+            raise StudyError(
+                f"{self._where}: name is {name!r:.40}: 1 to {_MAX_NAME} printable characters"
+            )
         self.name = name
 
     def number_of(self, name: str) -> float:

@@ -202,7 +202,7 @@ def test_several_files_become_one_trace(tmp_path: Path) -> None:
         (("import", "csv", EXAMPLES / "jobs.csv", "-o", "x.csv"), ("ends in .parquet",)),
         (("import", "csv", EXAMPLES / "jobs.csv", "-o", "none/x.parquet"), ("cannot write",)),
         (("import", "csv", __file__, "-o", "x.csv"), ("ends in .parquet",)),  # before it is read
-        (("import", "alibaba", EXAMPLES, "-o", "x.parquet"), ("Is a directory",)),
+        (("import", "alibaba", EXAMPLES, "-o", "x.parquet"), ("is a directory",)),
         (("import", "alibaba", EXAMPLES / "jobs.csv", "-o", "x.parquet"), ("no usable job",)),
         (("import", "alibaba", __file__, "--limit", "x", "-o", "x.parquet"), ("'x' is not",)),
         (("import", "decima-sim", EXAMPLES, "-o", "x.parquet"), ("no adj_mat_N",)),

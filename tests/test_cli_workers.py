@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
+from decima.rl.parallel import local
 from decima.rl.parallel.errors import ClusterError
 from tests.commands import Command, refused
+from tests.test_training import sets
 
 NO_MASTER = "spark://nowhere:7077: nobody answers there"
 
@@ -62,8 +66,8 @@ def test_a_training_on_no_cluster_leaves_no_folder(
     ("words", "reason"),
     [
         (("--workers", 2, "--cluster", "local[2]"), "contradicts --cluster"),
-        (("--cluster-archive", "a.tar.gz"), "it goes with --cluster"),
-        (("--workers", 0), "workers must be 1 or more, got 0"),
+        (("--cluster-archive", __file__), "it goes with --cluster"),
+        (("--workers", 0), "0 is not in the range 1<="),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
@@ -81,3 +85,60 @@ def test_several_processes_tune_as_one_does(run: Command, tmp_path: Path) -> Non
         found = run(*words, "--workers", workers, command="tune")
         assert found.exit_code == 0, found.output
     assert (tmp_path / "1.json").read_bytes() == (tmp_path / "2.json").read_bytes()
+
+
+# --- a process that is killed ------------------------------------------------------------------
+
+
+@pytest.fixture
+def killer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills every worker process as soon as it has its first task, as a system without memory."""
+    give = local._Process.give
+
+    def deadly(process: local._Process, *arguments: Any) -> None:
+        give(process, *arguments)
+        os.kill(process._process.pid or 0, signal.SIGKILL)
+
+    monkeypatch.setattr(local._Process, "give", deadly)
+
+
+@pytest.mark.parametrize(("command", "options"), CALLS)
+def test_a_killed_worker_is_one_line(
+    run: Command,
+    tmp_path: Path,
+    killer: None,
+    command: str,
+    options: Callable[[Path], list[Any]],
+) -> None:
+    """With the likely cause; nothing was kept that could be resumed."""
+    result = run("--workers", 2, *options(tmp_path / "out.json"), command=command)
+    refused(result, "a worker process was ended by SIGKILL", "memory ran out")
+    assert "--resume" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_training_whose_worker_is_killed_can_be_resumed(
+    trace_file: Path, tmp_path: Path, killer: None
+) -> None:
+    out = tmp_path / "run"
+    words = ["train", "--out", str(out), "--workers", "2", *sets(trace_file)]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2, result.output
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("error: a worker process was ended by SIGKILL")
+    assert last.endswith(f"`decima train --out {out} --resume` continues the run")
+    resumed = CliRunner().invoke(main, ["train", "--out", str(out), "--resume"])
+    assert resumed.exit_code == 0, resumed.output
+    assert (out / "model.safetensors").exists()
+
+
+def test_memory_that_runs_out_is_one_line(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process or in a task."""
+
+    def greedy(*_: object, **__: object) -> NoReturn:
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr("decima.evaluation.runner._play_part", greedy)
+    refused(run("--policies", "fifo"), "memory ran out", "9 TiB")
+    monkeypatch.setattr("decima.cli.evaluate.run_evaluation", greedy)
+    refused(run("--policies", "fifo"), "memory ran out: Unable to allocate 9 TiB")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from spark_sim import Protocol
 from tests.commands import below, every_command
 from tests.test_training import sets
 from traces import load_trace
-from traces.files import entry
+from traces.files import entry, undisturbed
 from traces.files.names import suggestion
 
 PROGRAMS = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
@@ -108,6 +109,28 @@ def test_a_real_ctrl_c_leaves_no_traceback() -> None:
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=30)
     assert (process.returncode, told) == (130, "interrupted\n")
+
+
+def test_ctrl_c_while_torch_loads_waits_until_it_has_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception in the middle would abort the process, or be lost."""
+    (tmp_path / "stand_in.py").write_text(
+        "import pathlib, signal\nsignal.raise_signal(signal.SIGINT)\n"
+        "(pathlib.Path(__file__).parent / 'loaded').touch()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(undisturbed, "_PACKAGE", "stand_in")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    undisturbed.keep_interrupts_while_torch_loads()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            importlib.import_module("stand_in")
+        assert signal.getsignal(signal.SIGINT) is before
+        assert (tmp_path / "loaded").exists()
+    finally:
+        sys.modules.pop("stand_in", None)
 
 
 # --- the nearest name ----------------------------------------------------------------------------

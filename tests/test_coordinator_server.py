@@ -312,7 +312,7 @@ def secret_file(tmp_path: Path) -> Path:
     [
         (["--listen", "7087"], "HOST:PORT is needed"),
         (["--listen", "0.0.0.0:0"], "beyond loopback, --tls-certificate is needed"),
-        (["--slots", "0"], "slots must be a whole number of 1 or more"),
+        (["--slots", "0"], "0 is not in the range 1<="),
         (["--policy", "nope"], "unknown policy 'nope'"),
         (["--cap", "user"], "GROUP=VALUE is needed"),
         (["--cap", "team:x=3"], "groups are user, queue"),

@@ -26,8 +26,16 @@ from traces.draw import draw_job
 from traces.files import writing
 from traces.files.errors import FileError
 from traces.files.names import MAX_MESSAGE, MAX_NAME, clean, is_clean, one_line, printable
+from traces.files.private import open_private_log
 from traces.files.reading import parse_json, parse_toml, read_bytes, read_json
-from traces.files.writing import PARTIAL_SUFFIX, append, write_json, write_whole, written_whole
+from traces.files.writing import (
+    PARTIAL_SUFFIX,
+    append,
+    check_output,
+    write_json,
+    write_whole,
+    written_whole,
+)
 
 TRACE = Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),))
 ARRIVALS = Arrivals(np.zeros(1), np.zeros(1, np.int32))
@@ -155,11 +163,44 @@ def test_what_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
 
 
 def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
-    """As root, `-o /dev/null` would take the device away."""
+    """As root, `-o /dev/null` would take the device away, and `/dev/stdout` is a link to one."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileError, match="neither a file nor a free name"):
-        write_whole(tmp_path / "pipe", b"")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        for write in (write_whole, append):
+            with pytest.raises(FileError, match="neither a regular file nor a free name"):
+                write(tmp_path / name, b"")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_private_log_is_a_regular_file(tmp_path: Path) -> None:
+    """What is refused keeps its permissions, and none is waited for."""
+    os.mkfifo(tmp_path / "pipe", 0o640)
+    (tmp_path / "file").write_bytes(b"old\n")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(OSError, match="not a regular file"):
+        open_private_log(tmp_path / "pipe")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_private_log(tmp_path / "link")
+    assert stat.S_IMODE((tmp_path / "pipe").stat().st_mode) == 0o640
+    for name in ("file", "new"):
+        os.close(open_private_log(tmp_path / name))
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    assert (tmp_path / "file").read_bytes() == b"old\n"
+
+
+def test_a_pipe_or_device_is_not_read(tmp_path: Path) -> None:
+    """It may wait for ever or never end."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/null")):
+        with pytest.raises(FileError, match="a regular file is needed"):
+            read_bytes(path, max_bytes=10)
+    for name in (f"{tmp_path}/a\0b", "a\0"):
+        with pytest.raises(FileError, match="no file has such a name"):
+            read_bytes(Path(name))
+        with pytest.raises(FileError, match="no file has such a name"):
+            check_output(Path(name))
 
 
 def test_a_model_s_card_that_cannot_be_written_is_the_error_that_is_documented(
@@ -203,13 +244,10 @@ def test_no_text_gives_another_error(text: str | bytes) -> None:
 
 
 def test_a_file_of_any_length_is_read_up_to_its_bound(tmp_path: Path) -> None:
-    """Devices have no length to ask for."""
     (tmp_path / "a").write_bytes(b"[]   ")
     assert read_bytes(tmp_path / "a", max_bytes=5) == b"[]   "
     with pytest.raises(FileError, match="5 bytes, at most 4 are read"):
         read_json(tmp_path / "a", max_bytes=4)
-    with pytest.raises(FileError, match="at most 10 are read"):
-        read_bytes(Path("/dev/zero"), max_bytes=10)
 
 
 # --- names ---------------------------------------------------------------------------------------

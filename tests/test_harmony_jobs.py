@@ -33,7 +33,7 @@ j1,ps,1,Terminated,1000,4600,600,29,,
 j2,tensorflow,1,Failed,1000,4600,600,29,50,MISC
 j3,tensorflow,1,Terminated,2800,3400,600,29,50,MISC
 """
-PHILLY = [
+PHILLY: list[dict[str, Any]] = [
     {
         "status": "Pass",
         "vc": "v",
@@ -143,6 +143,14 @@ def test_a_file_that_is_no_trace_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "jobs.csv").exists()
 
 
+def test_an_owner_that_no_file_can_hold_has_jobs(tmp_path: Path) -> None:
+    """A name with half a character in it, as JSON can write one."""
+    trace = written(tmp_path / "trace", json.dumps([{**PHILLY[0], "user": "\udf73"}]))
+    result = HARMONY.run("import", "philly", str(trace), "-o", str(tmp_path / "jobs.csv"))
+    assert result.exit_code == 0, result.output
+    assert len((tmp_path / "jobs.csv").read_text().splitlines()) == 2
+
+
 # --- jobs that need servers of their own ---------------------------------------------------------
 
 
@@ -203,6 +211,8 @@ def test_a_table_of_ones_own_gives_speeds(tmp_path: Path) -> None:
         ({"models": [{"name": "a"}], "ratio": [[1.0]]}, "epochs_per_min is None"),
         ({"models": [{"name": "a", "epochs_per_min": -1}], "ratio": [[1.0]]}, "is -1: a number"),
         ({"models": [{"name": "a", "x": 1}], "ratio": [[1.0]]}, "unknown key 'x'"),
+        ({"models": [{"name": "\x1b[2J"}], "ratio": [[1.0]]}, "1 to 100 printable characters"),
+        ({"models": [{"name": "\ud800"}], "ratio": [[1.0]]}, "1 to 100 printable characters"),
         (
             {"models": [{"name": "a", "epochs_per_min": 1, "worker": [0, 1, 1, 1]}]},
             "a worker has 0 GPUs",

@@ -92,13 +92,27 @@ def test_a_picture_that_finds_no_room_is_one_line(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_a_training_on_a_table_that_is_none_leaves_nothing(
+    command: click.Group, tmp_path: Path
+) -> None:
+    """The table is read after the run folder was made."""
+    table = tmp_path / "jobs.csv"
+    table.write_text("odd\n")
+    told = refused(
+        command, "train", "--out", str(tmp_path / "a" / "b"), "--jobs", str(table)
+    ).stderr
+    assert "jobs.csv: no column" in told
+    assert os.listdir(tmp_path) == ["jobs.csv"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_for_figures_that_cannot_be_made_is_one_line(
     command: click.Group, tmp_path: Path
 ) -> None:
     """Before anything is measured."""
     (tmp_path / "file").write_text("kept")
     told = refused(command, "reproduce", "--out", str(tmp_path / "file" / "x")).stderr
-    assert told == f"Error: {tmp_path}/file/x: cannot make the folder: Not a directory\n"
+    assert f"{tmp_path}/file/x: cannot write: {tmp_path}/file is no folder" in told
 
 
 @pytest.mark.parametrize(
@@ -196,4 +210,4 @@ def test_whatever_the_system_refuses_is_one_line() -> None:
 @pytest.mark.parametrize(("command", "option"), [(deeprm, "--sets"), (harmony, "--sequences")])
 def test_one_sample_has_no_interval_and_is_refused(command: click.Group, option: str) -> None:
     """It would be one of no width."""
-    assert "x>=2" in refused(command, "evaluate", option, "1").output
+    assert "2<=x" in refused(command, "evaluate", option, "1").output

@@ -10,6 +10,7 @@ import resource
 import socket
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import torch
@@ -184,10 +185,15 @@ def test_a_write_that_stops_half_way_leaves_the_previous_file(tmp_path: Path) ->
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
 
 
-def test_a_line_that_finds_no_room_is_an_error() -> None:
-    """The device that is always full."""
-    with pytest.raises(RunError, match="No space left"):
-        append(Path("/dev/full"), b"line\n", RunError)
+def test_a_line_that_finds_no_room_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(RunError, match="cannot write: No space left"):
+        append(tmp_path / "metrics.jsonl", b"line\n", RunError)
 
 
 def test_a_run_keeps_its_configuration_and_where_it_was_made(tmp_path: Path) -> None:
@@ -238,8 +244,44 @@ def test_a_new_run_needs_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(RunError, match=r"thesis\.tex and is no run"):
         RunFolder.create(tmp_path, {})
+    assert os.listdir(tmp_path) == ["thesis.tex"]
     with pytest.raises(RunError, match="cannot make the folder"):
         RunFolder.create(tmp_path / "thesis.tex", {})
+
+
+def refuse(folder: RunFolder, words: str, file: str) -> NoReturn:
+    """Fail after a file was made in the folder."""
+    with folder:
+        (folder.path / file).parent.mkdir(exist_ok=True)
+        (folder.path / file).touch()
+        raise RunError(words)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_run_that_is_refused_leaves_nothing(made: bool, tmp_path: Path) -> None:
+    """Neither files nor folders above it; one that was there stays, empty."""
+    path = tmp_path / "deep" / "run"
+    if not made:
+        path.mkdir(parents=True)
+    with pytest.raises(RunError, match="impossible"):
+        refuse(RunFolder.create(path, {}), "impossible", "tensorboard/events")
+    assert path.exists() != made
+    assert os.listdir(tmp_path) == ([] if made else ["deep"])
+    RunFolder.create(path, {}).close()
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoint.safetensors", "failure"])
+def test_a_run_that_fails_later_stays(name: str, tmp_path: Path) -> None:
+    """And so does one that is refused when it is resumed."""
+    path = tmp_path / "run"
+    with pytest.raises(RunError, match="odd"):
+        refuse(RunFolder.create(path, {}), "odd", f"{name}/file")
+    assert (path / name).exists()
+    (path / name / "file").unlink()
+    (path / name).rmdir()
+    with pytest.raises(RunError, match="odd"):
+        refuse(RunFolder.open(path), "odd", "file")
+    assert (path / "config.json").exists()
 
 
 def test_a_run_killed_while_it_was_made_can_be_made_again(tmp_path: Path) -> None:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ from click.testing import CliRunner
 
 import deeprm.models
 import harmony.models
+from decima.cli.main import main as decima_command
+from decima.rl.arrays_file import load_arrays
 from decima.rl.checkpoint import save_tensors
 from deeprm.cli import main as deeprm_command
 from deeprm.training_config import TrainConfig
@@ -57,6 +62,66 @@ def refusal(command: click.Group, *arguments: str) -> str:
     assert result.stderr.count("\n") == 1
     assert len(result.stderr) < 500
     return result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (decima_command, ("evaluate", "--policies", "fifo,{file}")),
+        (decima_command, ("explain", "--model", "{file}")),
+        (decima_command, ("train", "--out", "{run}", "--set", "initial_model={file}")),
+        (deeprm_command, ("evaluate", "{file}")),
+        (deeprm_command, ("train", "--out", "{run}", "--initial", "{file}")),
+        (harmony_command, ("evaluate", "{file}")),
+        (harmony_command, ("train", "--out", "{run}", "--initial", "{file}")),
+        (
+            harmony_command,
+            ("train", "--out", "{run}", "--reward", "{file}", "--set", "world=model"),
+        ),
+    ],
+)
+def test_a_model_without_facts_in_its_header_is_refused(
+    command: click.Group, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The format lets another program write null there."""
+    header = b'{"__metadata__": null, "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
+    file, run = tmp_path / "null.safetensors", tmp_path / "run"
+    file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    told = refusal(command, *(one.format(file=file, run=run) for one in arguments))
+    assert str(file) in told
+    assert " model of " in told
+    assert load_arrays(file)[1] == {}
+    assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("decima", "evaluate", "--workers", "2", "--policies", "fifo,{file}"),
+        ("deeprm", "evaluate", "{file}"),
+        ("harmony", "evaluate", "{file}"),
+    ],
+)
+def test_a_wrong_model_is_refused_before_anything_compiles(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Which takes minutes on a machine whose cache is empty."""
+    file, cache = tmp_path / "wrong.safetensors", tmp_path / "cache"
+    file.write_bytes(b"x" * 100)
+    cache.mkdir()
+    code = f"from traces.files.entry import {words[0]}; {words[0]}()"
+    done = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", code, *(one.format(file=file) for one in words[1:])],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert str(file) in done.stderr
+    assert [one for one in cache.rglob("*") if one.is_file()] == []
 
 
 @pytest.fixture(autouse=True)

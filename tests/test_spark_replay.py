@@ -74,8 +74,8 @@ def test_graphs_are_told_parents_first() -> None:
     [
         ({"policies": ("oracle",)}, "unknown policy 'oracle'"),
         ({"policies": ()}, "name at least one"),
-        ({"jobs": 0}, "jobs must be at least 1"),
-        ({"slots": 0}, "slots must be at least 1"),
+        ({"jobs": 0}, "jobs must lie in 1..100,000"),
+        ({"slots": 0}, "slots must lie in 1..100,000"),
         ({"time_scale": 0.0}, "time_scale must be positive"),
         ({"interarrival_s": float("nan")}, "interarrival_s must be positive"),
     ],

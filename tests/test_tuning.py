@@ -181,7 +181,7 @@ def test_what_has_nothing_to_tune_is_refused(run: Command, tmp_path: Path) -> No
     refused(run("--policy", "fifo", "-o", out, command="tune"), "'fifo' has nothing to tune")
     refused(run("--policy", "fastest", "-o", out, command="tune"), "fastest")
     policy = ("--policy", "tuned_srw")
-    refused(run(*policy, "--held-back", 0, "-o", out, command="tune"), "1..100,000, got 0")
+    refused(run(*policy, "--held-back", 0, "-o", out, command="tune"), "0 is not in the range 1<=")
     assert not out.exists()
 
 

@@ -24,9 +24,9 @@ from traces.alibaba_instances import TaskKey, mean_seconds
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
 from traces.errors import DamageError, TraceError
-from traces.files.errors import reading
 from traces.files.lines import LineBounds, lines_of
 from traces.files.names import clean
+from traces.files.reading import opened
 from traces.foreign import naming_foreign
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage
 from traces.numbers import MS_PER_S
@@ -222,7 +222,7 @@ def _open(path: Path, max_bytes: int) -> Iterator[Iterator[str]]:
     """Lines of a plain or compressed file; a fault while they are read names the file."""
     bounds = LineBounds(max_bytes, _MAX_LINE, TO_READ_MORE)
     try:
-        with reading(path, TraceError), path.open("rb") as stream:
+        with opened(path, TraceError) as stream:
             lines = lines_of(open_codec(stream), str(path), bounds, TraceError)
             yield (line.decode("utf-8", "replace").rstrip("\r") for _, line in lines)
     except DamageError as error:

@@ -9,10 +9,12 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
 from traces.codecs import open_codec
 from traces.errors import DamageError, TraceError
+from traces.files.reading import check_regular
 
 _HEAD_BYTES = 1 << 16
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
@@ -113,6 +115,8 @@ def _keys(line: str) -> set[str]:
 def _head(path: _File) -> str | None:
     """The first text of a file, unfolded; None where there is none to read."""
     try:
+        if isinstance(path, Path):
+            check_regular(path, TraceError)
         with path.open("rb") as stream:
             pieces = open_codec(stream)
             return next(iter(pieces), b"")[:_HEAD_BYTES].decode("utf-8", "replace")

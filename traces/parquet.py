@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.columns import joined
 from traces.errors import TraceError
+from traces.files import writing
 from traces.files.names import clean
 from traces.files.reading import parse_json, read_bytes
 from traces.files.writing import written_whole
@@ -70,11 +70,7 @@ def check_output(path: Path) -> None:
     """Check early for errors that `write_trace` would raise after the work."""
     if path.suffix.lower() != ".parquet":
         raise TraceError(f"{path}: a trace file ends in .parquet")
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise TraceError(f"{path}: cannot write: {folder} is no folder")
-    if not os.access(folder, os.W_OK):
-        raise TraceError(f"{path}: cannot write: no permission in {folder}")
+    writing.check_output(path, TraceError)
 
 
 def write_trace(trace: Trace, path: Path) -> None:
@@ -111,9 +107,9 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         raise TraceError(f"{path}: not a trace file (Parquet with a {FORMAT} header)") from error
     header = _header(path, file)
     try:
-        excess = excess_of(data, limits.values, limits.content_bytes)
+        excess = excess_of(data, limits.values, limits.content_bytes, f" ({TO_READ_MORE})")
         if excess is not None:
-            raise TraceError(f"{path}: {excess} ({TO_READ_MORE})")
+            raise TraceError(f"{path}: {excess}")
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_NAMES)
         # One by one: names of several groups do not become one dictionary inside a list. The
         # schema's own check would accept columns of another type; cast refuses them.

@@ -27,6 +27,12 @@ _LONG_LIST = 15
 _MAX_VARINT_BYTES = 10
 
 
+FREE_VALUES = 2_000_000
+"""values that a file of any size may unfold to; each takes some 25 bytes once it is read"""
+MAX_VALUES_PER_BYTE = 20
+"""values that each byte may unfold to beyond `FREE_VALUES`; recorded traces reach 1"""
+
+
 class Unfolded(NamedTuple):
     """Memory that decoding a file takes."""
 
@@ -44,19 +50,23 @@ def unfolded(data: bytes) -> Unfolded:
     return Unfolded(values, num_bytes)
 
 
-def excess_of(data: bytes, most_values: int, most_bytes: int) -> str | None:
+def excess_of(data: bytes, most_values: int, most_bytes: int, to_read_more: str) -> str | None:
     """The bound that decoding a file would exceed, in words; None where it fits.
 
-    A small file may have fewer bytes of decompressed pages (`traces.codecs`). ValueError as for
-    `unfolded`.
+    A small file may have fewer values, as a run of equal ones takes no room, and fewer bytes of
+    decompressed pages. `to_read_more` ends the message of a bound that the caller sets. ValueError
+    as for `unfolded`.
     """
     size = unfolded(data)
-    for label, count, most in (
-        ("values", size.values, most_values),
-        ("bytes", size.num_bytes, min(most_bytes, most_unfolded(len(data)))),
+    for label, count, most, in_proportion in (
+        ("values", size.values, most_values, FREE_VALUES + MAX_VALUES_PER_BYTE * len(data)),
+        ("bytes", size.num_bytes, most_bytes, most_unfolded(len(data))),
     ):
-        if count > most:
-            return f"unfolds to {count:,} {label}, at most {most:,} are read"
+        if count > min(most, in_proportion):
+            words = f"unfolds to {count:,} {label}, at most {min(most, in_proportion):,} are read"
+            if most > in_proportion:
+                return f"{words} from {len(data):,} bytes"
+            return f"{words}{to_read_more}"
     return None
 
 

@@ -9,6 +9,7 @@ import click
 from decima.cli.console import progress_bar, say
 from decima.cli.errors import OneLineErrors
 from decima.cli.options import checked_option, output_option
+from decima.rl.option_types import PathType
 from traces.files.errors import FileError
 
 
@@ -32,7 +33,7 @@ def cluster() -> None:
 @output_option("Archive to write (.tar.gz).", check=_check_archive)
 @checked_option(
     "--python",
-    type=click.Path(path_type=Path),
+    type=PathType(),
     check=_check_python,
     help="Path of the same Python version on the hosts (default: its path here).",
 )

@@ -14,10 +14,13 @@ import click
 
 from decima.cli.config_options import config_options
 from decima.cli.console import say
-from decima.cli.options import READ, WRITTEN, read_all_tuned
+from decima.cli.options import TUNED, read_all_tuned
 from decima.errors import ConfigError
+from decima.rl.option_types import INPUT, POLICIES, OutputFile, Whole
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.errors import AttachError
+from decima.spark.log_files import DecisionLogFiles
+from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.private import read_secret
 
 if TYPE_CHECKING:
@@ -98,19 +101,22 @@ def tls_of(host: str, certificate: Path | None, key: Path | None) -> ssl.SSLCont
 
 @click.command()
 @click.option("--listen", default="127.0.0.1:7087", show_default=True, help="HOST:PORT.")
-@click.option("--slots", type=int, required=True, help="Executors of the cluster.")
+@click.option(
+    "--slots", type=Whole(1, MAX_EXECUTORS), required=True, help="Executors of the cluster."
+)
 @click.option(
     "--policy",
+    type=POLICIES,
     default="strict_fair",
     show_default=True,
     help="A heuristic, `decima`, or a model file.",
 )
-@click.option("--tuned", multiple=True, type=READ, help="Parameters from `decima tune`.")
+@TUNED
 @click.option(
-    "--secret-file", type=READ, required=True, help="Secret that drivers must have, mode 0600."
+    "--secret-file", type=INPUT, required=True, help="Secret that drivers must have, mode 0600."
 )
-@click.option("--tls-certificate", type=READ, help="PEM file; needed beyond loopback.")
-@click.option("--tls-key", type=READ, help="Its key, if not in the same file.")
+@click.option("--tls-certificate", type=INPUT, help="PEM file; needed beyond loopback.")
+@click.option("--tls-key", type=INPUT, help="Its key, if not in the same file.")
 @click.option(
     "--cap",
     "caps",
@@ -130,10 +136,13 @@ def tls_of(host: str, certificate: Path | None, key: Path | None) -> ssl.SSLCont
     idle_s="Seconds for which an application that has run out of work keeps its executors.",
     silence_s="Seconds after which a silent driver has died.",
 )
-@click.option("--decision-log", "log", type=WRITTEN, help="For `decima spark review`.")
 @click.option(
-    "--status-port", type=click.IntRange(0, _PORTS), help="Live page and /metrics, on loopback."
+    "--decision-log",
+    "log",
+    type=OutputFile(beside=lambda path: DecisionLogFiles(path).all[1:]),
+    help="For `decima spark review`.",
 )
+@click.option("--status-port", type=Whole(0, _PORTS), help="Live page and /metrics, on loopback.")
 def coordinate(
     listen: str,
     slots: int,
@@ -157,7 +166,6 @@ def coordinate(
     from decima.spark.coordinator.log import CoordinatorLog
     from decima.spark.coordinator.server import CoordinatorServer
     from decima.spark.loading import ready_policy
-    from decima.spark.log_files import DecisionLogFiles
     from spark_sim.compiled.progress import announce
 
     host, port = parse_address(listen)

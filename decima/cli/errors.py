@@ -11,7 +11,7 @@ from typing import IO, Any
 import click
 
 from decima.rl.group import CommandGroup, InterruptedCommand
-from decima.rl.parallel.errors import TaskRefusedError
+from decima.rl.parallel.errors import TaskRefusedError, WorkerLostError
 from traces.files.errors import place_and_reason
 from traces.files.names import one_line
 
@@ -30,8 +30,9 @@ class OneLineError(click.ClickException):
 class OneLineErrors(CommandGroup):
     """A group in which a user's mistake ends in one line and exit code 2.
 
-    Mistakes are wrong usage, refused files and each `ValueError` of this package's classes or code;
-    another library's error is a bug and keeps its traceback.
+    Mistakes are wrong usage, refused files and each `ValueError` of this package's classes or code.
+    So end commands whose worker process was killed. Another library's error is a bug and keeps its
+    traceback.
     """
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -60,6 +61,10 @@ def _one_line() -> Iterator[None]:
         if error.errno == errno.EPIPE:  # the reader of the output has left: click exits quietly
             raise
         raise OneLineError(one_line(place_and_reason(error))) from error
+    except WorkerLostError as error:
+        raise OneLineError(one_line(str(error))) from error
+    except MemoryError as error:
+        raise OneLineError(one_line(f"memory ran out: {error}".removesuffix(": "))) from error
     except ValueError as error:
         if not _breaks_a_rule(error):
             raise

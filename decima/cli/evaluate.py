@@ -14,9 +14,8 @@ from decima.cli.options import (
     OBJECTIVE,
     REPORT,
     TUNED,
-    WRITTEN,
     build_config,
-    check_outputs,
+    check_models,
     notes_of,
     parse_names,
     read_all_tuned,
@@ -35,6 +34,7 @@ from decima.evaluation.timeline import (
 )
 from decima.policy_names import SHIPPED_MODEL, is_learned
 from decima.registry import HEURISTICS
+from decima.rl.option_types import OUTPUT, POLICIES
 from decima.rl.statistics import method
 from spark_sim.compiled.progress import announce
 from traces.files.names import counted
@@ -46,6 +46,7 @@ _MOST_RECORDED = 2_500_000  # largest number of tasks for a page, some 100 bytes
 @click.command()
 @click.option(
     "--policies",
+    type=POLICIES,
     default="strict_fair,fifo,sjf_cp,spark_fair",
     show_default=True,
     help=f"Separated by commas; the first is the reference. There are {', '.join(HEURISTICS)}; the "
@@ -57,9 +58,9 @@ _MOST_RECORDED = 2_500_000  # largest number of tasks for a page, some 100 bytes
 @worker_options("Processes.")
 @TUNED
 @JSON
-@click.option("--timings", type=WRITTEN, help="Write the CPU seconds of each policy as JSON.")
+@click.option("--timings", type=OUTPUT, help="Write the CPU seconds of each policy as JSON.")
 @click.option(
-    "--timeline", type=WRITTEN, help="Write every task: .parquet, .csv, or .json.gz for Perfetto."
+    "--timeline", type=OUTPUT, help="Write every task: .parquet, .csv, or .json.gz for Perfetto."
 )
 @REPORT
 def evaluate(
@@ -79,9 +80,9 @@ def evaluate(
     """
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
     refuse_own_code(where, config.policies)
+    check_models(config.policies)
     if timeline is not None:
         check_timeline_path(timeline)
-    check_outputs(json_path, timings, timeline, page)
     total = config.sequences * len(config.policies)
     with (
         open_pool(where, "decima evaluate") as pool,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from decima.cli.console import stdout
-from decima.cli.options import WRITTEN, build_config, check_outputs, workload_options
+from decima.cli.options import JSON, build_config, workload_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.policy_names import SHIPPED_MODEL, is_learned, model_path
+from decima.rl.option_types import POLICIES, SECONDS, Whole
 from spark_sim.compiled.progress import announce
 from traces.files.writing import write_json
 
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--model",
+    type=POLICIES,
     default=SHIPPED_MODEL,
     show_default=True,
     help='A model file of `decima train`, or the one in the package; with ":sampled" after it '
     "actions are drawn instead of taking the likeliest.",
 )
 @workload_options
-@click.option("--sequence", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--sequence", type=Whole(0, 1_000_000), default=0, show_default=True)
 @click.option(
     "--decision",
-    type=click.IntRange(min=1),
+    type=Whole(1),
     help="Number of the decision, from 1. Default: the one with the most open stages among the "
     "first 500.",
 )
-@click.option("--time", "time_s", type=click.FloatRange(min=0), help="The first from this second.")
+@click.option("--time", "time_s", type=SECONDS, help="The first from this second.")
 @click.option(
     "--columns", is_flag=True, help="Also weigh every single input column of the network."
 )
-@click.option("--json", "json_path", type=WRITTEN, help="Write everything as JSON.")
+@JSON
 def explain(
     model: str,
     sequence: int,
@@ -61,14 +62,11 @@ def explain(
     """
     if decision is not None and time_s is not None:
         raise ConfigError("--decision and --time both name a decision; give one of them")
-    if time_s is not None and not math.isfinite(time_s):
-        raise ConfigError(f"--time {time_s} is no moment")
     config = build_config(options, (model,))
     if not is_learned(model):
         raise ConfigError(
             f"model {model!r}: not {SHIPPED_MODEL}, nor a file ending in .safetensors"
         )
-    check_outputs(json_path)
     announce()
     found = _explanation(config, model, sequence, decision, time_s, with_columns=columns)
     from decima.report.explain.report import lines_of

@@ -10,19 +10,13 @@ import click
 
 from decima.cli.config_options import config_options
 from decima.cli.console import progress_bar, stdout
-from decima.cli.options import (
-    OBJECTIVE,
-    READ,
-    build_config,
-    check_outputs,
-    output_option,
-    training_options,
-)
-from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
+from decima.cli.options import OBJECTIVE, build_config, output_option, training_options
+from decima.cli.workers import Where, open_pool, refuse_own_code, resumable, worker_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import read_settings
 from decima.objectives import objective_named
+from decima.rl.option_types import INPUT, MINUTES, Whole, note_inputs
 from decima.training.rule_fit.config import (
     ALONE,
     PARTS,
@@ -47,7 +41,7 @@ _DEFAULT_MINUTES = 30.0
 @click.option(
     "--settings",
     "settings_file",
-    type=READ,
+    type=INPUT,
     help="TOML file of several settings to fit to, in place of trace, cluster and arrivals here.",
 )
 @config_options(
@@ -63,10 +57,10 @@ _DEFAULT_MINUTES = 30.0
     help="Change only what reads this feature, this part of the rule (bias, gate, score, "
     "gate_bias) or one hidden unit (unit_0, ...); repeat it. Few weights take fewer generations.",
 )
-@click.option("--generations", type=int, help="Stop after this many generations.")
+@click.option("--generations", type=Whole(1), help="Stop after this many generations.")
 @click.option(
     "--minutes",
-    type=float,
+    type=MINUTES,
     help="Stop after this time; --resume starts a new count.  [default: 30, or --generations]",
 )
 @config_options(
@@ -79,7 +73,7 @@ _DEFAULT_MINUTES = 30.0
 @output_option("JSON file to write; `decima evaluate --tuned FILE` reads it.")
 @click.option(
     "--resume",
-    type=READ,
+    type=INPUT,
     help="State of a fit that was stopped (OUTPUT with the ending .state.json); give the same "
     "options again.",
 )
@@ -125,6 +119,7 @@ def fit_rule(
     announce()
     total = minutes if generations is None else generations
     with (
+        resumable(lambda: f"--resume {state} continues the fit" if state.exists() else None),
         open_pool(where, "decima fit-rule") as pool,
         progress_bar("start", None if total is None else math.ceil(total)) as (bar, task),
     ):
@@ -164,7 +159,9 @@ def _say(fitted: FittedRule, state: Path) -> None:
 def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationConfig, ...]:
     """Return the settings of a file, or one for each mean gap."""
     if path is not None:
-        return read_settings(path)
+        settings = read_settings(path)
+        note_inputs("--settings", (name for one in settings for name in (one.trace, one.arrivals)))
+        return settings
     gaps = options["interarrival_s"]
     twice = [gap for gap in gaps if gaps.count(gap) > 1]
     if twice:
@@ -180,7 +177,6 @@ def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationCon
 
 def _state_path(output: Path, resume: Path | None) -> Path:
     """Return the path of the state file; raise if it belongs to another fit."""
-    check_outputs(output)
     if resume is not None:
         return resume
     state = output.with_suffix(".state.json")

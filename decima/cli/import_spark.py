@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from decima.cli.console import progress_bar, say
-from decima.cli.options import GROUP_BY, WRITTEN, output_option
+from decima.cli.options import GROUP_BY, output_option
 from decima.errors import ConfigError
+from decima.rl.option_types import INPUT, INPUT_TREE, NAME_OR_FILE, OutputFile, Whole
+from spark_sim.cluster import MAX_EXECUTORS
 from traces import Trace, write_trace
 from traces.dataset import check_dataset_output, write_dataset
 from traces.parquet import check_output
@@ -16,24 +18,22 @@ from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
 from traces.spark_log.names import shared_words
 from traces.spark_log.reader import HowToRead
 
-_HERE = click.Path(exists=True, path_type=Path)
-
 
 def _check(path: Path) -> None:
     (check_output if path.suffix else check_dataset_output)(path)
 
 
 @click.command("spark")
-@click.argument("paths", nargs=-1, required=True)
+@click.argument("paths", nargs=-1, required=True, type=NAME_OR_FILE)
 @GROUP_BY
 @click.option(
     "--executors",
-    type=click.IntRange(min=1),
+    type=Whole(1, MAX_EXECUTORS),
     help="File all durations under this executor level (default: the slots each job used).",
 )
 @click.option(
     "--samples",
-    type=click.IntRange(min=1),
+    type=Whole(1),
     help="Keep about this many durations of each stage, with the same mean (default: all).",
 )
 @click.option(
@@ -45,12 +45,12 @@ def _check(path: Path) -> None:
 @click.option(
     "--cluster-archive",
     "archive",
-    type=WRITTEN,
+    type=INPUT,
     help="Python and this package for the executors, by `decima cluster pack`.",
 )
 @output_option(
     "Trace file to write (.parquet); a name without suffix: a folder of such files.",
-    type=click.Path(path_type=Path),
+    type=OutputFile(folders=True),
     check=_check,
 )
 def import_spark(
@@ -92,7 +92,7 @@ def import_spark(
 def _existing(context: click.Context, paths: tuple[str, ...]) -> list[Path]:
     """Return the paths, all of which exist on this machine; only a cluster reads others."""
     (argument,) = (one for one in context.command.params if one.name == "paths")
-    return [_HERE.convert(path, argument, context) for path in paths]
+    return [INPUT_TREE.convert(path, argument, context) for path in paths]
 
 
 def _read_on_cluster(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +16,8 @@ from decima.errors import ConfigError
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.settings_file import mean_work_s
 from decima.objectives import OBJECTIVES
+from decima.policy_names import is_learned, model_path
+from decima.rl.option_types import INPUT, NAME_OR_FILE, OUTPUT, POLICIES, SECONDS, Whole
 from decima.training.tuning import read_tuned
 from spark_sim import Protocol
 from spark_sim.cluster import parse_classes
@@ -35,7 +36,11 @@ _LITTLE_LOAD = 0.2
 _LONG_MOVE = 4.0
 
 _trace = config_options(
-    EvaluationConfig, trace="Name or file.", executors="", jobs="In each sequence."
+    EvaluationConfig,
+    {"trace": NAME_OR_FILE},
+    trace="Name or file.",
+    executors="",
+    jobs="In each sequence.",
 )
 _sequences = config_options(
     EvaluationConfig, interarrival_s="Mean seconds between arrivals.", sequences=""
@@ -43,6 +48,7 @@ _sequences = config_options(
 ESTIMATES_HELP = "Task durations that policies observe; noisy: off by up to 50 %."
 _arrivals = config_options(
     EvaluationConfig,
+    {"arrivals": NAME_OR_FILE},
     seed="",
     arrivals=f"{', '.join(ARRIVAL_PATTERNS)}, or a CSV file with columns arrival_ms,job. "
     "`recorded` and a file have jobs and times: --jobs and --interarrival are not used then.",
@@ -61,10 +67,6 @@ _cluster = config_options(
 )
 
 
-WRITTEN = click.Path(dir_okay=False, path_type=Path)  # a file to write
-READ = click.Path(exists=True, dir_okay=False, path_type=Path)  # a file to read
-
-
 def checked_option(
     *names: str, check: Callable[[Any], object] | None = None, **settings: Any
 ) -> Callable[[F], F]:
@@ -80,25 +82,25 @@ def checked_option(
 
 def output_option(words: str, **settings: Any) -> Callable[[F], F]:
     """Return the option ``-o`` of a command, the file that it writes."""
-    settings = {"type": WRITTEN, "required": True, **settings}
+    settings = {"type": OUTPUT, "required": True, **settings}
     return checked_option("-o", "--output", help=words, **settings)
 
 
 TUNED = click.option(
     "--tuned",
     multiple=True,
-    type=READ,
+    type=INPUT,
     help="Parameters from `decima tune` or `decima fit-rule`; may be repeated.",
 )
 """parameters of heuristics, for `read_all_tuned`"""
-JSON = click.option("--json", "json_path", type=WRITTEN, help="Write all figures as JSON.")
+JSON = click.option("--json", "json_path", type=OUTPUT, help="Write all figures as JSON.")
 TRACE_OUTPUT = output_option("Trace file to write (.parquet).", check=check_output)
 
 OBJECTIVE_HELP = (
     f"What to minimise and compare: {', '.join(OBJECTIVES)}, deadlines:FACTOR (share of jobs that "
     "take longer than that times their time alone), or FILE.py:FUNCTION of your own."
 )
-OBJECTIVE = config_options(EvaluationConfig, objective=OBJECTIVE_HELP)
+OBJECTIVE = config_options(EvaluationConfig, {"objective": POLICIES}, objective=OBJECTIVE_HELP)
 """option of the commands that compare or fit policies"""
 
 GROUP_BY = click.option(
@@ -122,12 +124,17 @@ def training_options(command: F) -> F:
         "--interarrival",
         "interarrival_s",
         multiple=True,
+        type=SECONDS,
         default=(_DEFAULT.interarrival_s,),
         show_default=True,
         help="Mean seconds between arrivals; may be repeated.",
     )
     sequences = click.option(
-        "--sequences", default=4, show_default=True, help="In a generation, of each mean gap."
+        "--sequences",
+        type=Whole(1, 100_000),
+        default=4,
+        show_default=True,
+        help="In a generation, of each mean gap.",
     )
     return _trace(gaps(sequences(_arrivals(_batch(_cluster(command))))))
 
@@ -192,25 +199,6 @@ def build_config(
     return EvaluationConfig(policies=policies, parameters=parameters or {}, **settings)
 
 
-def check_outputs(*paths: Path | None) -> None:
-    """Refuse (ConfigError) paths that cannot be written, or equal ones, before the work starts."""
-    seen: set[Path] = set()
-    for path in paths:
-        if path is None:
-            continue
-        if not path.parent.is_dir():
-            raise ConfigError(f"{path}: cannot write: there is no folder {path.parent}")
-        try:
-            # Permissions are not enough: a folder may be full, read-only or not accept files.
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot write: {error.strerror}") from error
-        if path.resolve() in seen:
-            raise ConfigError(f"{path} is given for two outputs: give each its own name")
-        seen.add(path.resolve())
-
-
 def check_page(path: Path) -> None:
     """Refuse names of pages that do not end in .html."""
     if path.suffix.lower() not in (".html", ".htm"):
@@ -218,7 +206,7 @@ def check_page(path: Path) -> None:
 
 
 REPORT = checked_option(
-    "--report", "page", type=WRITTEN, check=check_page, help="Write an HTML report."
+    "--report", "page", type=OUTPUT, check=check_page, help="Write an HTML report."
 )
 
 
@@ -245,6 +233,15 @@ def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:
             raise ConfigError(f"{path}: parameters for {policy!r} were given already")
         found[policy] = parameters
     return found
+
+
+def check_models(names: Iterable[str]) -> None:
+    """Refuse model files among policies that cannot be used, before anything compiles or runs."""
+    from decima.agent.model import shared_model
+
+    for name in names:
+        if is_learned(name):
+            shared_model(model_path(name))
 
 
 def parse_names(text: str) -> tuple[str, ...]:

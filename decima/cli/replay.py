@@ -8,7 +8,8 @@ import click
 
 from decima.cli.config_options import config_options
 from decima.cli.console import progress_bar, stdout
-from decima.cli.options import GROUP_BY, JSON, READ, check_outputs
+from decima.cli.options import GROUP_BY, JSON, check_models
+from decima.rl.option_types import INPUT, INPUT_TREE, POLICIES, Whole
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.allocation import NAMES, parse_changes
@@ -19,11 +20,11 @@ from spark_sim.compiled.progress import announce
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
-LOGS = click.argument("logs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+LOGS = click.argument("logs", nargs=-1, required=True, type=INPUT_TREE)
 POOLS = click.option(
     "--pools",
     callback=lambda _context, _option, path: None if path is None else read_pools(path),
-    type=READ,
+    type=INPUT,
     help="The application's allocation file (fairscheduler.xml): weights, minShares, modes.",
 )
 
@@ -40,11 +41,12 @@ ALLOCATION = click.option(
 @LOGS
 @click.option(
     "--slots",
-    type=click.IntRange(1, MAX_EXECUTORS),
+    type=Whole(1, MAX_EXECUTORS),
     help="Task slots of each application (default: as recorded).",
 )
 @click.option(
     "--policy",
+    type=POLICIES,
     help="fifo, spark_fair (a pool for each job), spark_pools (those of the log) or one of "
     "`decima evaluate`'s (default: that of the log).",
 )
@@ -52,7 +54,9 @@ ALLOCATION = click.option(
 @POOLS
 @GROUP_BY
 @config_options(ReplaySettings, draws="Repetitions to average over.", seed="")
-@click.option("--worst", default=10, show_default=True, help="Jobs to list.")
+@click.option(
+    "--worst", type=Whole(0, 1_000_000), default=10, show_default=True, help="Jobs to list."
+)
 @JSON
 def replay(
     logs: tuple[Path, ...],
@@ -71,9 +75,10 @@ def replay(
     LOGS are files, rolled logs, zip archives, or folders of them. Prints the difference between
     simulated and recorded job durations: the error to expect of `decima whatif` on the same logs.
     """
-    check_outputs(json_path)
     settings = ReplaySettings(slots, allocation, policy, draws, seed)
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
+    if policy is not None:
+        check_models((policy,))
     announce()
     with progress_bar("replaying", 2 * draws * len(recording.slots)) as (bar, task):
         report = run_replay(

@@ -10,14 +10,13 @@ import click
 
 from decima.cli.console import say
 from decima.cli.options import (
-    WRITTEN,
-    check_outputs,
     check_page,
     command_line,
     output_option,
     write_report,
 )
 from decima.evaluation.timeline import read_timeline
+from decima.rl.option_types import FOLDER, INPUT, InputPath
 from traces import Trace, TraceError, load_trace
 from traces.files.errors import FileError
 
@@ -26,14 +25,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--timeline", type=WRITTEN, help="Tasks of the first of the results (.parquet, .csv)."
-)
+@click.argument("results", nargs=-1, required=True, type=InputPath(folders=True, guarded=False))
+@click.option("--timeline", type=INPUT, help="Tasks of the first of the results (.parquet, .csv).")
 @click.option("--title", help="Title of the page [default: by what it holds].")
 @click.option(
     "--figures",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Folder for all figures of the page, as SVG and PNG.",
 )
 @output_option("HTML file to write.", required=False, check=check_page)
@@ -56,7 +53,6 @@ def report(
 
     if output is None and figures is None:
         raise click.UsageError("nothing to write: give --output FILE or --figures FOLDER")
-    check_outputs(output)
     found = [read_results(path) for path in results if not path.is_dir()]
     if not found and timeline is not None:
         raise click.UsageError("--timeline belongs to an evaluation, and there is none")

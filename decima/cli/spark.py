@@ -11,17 +11,17 @@ import numpy as np
 from decima.cli.config_options import config_options
 from decima.cli.console import stdout
 from decima.cli.options import (
-    READ,
+    JSON,
     REPORT,
     TUNED,
-    WRITTEN,
-    check_outputs,
+    check_models,
     output_option,
     parse_names,
     read_all_tuned,
     write_report,
 )
 from decima.cli.replay import POOLS
+from decima.rl.option_types import INPUT, NAME_OR_FILE, OUTPUT, POLICIES, OutputFile
 from decima.rl.tables import aligned
 from decima.spark.demo import DemoConfig, run_demo
 from decima.spark.trial import TrialConfig, run_trial, words
@@ -40,10 +40,11 @@ def spark() -> None:
 
 
 @spark.command()
-@click.option("--trace", default="tpch", show_default=True, help="Name or file.")
+@click.option("--trace", type=NAME_OR_FILE, default="tpch", show_default=True, help="Name or file.")
 @config_options(TrialConfig, jobs="", slots="Tasks at once.")
 @click.option(
     "--policies",
+    type=POLICIES,
     default="spark-fifo,spark-fair,strict_fair,es_rule",
     show_default=True,
     help="Also Spark's own: spark-fifo, spark-fair (a pool for each job), spark-pools (those of "
@@ -53,7 +54,7 @@ def spark() -> None:
 @POOLS
 @TUNED
 @config_options(TrialConfig, time_scale="Factor on the durations of tasks.", seed="")
-@click.option("--json", "json_path", type=WRITTEN)
+@JSON
 @REPORT
 def replay(
     trace: str,
@@ -72,10 +73,10 @@ def replay(
     """
     from decima.report.spark import replay_section, replay_table
 
-    check_outputs(json_path, page)
     config = TrialConfig(
         parse_names(policies), parameters=read_all_tuned(tuned), pools=pools, **settings
     )
+    check_models(config.policies)
     loaded = load_trace(trace)
     announce()
     outcomes = run_trial(loaded, config, lambda policy: click.echo(f"running {policy}", err=True))
@@ -101,12 +102,18 @@ def _print(found: JctTable) -> None:
 
 
 @spark.command()
-@click.option("--policies", default="spark-fifo,spark-fair,strict_fair,decima", show_default=True)
+@click.option(
+    "--policies",
+    type=POLICIES,
+    default="spark-fifo,spark-fair,strict_fair,decima",
+    show_default=True,
+)
 @config_options(DemoConfig, jobs="", slots="Tasks at once.", seed="")
 def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     """Real TPC-H queries and replayed jobs, in turn, on a local Spark under several schedulers."""
     names = parse_names(policies)
     TrialConfig(names, jobs=jobs, slots=slots)  # refuses what is unknown or impossible
+    check_models(names)
     config = DemoConfig(names, jobs=jobs, slots=slots, seed=seed)
     announce()
     outcomes = run_demo(config, lambda text: click.echo(text, err=True))
@@ -122,14 +129,15 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
 
 
 @spark.command()
-@click.argument("log", type=READ)
+@click.argument("log", type=INPUT)
 @click.option(
     "--policies",
+    type=POLICIES,
     help="Separated by commas; the first is the reference (default: fifo, spark_fair, strict_fair "
     "and the policy of the log; of auto, the one in force longest).",
 )
 @TUNED
-@click.option("--draw", "picture", type=WRITTEN, help="SVG or PNG of the slots that each job held.")
+@click.option("--draw", "picture", type=OUTPUT, help="SVG or PNG of the slots that each job held.")
 @REPORT
 def review(
     log: Path,
@@ -149,11 +157,11 @@ def review(
     from decima.spark.review import check_picture, draw_decisions, reviewed_policies, words
     from decima.spark.review import review as simulate
 
-    check_outputs(page, picture)
     if picture is not None:
         check_picture(picture)
     decisions = read_decision_log(log)
     names = reviewed_policies(decisions) if policies is None else parse_names(policies)
+    check_models(names)
     announce()
     found = simulate(decisions, names, read_all_tuned(tuned))
     _print(review_table(found, decisions))
@@ -169,7 +177,7 @@ def review(
 @spark.command()
 @output_option(
     "File or folder to copy it to; else its path is printed.",
-    type=click.Path(path_type=Path),
+    type=OutputFile(folders=True),
     required=False,
 )
 def jar(output: Path | None) -> None:
@@ -178,12 +186,12 @@ def jar(output: Path | None) -> None:
     a JDK, and stored in the user's cache.
     """
     from decima.spark.jar import jar_name, plugin_jar
-    from traces.files.writing import write_whole
+    from traces.files.writing import check_output, write_whole
 
     if output is None:
         click.echo(plugin_jar())
         return
     path = output / jar_name() if output.is_dir() else output
-    check_outputs(path)
+    check_output(path)
     write_whole(path, plugin_jar().read_bytes())
     click.echo(path)

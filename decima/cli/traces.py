@@ -14,6 +14,7 @@ from decima.cli.console import say, stdout
 from decima.cli.errors import OneLineErrors
 from decima.cli.import_spark import import_spark
 from decima.cli.options import TRACE_OUTPUT, output_option
+from decima.rl.option_types import FOLDER, INPUT, INPUT_TREE, NAME_OR_FILE, Number, Whole
 from traces import (
     Job,
     Trace,
@@ -30,7 +31,7 @@ from traces.catalog import write_sample_log
 from traces.graph import depth, summary
 from traces.numbers import MS_PER_S
 
-EXISTING = click.Path(exists=True, path_type=Path)
+_ABOVE_ZERO = Number(0.0, 1e12, above=True)
 
 
 @click.group(cls=OneLineErrors)
@@ -48,7 +49,7 @@ def list_command() -> None:
 
 
 @traces.command()
-@click.argument("trace")
+@click.argument("trace", type=NAME_OR_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def info(trace: str, as_json: bool) -> None:
     """Key figures of TRACE: a built-in name, a trace file, a .csv, a .json."""
@@ -60,7 +61,7 @@ def info(trace: str, as_json: bool) -> None:
 
 
 @traces.command()
-@click.argument("file", type=EXISTING)
+@click.argument("file", type=INPUT_TREE)
 def validate(file: Path) -> None:
     """Read FILE, check every rule, and print one line of key figures."""
     figures = summary(load_trace(file))
@@ -71,7 +72,7 @@ def validate(file: Path) -> None:
 
 
 @traces.command()
-@click.argument("trace")
+@click.argument("trace", type=NAME_OR_FILE)
 @click.argument("job", required=False)
 @output_option("Draw JOB to this .svg or .png instead of printing a table.", required=False)
 def show(trace: str, job: str | None, output: Path | None) -> None:
@@ -93,7 +94,7 @@ def show(trace: str, job: str | None, output: Path | None) -> None:
 
 
 @traces.command("sample-logs")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FOLDER)
 def sample_logs(folder: Path) -> None:
     """Write a small Spark event log into FOLDER, to try other commands with.
 
@@ -112,7 +113,7 @@ import_group.add_command(import_spark)
 
 
 @import_group.command("decima-sim")
-@click.argument("folder", type=EXISTING)
+@click.argument("folder", type=INPUT_TREE)
 @TRACE_OUTPUT
 def import_decima_sim(folder: Path, output: Path) -> None:
     """Import decima-sim's TPC-H FOLDER (all sizes, or one)."""
@@ -120,22 +121,26 @@ def import_decima_sim(folder: Path, output: Path) -> None:
 
 
 @import_group.command("alibaba")
-@click.argument("file", type=EXISTING)
+@click.argument("file", type=INPUT)
 @click.option(
     "--limit",
-    type=int,
+    type=Whole(1),
     help="Take only the first jobs of the file, this many. All of it is read even so: the rows of "
     "a job may lie anywhere.",
 )
-@click.option("--machine-memory-mb", type=float, help="What 100 in plan_mem stands for.")
+@click.option("--machine-memory-mb", type=_ABOVE_ZERO, help="What 100 in plan_mem stands for.")
 @click.option(
     "--instance-durations",
     "instances",
-    type=EXISTING,
+    type=INPUT,
     help="Alibaba's batch_instance.csv, or a CSV of job, task, mean seconds; plain or .gz.",
 )
-@click.option("--most-task-s", type=float, help="Leave out jobs with a longer task, in seconds.")
-@click.option("--most-work-s", type=float, help="Leave out jobs with more work, in task seconds.")
+@click.option(
+    "--most-task-s", type=_ABOVE_ZERO, help="Leave out jobs with a longer task, in seconds."
+)
+@click.option(
+    "--most-work-s", type=_ABOVE_ZERO, help="Leave out jobs with more work, in task seconds."
+)
 @click.option("--raw-starts", is_flag=True, help="Count waiting for parents as run time.")
 @TRACE_OUTPUT
 def import_alibaba(
@@ -149,7 +154,7 @@ def import_alibaba(
 
 
 @import_group.command("csv")
-@click.argument("files", nargs=-1, required=True, type=EXISTING)
+@click.argument("files", nargs=-1, required=True, type=INPUT)
 @TRACE_OUTPUT
 def import_csv(files: tuple[Path, ...], output: Path) -> None:
     """Import CSV files written by hand (docs/trace-format.md)."""
@@ -157,7 +162,7 @@ def import_csv(files: tuple[Path, ...], output: Path) -> None:
 
 
 @import_group.command("json")
-@click.argument("files", nargs=-1, required=True, type=EXISTING)
+@click.argument("files", nargs=-1, required=True, type=INPUT)
 @TRACE_OUTPUT
 def import_json(files: tuple[Path, ...], output: Path) -> None:
     """Import JSON files written by hand (docs/trace-format.md)."""
@@ -165,7 +170,7 @@ def import_json(files: tuple[Path, ...], output: Path) -> None:
 
 
 @import_group.command("wfcommons")
-@click.argument("files", nargs=-1, required=True, type=EXISTING)
+@click.argument("files", nargs=-1, required=True, type=INPUT)
 @click.option("--group", is_flag=True, help="Merge interchangeable tasks into one stage.")
 @TRACE_OUTPUT
 def import_wfcommons(files: tuple[Path, ...], group: bool, output: Path) -> None:

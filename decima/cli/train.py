@@ -11,17 +11,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from decima.cli.console import stdout
-from decima.cli.options import OBJECTIVE_HELP, READ, REPORT, check_outputs, notes_of, write_report
+from decima.cli.options import OBJECTIVE_HELP, REPORT, notes_of, write_report
 from decima.cli.workers import (
     Where,
     open_cluster,
     open_machine,
     refuse_own_code,
+    resumable,
     worker_options,
 )
 from decima.objectives import objective_title
 from decima.rl.command import refuse_beside_resume
+from decima.rl.option_types import (
+    FOLDER,
+    INPUT,
+    MINUTES,
+    NAME_OR_FILE,
+    POLICIES,
+    SECONDS,
+    SETTING,
+    Whole,
+)
 from spark_sim import Protocol
+from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
 from traces import load_trace
 from traces.files.entry import INTERRUPTED
@@ -38,28 +50,30 @@ if TYPE_CHECKING:
 @click.option(
     "--config",
     "config_path",
-    type=READ,
+    type=INPUT,
     help="TOML file of settings; the others have their defaults (docs/training.md).",
 )
-@click.option("--trace", help="Name or file.  [default: tpch]")
-@click.option("--executors", type=int, help="[default: 50]")
+@click.option("--trace", type=NAME_OR_FILE, help="Name or file.  [default: tpch]")
+@click.option("--executors", type=Whole(1, MAX_EXECUTORS), help="[default: 50]")
 @click.option(
     "--protocol", help=f"{', '.join(one.label for one in Protocol)}.  [default: executors]"
 )
 @click.option(
     "--interarrival",
     "interarrival_s",
-    type=float,
+    type=SECONDS,
     multiple=True,
     help="Mean seconds between arrivals; may be repeated.  [default: loads of 0.7, 0.9 and 1.1, "
     "and a batch]",
 )
-@click.option("--objective", help=f"{OBJECTIVE_HELP}  [default: avg_jct]")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting.")
+@click.option("--objective", type=POLICIES, help=f"{OBJECTIVE_HELP}  [default: avg_jct]")
+@click.option(
+    "--set", "changes", multiple=True, type=SETTING, metavar="KEY=VALUE", help="Change one setting."
+)
 @click.option(
     "--out",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Run folder: settings, checkpoints, metrics, and at the end model.safetensors.",
 )
 @click.option("--resume", is_flag=True, help="Resume the run in this folder.")
@@ -67,7 +81,7 @@ if TYPE_CHECKING:
 @REPORT
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=MINUTES,
     help="Stop after this many minutes, without compilation and without runs before --resume.",
 )
 def train(
@@ -94,7 +108,6 @@ def train(
     from decima.rl.run_folder import RunFolder
     from decima.training.session import check_resumed, config_of, run_training
 
-    check_outputs(page)
     if resume:
         refuse_beside_resume(
             "out", "workers", "cluster", "cluster_archive", "page", "minutes", "objective"
@@ -113,13 +126,14 @@ def train(
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))
         for note in notes:
             stdout().print(note, soft_wrap=True, markup=False)
-        result = run_training(
-            folder,
-            pools=pools,
-            time_limit_s=None if minutes is None else minutes * 60,
-            observers=(_Preparation(), RichProgress()),
-            say=lambda line: click.echo(line, err=True),
-        )
+        with resumable(lambda: f"`decima train --out {out} --resume` continues the run"):
+            result = run_training(
+                folder,
+                pools=pools,
+                time_limit_s=None if minutes is None else minutes * 60,
+                observers=(_Preparation(), RichProgress()),
+                say=lambda line: click.echo(line, err=True),
+            )
         _show(folder, result, page)
     if result.reason is StopReason.SIGNAL:
         click.get_current_context().exit(INTERRUPTED)

@@ -12,7 +12,6 @@ from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
     OBJECTIVE,
     build_config,
-    check_outputs,
     notes_of,
     output_option,
     workload_options,
@@ -20,6 +19,7 @@ from decima.cli.options import (
 from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
 from decima.objectives import objective_named
 from decima.registry import HEURISTICS
+from decima.rl.option_types import Whole
 from decima.training.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
 from decima.training.tuning import tune as search
 from spark_sim.compiled.progress import announce
@@ -34,6 +34,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
 @OBJECTIVE
 @click.option(
     "--held-back",
+    type=Whole(1, 100_000),
     default=HELD_BACK,
     show_default=True,
     help="Held-out sequences, on which the result must beat the shipped parameters.",
@@ -48,7 +49,6 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     ones.
     """
     config = build_config(options, (policy,))
-    check_outputs(output)
     refuse_own_code(where, [config.objective])
     for note in notes_of(config, load_trace(config.trace)):  # refuse before the search
         stdout().print(note, soft_wrap=True, markup=False)

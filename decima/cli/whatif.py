@@ -14,7 +14,7 @@ from decima.cli.options import (
     GROUP_BY,
     JSON,
     REPORT,
-    check_outputs,
+    check_models,
     parse_names,
     refuse_given,
     write_report,
@@ -22,6 +22,7 @@ from decima.cli.options import (
 from decima.cli.replay import ALLOCATION, LOGS, POOLS
 from decima.cli.whatif_applications import Answering, answer_applications
 from decima.cli.workers import Where, open_pool, worker_options
+from decima.rl.option_types import POLICIES, Whole
 from decima.rl.statistics import method
 from decima.whatif import WhatIf, WhatIfSettings, load, what_if
 from decima.whatif.advice import findings
@@ -60,7 +61,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 @LOGS
 @click.option(
     "--executors",
-    type=click.IntRange(1, MAX_EXECUTORS),
+    type=Whole(1, MAX_EXECUTORS),
     help="Task slots: executors x cores each, for one core a task (default: as recorded).",
 )
 @config_options(
@@ -70,6 +71,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 )
 @click.option(
     "--policies",
+    type=POLICIES,
     help="Separated by commas; the first is the reference (default: the recorded one, then "
     f"others of {', '.join(_DEFAULT.policies)}).",
 )
@@ -119,7 +121,6 @@ def whatif(
     LOGS are files, rolled logs, zip archives, or folders of them. Replays the recorded jobs under
     several policies and on half and twice the executors, and recommends the largest improvement.
     """
-    check_outputs(page, json_path)
     if is_of_applications:
         refuse_given("--applications", "allocation", "protocol", "sequences")
     elif moving_delay_s is not None:
@@ -145,6 +146,7 @@ def whatif(
         and load.varying_slots(recording) is not None,
         **options,
     )
+    check_models(settings.policies)
     found, check = _studied(recording, settings, not no_driver_times, where)
     _print(found, check)
     if json_path is not None:

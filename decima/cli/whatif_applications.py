@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from decima.cli.console import bullets, progress_bar, stdout, wrapped
-from decima.cli.options import write_report
+from decima.cli.options import check_models, write_report
 from decima.cli.workers import Where, open_pool
 from decima.rl.statistics import method
 from decima.whatif.applications import (
@@ -59,6 +59,7 @@ def answer_applications(
         moving_delay_s=how.moving_delay_s,
         **options,
     )
+    check_models(settings.ways)
     announce()
     total = settings.draws * len(run_ways(settings))
     with (

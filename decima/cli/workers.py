@@ -11,13 +11,16 @@ from typing import Any, NamedTuple
 import click
 
 from decima.cli.config_options import added
-from decima.cli.options import WRITTEN
 from decima.custom_policies import is_custom
 from decima.errors import ConfigError
 from decima.objectives import is_own
+from decima.rl.option_types import INPUT, Whole
+from decima.rl.parallel.errors import WorkerLostError
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import WorkerPool
 from spark_sim.compiled.progress import announce
+
+_MOST_WORKERS = 4_096
 
 
 class Where(NamedTuple):
@@ -31,7 +34,9 @@ class Where(NamedTuple):
 def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add `--workers`, with this help, and a cluster's options, as one argument `where`."""
     options = (
-        click.option("--workers", default=1, show_default=True, help=workers),
+        click.option(
+            "--workers", type=Whole(1, _MOST_WORKERS), default=1, show_default=True, help=workers
+        ),
         click.option(
             "--cluster",
             metavar="URL",
@@ -40,7 +45,7 @@ def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[...
         ),
         click.option(
             "--cluster-archive",
-            type=WRITTEN,
+            type=INPUT,
             help="Python and this package for the executors, by `decima cluster pack`; without it "
             "every host needs both.",
         ),
@@ -56,6 +61,16 @@ def worker_options(workers: str) -> Callable[[Callable[..., None]], Callable[...
         return added(with_where, *options)
 
     return add
+
+
+@contextmanager
+def resumable(how: Callable[[], str | None]) -> Iterator[None]:
+    """Add to the error of a worker that was lost how to resume; None: nothing was kept."""
+    try:
+        yield
+    except WorkerLostError as error:
+        words = how()
+        raise WorkerLostError(str(error) if words is None else f"{error}; {words}") from error
 
 
 @contextmanager

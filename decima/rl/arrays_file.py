@@ -47,7 +47,8 @@ def load_arrays(
         raise CheckpointError(f"{path}: not a safetensors file, or damaged: {error}") from error
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     header = parse_json(data[_LENGTH_BYTES : _LENGTH_BYTES + length], str(path), CheckpointError)
-    return arrays, _facts(path, header.get(_METADATA, {}).get(FACTS, "{}"))
+    metadata = header.get(_METADATA) or {}  # the format allows null, too
+    return arrays, _facts(path, metadata.get(FACTS, "{}"))
 
 
 def _facts(path: Path, text: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -34,21 +36,38 @@ class _OneThread(click.Command):
 class OneLineErrors(CommandGroup):
     """A group in which an error of a study or a run ends in one line on stderr and exit code 2.
 
-    So does what the system refuses, wherever no more is known of it. Its commands compute with one
-    thread.
+    So do wrong usage, and what the system refuses, wherever no more is known of it. Its commands
+    compute with one thread.
     """
 
     command_class = _OneThread
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _one_line():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with _one_line():
             return super().invoke(ctx)
-        except (StudyError, RunError) as fault:
-            raise Refused(one_line(str(fault))) from fault
-        except OSError as fault:
-            if fault.errno == errno.EPIPE:  # the reader of the output has gone; click leaves
-                raise
-            raise Refused(one_line(place_and_reason(fault))) from fault
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except click.UsageError as fault:
+        if isinstance(fault, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            raise  # not a mistake: click 8.2 and newer show the help text this way
+        hint = f" (see {fault.ctx.command_path} --help)" if fault.ctx is not None else ""
+        raise Refused(one_line(fault.format_message()) + hint) from fault
+    except (StudyError, RunError) as fault:
+        raise Refused(one_line(str(fault))) from fault
+    except MemoryError as fault:
+        raise Refused(one_line(f"memory ran out: {fault}".removesuffix(": "))) from fault
+    except OSError as fault:
+        if fault.errno == errno.EPIPE:  # the reader of the output has gone; click leaves
+            raise
+        raise Refused(one_line(place_and_reason(fault))) from fault
 
 
 def refuse_beside_resume(*allowed: str) -> None:

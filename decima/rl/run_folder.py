@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, Self
@@ -91,12 +92,15 @@ def _metric(path: Path, name: str, value: object) -> float:
 class RunFolder:
     """A run folder that this process alone may write to, until `close`.
 
-    Made by `create` or `open`; use it in a `with` block.
+    Made by `create` or `open`; use it in a `with` block. A run that is refused in the block of its
+    `create`, before there is anything to resume, leaves nothing behind.
     """
 
-    def __init__(self, path: Path, lock: FileLock) -> None:
+    def __init__(self, path: Path, lock: FileLock, made: Sequence[Path] | None = None) -> None:
+        """`made`: the new folders of a new run, the innermost first; None: it goes on."""
         self.path = path
         self._lock = lock
+        self._made = made
         self.config_file = path / _CONFIG
         self.environment_file = path / "environment.json"
         self.metrics_file = path / _METRICS
@@ -115,17 +119,22 @@ class RunFolder:
         Raises:
             RunError: the folder holds something, or cannot be written.
         """
+        made = [one for one in (path, *path.parents) if not one.exists()]
+        if not (path / _CONFIG).exists():
+            _check_empty(path)  # first, so that no lock is made among other files
         make_folder(path, RunError)
         with _locked(path) as lock:
-            folder = cls(path, lock)
+            folder = cls(path, lock, made)
             if folder.config_file.exists():
                 raise RunError(f"{path}: holds a run already: resume it, or choose another folder")
+            _check_empty(path)
             folder._remove_partial_files()
-            held = sorted(entry.name for entry in path.iterdir() if entry.name != _LOCK)
-            if held:
-                raise RunError(f"{path}: holds {held[0]} and is no run: choose an empty folder")
-            write_json(folder.config_file, dict(config), RunError)
-            folder._note_environment()
+            try:
+                write_json(folder.config_file, dict(config), RunError)
+                folder._note_environment()
+            except ValueError:
+                folder.discard()
+                raise
             return folder
 
     @classmethod
@@ -181,11 +190,28 @@ class RunFolder:
         """Let other processes use the folder."""
         self._lock.release()
 
+    def discard(self) -> None:
+        """Remove all files of a new run, and the folders that were made for it."""
+        for entry in self.path.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        self.close()
+        with contextlib.suppress(OSError):  # another process may have put something there
+            for folder in self._made or ():
+                folder.rmdir()
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        kept = (self.checkpoint_file, self.metrics_file, self.failure_folder)
+        is_new = self._made is not None and not any(one.exists() for one in kept)
+        if is_new and isinstance(error, ValueError):
+            self.discard()
+        else:
+            self.close()
 
     def _remove_partial_files(self) -> None:
         """Remove files of a process killed while writing; the lock excludes a running one."""
@@ -201,6 +227,14 @@ class RunFolder:
         now = environment()
         if not sessions or sessions[-1] != now:
             write_json(self.environment_file, [*sessions, now], RunError)
+
+
+def _check_empty(path: Path) -> None:
+    """Refuse a folder that holds anything but the remains of a run killed while it was made."""
+    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    held = [name for name in names if name != _LOCK and not name.endswith(PARTIAL_SUFFIX)]
+    if held:
+        raise RunError(f"{path}: holds {held[0]} and is no run: choose an empty folder")
 
 
 @contextlib.contextmanager

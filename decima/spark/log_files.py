@@ -31,6 +31,12 @@ class DecisionLogFiles:
         check_count("decision log: files", self.files, 2)
         check_count("decision log: max_bytes", self.max_bytes, 1)
 
+    @property
+    def all(self) -> list[Path]:
+        """Paths of all files, the newest first."""
+        names = [self.path.name, *(f"{self.path.name}.{n}" for n in range(1, self.files))]
+        return [self.path.with_name(name) for name in names]
+
     @classmethod
     def of(cls, where: DecisionLogFiles | Path | str) -> DecisionLogFiles:
         """Return the files of a path, with the default bounds."""

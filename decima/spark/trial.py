@@ -38,6 +38,9 @@ ALLOCATION_FILE = "spark.scheduler.allocation.file"
 _SIMULATED_AS = {"spark-fifo": "fifo", "spark-fair": "spark_fair"}
 
 
+_MOST = 100_000  # jobs and slots of a trial
+
+
 @dataclass(frozen=True)
 class TrialConfig:
     """Settings of a trial: the jobs to replay, and where."""
@@ -67,8 +70,8 @@ class TrialConfig:
         if not self.policies:
             raise AttachError("policies: name at least one")
         for label in ("jobs", "slots"):
-            if getattr(self, label) < 1:
-                raise AttachError(f"{label} must be at least 1, got {getattr(self, label)}")
+            if not 1 <= getattr(self, label) <= _MOST:
+                raise AttachError(f"{label} must lie in 1..{_MOST:,}, got {getattr(self, label)}")
         for label in ("interarrival_s", "time_scale"):
             if not 0 < getattr(self, label) < float("inf"):
                 raise AttachError(f"{label} must be positive, got {getattr(self, label)}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
+from traces.files.undisturbed import keep_interrupts_while_torch_loads
+
 INTERRUPTED = 130
 """exit code of a command that Ctrl-C stopped: 128 and the number of the signal, as in shells"""
 
@@ -26,6 +28,7 @@ def harmony() -> None:
 
 def run(module: str) -> None:
     """Load the module, which takes a second or two, and call its `main`."""
+    keep_interrupts_while_torch_loads()
     try:
         importlib.import_module(module).main()
     except KeyboardInterrupt:

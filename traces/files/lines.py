@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from traces.files.errors import FileError, reading
+from traces.files.errors import FileError
+from traces.files.reading import opened
 
 PIECE_BYTES = 1 << 16  # read at once
 
@@ -61,8 +62,8 @@ def read_lines(
     path: Path, bounds: LineBounds, error: type[ValueError] = FileError
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, as `lines_of` does."""
-    with reading(path, error), path.open("rb") as file:
-        # The size of a pipe or a device is 0, so what is read is counted as well.
+    with opened(path, error) as file:
+        # A file may grow, or have no size as those of /proc: what is read is counted as well.
         if os.fstat(file.fileno()).st_size > bounds.content_bytes:
             raise error(_too_large(str(path), bounds))
         pieces = iter(lambda: file.read(PIECE_BYTES), b"")

@@ -87,6 +87,31 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
+def open_private_log(path: Path) -> int:
+    """Return the descriptor of a file for the user alone, to append to; raise OSError.
+
+    A pipe, a device or a link is refused before anything of it changes.
+    """
+    # O_NONBLOCK: a pipe would wait for a reader.
+    how = os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        _check_log(path.lstat())  # opening a device may do something already
+    number = os.open(path, os.O_WRONLY | how, 0o600)
+    try:
+        _check_log(os.fstat(number))
+        os.fchmod(number, 0o600)
+    except BaseException:
+        os.close(number)
+        raise
+    return number
+
+
+def _check_log(found: os.stat_result) -> None:
+    """Refuse (OSError) what is neither a file nor a link, which is not opened."""
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+        raise OSError("not a regular file")
+
+
 def fault_of(found: os.stat_result) -> str | None:
     """Explain why these owners and permissions let others write; None if they do not."""
     if found.st_uid not in _trusted():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from stat import S_ISDIR, S_ISREG
+from typing import Any, BinaryIO
 
 from traces.files.errors import FileError, reading
 
@@ -14,12 +19,35 @@ MAX_JSON_BYTES = 2**26
 MAX_TOML_BYTES = 2**20
 
 
+def check_regular(path: Path, error: type[ValueError] = FileError) -> None:
+    """Refuse what is no regular file: a pipe may wait for ever, a device may never end."""
+    if "\0" in str(path):
+        raise error(f"{str(path)!r:.200}: cannot read: no file has such a name")
+    with reading(path, error):
+        mode = path.stat().st_mode
+        if S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not S_ISREG(mode):
+        raise error(f"{path}: cannot read: a pipe or a device, where a regular file is needed")
+
+
+@contextmanager
+def opened(path: Path, error: type[ValueError] = FileError) -> Iterator[BinaryIO]:
+    """Open a regular file; a fault of the system in the block is one line, too."""
+    check_regular(path, error)
+    with reading(path, error):
+        # The name may mean a pipe by now, on which plain opening waits for a writer.
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(number, "rb") as file:
+            yield file
+
+
 def read_bytes(
     path: Path, error: type[ValueError] = FileError, max_bytes: int | None = None
 ) -> bytes:
     """The content of a file of at most `max_bytes` (None: of any size)."""
-    with reading(path, error), path.open("rb") as file:
-        # The size of a device or a pipe is unknown, so it is read up to the bound.
+    with opened(path, error) as file:
+        # A file may grow while it is read, so it is read up to the bound.
         content = file.read() if max_bytes is None else file.read(max_bytes + 1)
         size = path.stat().st_size
     if max_bytes is not None and len(content) > max_bytes:

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -42,6 +43,33 @@ def written_whole(path: Path, error: type[ValueError] = FileError) -> Iterator[B
             partial.unlink()
 
 
+def check_output(path: Path, error: type[ValueError] = FileError) -> None:
+    """Refuse a path at which no file can be written, before the work whose result it is for."""
+    if "\0" in str(path):
+        raise error(f"{str(path)!r:.200}: cannot write: no file has such a name")
+    try:
+        if not path.parent.is_dir():
+            raise error(f"{path}: cannot write: there is no folder {path.parent}")
+        _check_replaceable(path)
+        # Permissions are not enough: a folder may be full, read-only or not accept files.
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as fault:
+        raise error(f"{path}: cannot write: {reason(fault)}") from fault
+
+
+def check_output_folder(path: Path, error: type[ValueError] = FileError) -> None:
+    """Refuse a path at which no folder can be made, or that is none; nothing is made."""
+    if "\0" in str(path):
+        raise error(f"{str(path)!r:.200}: cannot write: no folder has such a name")
+    if path.is_symlink() and not path.exists():
+        raise error(f"{path}: cannot write: a link that leads nowhere")
+    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise error(f"{path}: cannot write: {there} is no folder")
+    check_output(there / "file", error)
+
+
 def write_whole(path: Path, data: bytes, error: type[ValueError] = FileError) -> None:
     """Put `data` in the place of `path`, as `written_whole` does."""
     with written_whole(path, error) as file:
@@ -67,6 +95,7 @@ def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> No
     """Add a record at the end of a file that is no link; an error may leave a part of it there."""
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        _check_replaceable(path)
         with open(os.open(path, flags, 0o666), "ab") as file:
             file.write(record)
     except OSError as fault:
@@ -75,13 +104,21 @@ def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> No
 
 def _made(partial: Path, path: Path) -> BinaryIO:
     """A new file with the permissions that `path` has, or would get."""
+    _check_replaceable(path)
     with contextlib.suppress(FileNotFoundError):
         mode = path.lstat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-            # Never replace a device or a pipe: as root, that would break the machine.
-            raise OSError("neither a file nor a free name")
         return _opened(partial, stat.S_IMODE(mode) if stat.S_ISREG(mode) else None)
     return _opened(partial, None)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse (OSError) what is there and no regular file, also behind a link such as /dev/stdout.
+
+    As root, to replace a device breaks the machine, and so do other permissions of it.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError("neither a regular file nor a free name")
 
 
 def _opened(partial: Path, mode: int | None) -> BinaryIO:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
 from traces.errors import DamageError, TraceError
 from traces.files.errors import reading
+from traces.files.reading import check_regular
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.spark_log import events
 from traces.spark_log.files import LogFile, LogFiles, Named, missing_parts
@@ -237,6 +239,8 @@ def _records(
     """
     parts: set[int] = set()
     for path in files:
+        if isinstance(path, Path):
+            check_regular(path, TraceError)
         with reading(path, TraceError), path.open("rb") as stream:
             pieces = _counted(open_codec(stream), summary, limits.content_bytes)
             for number, line in read_lines(pieces):

@@ -11,6 +11,10 @@ class TaskError(RuntimeError):
     """A task failed, or its process died: the message names the task, the cause the place."""
 
 
+class WorkerLostError(TaskError):
+    """A task's process was killed, or its memory ran out: no fault of the task, and one line."""
+
+
 class TaskRefusedError(ValueError):
     """A task raised a ValueError: its input breaks a rule. The message is the task's own."""
 

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from decima.rl.parallel.errors import TaskError
+from decima.rl.parallel.errors import WorkerLostError
 from decima.rl.parallel.pool import (
     Failure,
     K,
@@ -22,12 +22,19 @@ from decima.rl.parallel.pool import (
     WorkerPool,
     answer,
     attempt,
+    plain,
     with_sent,
     without_sent,
 )
 
 _PATIENCE_S = 5.0
 """for a process that was asked to end"""
+_LIKELY = {
+    "SIGKILL": ": most likely the system's memory ran out; fewer workers take less",
+    "SIGTERM": ": another program asked it to end",
+    **dict.fromkeys(("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL"), ": a crash in compiled code"),
+}
+"""likely causes by signal"""
 
 
 class LocalPool(WorkerPool):
@@ -107,13 +114,23 @@ class LocalPool(WorkerPool):
             number = int(process.task)  # type: ignore[arg-type]
             try:
                 found[number] = process.pipe.recv()
-            except (EOFError, ConnectionResetError):
-                code = process.join()
-                raise TaskError(
-                    f"the process died with exit code {code} ({label}, task {keys[number]})"
+            except (EOFError, OSError):  # OSError: in the middle of an answer
+                cause = _cause(process.join())
+                raise WorkerLostError(
+                    f"a worker process {cause} ({label}, task {plain(keys[number])})"
                 ) from None
             process.task = None
         return found
+
+
+def _cause(code: int | None) -> str:
+    """Say how a process ended, by its exit code, and the likely cause."""
+    try:
+        name = signal.Signals(-(code or 0)).name
+    except ValueError:
+        return f"ended with exit code {code}"
+    likely = _LIKELY.get(name, "")
+    return f"was ended by {name}, exit code {code}{likely}"
 
 
 def _here(

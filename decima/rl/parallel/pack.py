@@ -25,6 +25,7 @@ from packaging.utils import canonicalize_name
 
 import decima_packages
 from decima.rl.parallel.errors import ClusterError
+from traces.files import writing
 from traces.files.writing import written_whole
 
 NAME = "decima-scheduler"
@@ -74,8 +75,7 @@ def check_output(path: Path) -> None:
     """
     if not path.name.endswith(SUFFIXES):
         raise ClusterError(f"{path}: an archive ends in {' or '.join(SUFFIXES)}")
-    if not path.absolute().parent.is_dir():
-        raise ClusterError(f"{path}: cannot write: there is no folder {path.absolute().parent}")
+    writing.check_output(path, ClusterError)
 
 
 def pack(

@@ -13,7 +13,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 from uuid import uuid4
 
-from decima.rl.parallel.errors import TaskError, TaskRefusedError
+from decima.rl.parallel.errors import TaskError, TaskRefusedError, WorkerLostError
+
+_TORCH_MEMORY = "can't allocate memory"  # part of torch's message, in a plain RuntimeError
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
@@ -58,7 +60,8 @@ class WorkerPool(Protocol):
 
         Raises:
             TaskRefusedError: a task raised a ValueError.
-            TaskError: it raised something else, or its process died.
+            WorkerLostError: its process was killed, or its memory ran out.
+            TaskError: it raised something else.
         """
         ...
 
@@ -83,6 +86,8 @@ class Failure(NamedTuple):
     trace: str
     origin: str
     is_refusal: bool
+    is_memory: bool
+    """whether memory ran out"""
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
@@ -92,11 +97,14 @@ class Failure(NamedTuple):
             "".join(traceback.format_exception(error)),
             _origin(error),
             isinstance(error, ValueError),
+            isinstance(error, MemoryError) or _TORCH_MEMORY in str(error),
         )
 
     def error(self, label: str, key: Hashable) -> TaskError | TaskRefusedError:
         """Return the error to raise where the answer was requested."""
-        message = f"{self.words} ({label}, task {_plain(key)})"
+        message = f"{self.words} ({label}, task {plain(key)})"
+        if self.is_memory:
+            return WorkerLostError(f"memory ran out; fewer workers take less: {message}")
         if self.is_refusal:
             return TaskRefusedError(message, self.origin)
         return TaskError(message)
@@ -148,7 +156,8 @@ def _with_items(items: tuple[Any, ...], changed: Mapping[int, Any]) -> tuple[Any
     return cast("tuple[Any, ...]", make(found))
 
 
-def _plain(key: Hashable) -> str:
+def plain(key: Hashable) -> str:
+    """The key of a task, as messages name it."""
     return " ".join(str(part) for part in key) if isinstance(key, tuple) else str(key)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from decima.rl.parallel.errors import ClusterError, TaskError
+from decima.rl.parallel.errors import ClusterError, TaskError, WorkerLostError
 from decima.rl.parallel.pool import (
     K,
     R,
@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 _TASKS_PER_SLOT = 8
 """of one Spark job: so answers come, and progress shows, before all tasks are done"""
 _CANCEL_AGAIN_S = 0.5
+
+_LOST = re.compile(
+    r"ExecutorLostFailure|OutOfMemoryError|Python worker (?:exited|crashed)|MemoryError|"
+    r"SparkContext was shut down"
+)
+"""in Spark's message where processes, not tasks, failed"""
 
 _Items = Sequence[tuple[int, Any]]
 
@@ -177,4 +183,6 @@ def _gave_up(words: str, label: str) -> ClusterError | TaskError:
         r"SparkException: (.*)", words
     )
     told = reason[1] if reason is not None else words.strip().partition("\n")[0]
+    if _LOST.search(words):
+        return WorkerLostError(f"{label}: Spark gave up after losing executors: {told}")
     return TaskError(f"{label}: Spark gave up: {told}")

@@ -17,6 +17,15 @@ import click
 
 from decima.rl.command import Refused, refuse_beside_resume
 from decima.rl.errors import StudyError
+from decima.rl.option_types import (
+    FOLDER,
+    INPUT_FOLDER,
+    MINUTES,
+    OUTPUT,
+    SEED,
+    SETTING,
+    Whole,
+)
 from traces.files.entry import INTERRUPTED
 from traces.files.names import suggestion
 
@@ -24,29 +33,26 @@ if TYPE_CHECKING:
     from decima.rl.loop import StopReason, TrainingResult
     from decima.rl.run_folder import RunFolder
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+_MOST_INPUTS = 1_000_000
 
 out_option = click.option("--out", required=True, type=FOLDER, help="Run folder.")
 resume_option = click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
-seed_option = click.option("--seed", default=0, show_default=True)
+seed_option = click.option("--seed", type=SEED, default=0, show_default=True)
 set_option = click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting."
+    "--set", "changes", multiple=True, type=SETTING, metavar="KEY=VALUE", help="Change one setting."
 )
-picture_option = click.option(
-    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path)
-)
+output_option = click.option("-o", "--output", required=True, type=OUTPUT)
 
 
 def minutes_option(words: str) -> Callable[[Any], Any]:
     """Option `--minutes`, which these words describe."""
-    return click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help=words)
+    return click.option("--minutes", type=MINUTES, help=words)
 
 
 def inputs_option(name: str, count: int = 100) -> Callable[[Any], Any]:
     """Return the option for the number of inputs to play."""
-    return click.option(f"--{name}", default=count, show_default=True, type=click.IntRange(min=2))
+    return click.option(f"--{name}", default=count, show_default=True, type=Whole(2, _MOST_INPUTS))
 
 
 def cluster_options(
@@ -102,7 +108,7 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
         _train_named(package, only, out, minutes)
 
     @main.command(help=words.gather)
-    @click.argument("runs", type=OLD_FOLDER)
+    @click.argument("runs", type=INPUT_FOLDER)
     @click.option("--out", required=True, type=FOLDER, help="Folder of models.")
     def gather(runs: Path, out: Path) -> None:
         found = _module(package, "study").STUDY.gather(runs, out)
@@ -114,8 +120,8 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
         "--only", multiple=True, type=click.Choice(list(words.figures)), help="Default: all."
     )
     @inputs_option(words.inputs, words.usual)
-    @click.option("--seed", type=click.IntRange(min=0), help="Of the inputs; default: the docs'.")
-    @click.option("--models", type=OLD_FOLDER, help="Models other than those in the package.")
+    @click.option("--seed", type=SEED, help="Of the inputs; default: the docs'.")
+    @click.option("--models", type=INPUT_FOLDER, help="Models other than those in the package.")
     @click.option("--force", is_flag=True, help="Measure again what the folder has.")
     def reproduce(
         out: Path,
@@ -159,15 +165,13 @@ def train_in(
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture that cannot be written, or whose name is that of another kind.
+    """Refuse a picture whose name is that of another kind.
 
     Raises:
         Refused: so it is.
     """
     if path.suffix != ".png":
         raise Refused(f"{path}: pictures are PNG, so the name must end in .png")
-    if not path.parent.is_dir():
-        raise Refused(f"{path}: cannot write: there is no folder {path.parent}")
 
 
 def run_and_tell(package: str, opened: RunFolder, minutes: float | None) -> StopReason:

@@ -92,8 +92,12 @@ class ModelKind(Generic[N, C]):
         given = {name: model for name, model in (copies or {}).items() if model is not None}
         contents = {name: read_bytes(model, StudyError) for name, model in given.items()}
         folder = RunFolder.create(path, self.recorded(config))
-        for name, content in contents.items():
-            write_whole(path / name, content, StudyError)
+        try:
+            for name, content in contents.items():
+                write_whole(path / name, content, StudyError)
+        except ValueError:
+            folder.discard()
+            raise
         return folder
 
     def check_size(self, config: C) -> None:

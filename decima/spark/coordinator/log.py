@@ -20,6 +20,7 @@ from decima.spark.decision_log import FORMAT, MODE_APPLICATIONS, VERSION
 from decima.spark.errors import AttachError
 from decima.spark.log_files import DecisionLogFiles
 from traces.files.errors import reason
+from traces.files.private import open_private_log
 
 LOG = logging.getLogger("decima.spark")
 
@@ -94,17 +95,13 @@ class CoordinatorLog:
             self._number = None
 
     def _open(self) -> None:
-        flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._number = os.open(self._files.path, flags, 0o600)
-        os.fchmod(self._number, 0o600)
+        self._number = open_private_log(self._files.path)
         self._size = os.fstat(self._number).st_size
 
     def _turn(self) -> None:
         """Put the files aside, each one place further, and begin a new one."""
         self.close()
-        path = self._files.path
-        aside = [path, *(path.with_name(f"{path.name}.{n}") for n in range(1, self._files.files))]
-        for old, new in reversed(list(itertools.pairwise(aside))):
+        for old, new in reversed(list(itertools.pairwise(self._files.all))):
             if old.exists():
                 old.replace(new)
         self._open()

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from traces.errors import TraceError
-from traces.files.errors import reading
+from traces.files.reading import read_bytes
 
 DEFAULT_POOL = "default"  # where Spark puts jobs that name no pool
 MAX_FILE_BYTES = 1 << 20
@@ -59,12 +59,9 @@ class Pools:
 
 def read_pools(path: Path) -> Pools:
     """Read an allocation file (``fairscheduler.xml``); TraceError if it breaks a rule."""
-    with reading(path, TraceError), path.open("rb") as stream:
-        text = stream.read(MAX_FILE_BYTES + 1)
-    if len(text) > MAX_FILE_BYTES or b"<!" in text.replace(b"<!--", b""):
-        raise TraceError(
-            f"{path}: an allocation file has at most {MAX_FILE_BYTES:,} bytes and no DOCTYPE"
-        )
+    text = read_bytes(path, TraceError, MAX_FILE_BYTES)
+    if b"<!" in text.replace(b"<!--", b""):
+        raise TraceError(f"{path}: an allocation file has no DOCTYPE")
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 -- no DOCTYPE, so no entities
     except (ElementTree.ParseError, LookupError, ValueError) as error:  # the latter of encodings

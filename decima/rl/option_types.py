@@ -1,0 +1,265 @@
+"""Types of the options of all commands: files to read, files to write, and numbers with bounds.
+
+A value is refused while the command line is parsed, before any work. Paths are remembered during
+that, so that no output replaces an input or another output.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from traces.files.errors import FileError
+from traces.files.numbers import MAX_COUNT, MAX_TIME_MS
+from traces.files.reading import check_regular
+from traces.files.writing import check_output, check_output_folder
+
+_NOTED = f"{__name__}.noted"
+"""key of the paths of a command line in the context of click"""
+
+
+class _Noted(NamedTuple):
+    """A path of the command line."""
+
+    path: Path
+    option: str
+    is_output: bool
+    is_guarded: bool = False
+    """whether it is a folder all of whose files may be read"""
+
+
+class PathType(click.Path):
+    """A path: not empty, and one that a file may have."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(path_type=Path, **settings)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        _check_name(os.fsdecode(value), self, param, ctx)
+        return Path(os.fsdecode(super().convert(value, param, ctx)))
+
+
+class InputPath(PathType):
+    """A regular file to read, or a folder of them.
+
+    Args:
+        files: whether a file will do.
+        folders: whether a folder will do.
+        guarded: whether all files in such a folder are inputs, none of which an output replaces.
+    """
+
+    def __init__(self, *, files: bool = True, folders: bool = False, guarded: bool = True) -> None:
+        super().__init__(exists=True, file_okay=files, dir_okay=folders)
+        self._guarded = guarded
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = super().convert(value, param, ctx)
+        _note_input(path, self, param, ctx, is_guarded=self._guarded)
+        return path
+
+
+class OutputFile(PathType):
+    """A file to write: a free name or a regular file, in a folder that takes files.
+
+    Args:
+        folders: whether a folder is possible, which is then not checked further.
+        beside: further files that are written or moved with it.
+    """
+
+    def __init__(
+        self, *, folders: bool = False, beside: Callable[[Path], Iterable[Path]] | None = None
+    ) -> None:
+        super().__init__(dir_okay=folders)
+        self._beside = beside
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = super().convert(value, param, ctx)
+        beside = [] if self._beside is None else list(self._beside(path))
+        for one in (path, *beside):
+            _note(_Noted(one, _label(param), is_output=True), self, param, ctx)
+        if not path.is_dir():
+            try:
+                check_output(path)
+            except FileError as error:
+                self.fail(str(error), param, ctx)
+        return path
+
+
+class OutputFolder(PathType):
+    """A folder to write files in, which is made with those above it where it is missing."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = super().convert(value, param, ctx)
+        _note(_Noted(path, _label(param), is_output=True), self, param, ctx)
+        try:
+            check_output_folder(path)
+        except FileError as error:
+            self.fail(str(error), param, ctx)
+        return path
+
+
+class NameOrFile(click.types.StringParamType):
+    """Text that may name a file to read: a trace, a policy, a setting.
+
+    Args:
+        parts: the texts in a value each of which may be a path.
+    """
+
+    def __init__(self, parts: Callable[[str], Iterable[str]] = lambda text: (text,)) -> None:
+        self._parts = parts
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        _check_name(text.strip(), self, param, ctx)
+        for part in self._parts(text):
+            if part and os.path.exists(part):
+                _note_input(Path(part), self, param, ctx, is_guarded=True)
+        return text
+
+
+class Number(click.FloatRange):
+    """A finite number within bounds."""
+
+    def __init__(self, least: float, most: float, *, above: bool = False) -> None:
+        """`above`: whether `least` itself is refused."""
+        super().__init__(least, most, min_open=above)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):  # no comparison with the bounds refuses NaN
+            self.fail(f"{value!r} is no finite number", param, ctx)
+        return found
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    def __init__(self, least: int, most: int = MAX_COUNT) -> None:
+        super().__init__(least, most)
+
+
+SEED = Whole(0)
+SECONDS = Number(0.0, MAX_TIME_MS / 1000)
+MINUTES = Number(0.0, 1e7, above=True)
+"""of a limit on the time of work: up to 19 years"""
+INPUT = InputPath()
+INPUT_FOLDER = InputPath(files=False, folders=True, guarded=False)
+INPUT_TREE = InputPath(folders=True)
+OUTPUT = OutputFile()
+FOLDER = OutputFolder()
+NAME_OR_FILE = NameOrFile()
+
+
+def names_in(text: str) -> Iterator[str]:
+    """Yield what of a list of names, separated by commas, may be a path.
+
+    A colon and a word may follow a path: ``model.safetensors:sampled``, ``policy.py:CLASS``.
+    """
+    for name in text.split(","):
+        yield name.strip()
+        yield name.strip().rpartition(":")[0]
+
+
+POLICIES = NameOrFile(names_in)
+SETTING = NameOrFile(lambda text: (text.partition("=")[2].strip().strip("\"'"),))
+"""KEY=VALUE"""
+
+
+def note_inputs(option: str, paths: Iterable[str | Path]) -> None:
+    """Refuse (UsageError) outputs of the current command that would replace files it reads.
+
+    For files that a file of settings names, which the command line does not show.
+    """
+    context = click.get_current_context()
+    for path in map(Path, paths):
+        if os.path.exists(path):
+            given = _Noted(path, option, is_output=False, is_guarded=True)
+            _note(given, NAME_OR_FILE, None, context)
+
+
+def _check_name(
+    text: str, kind: click.ParamType[Any], param: click.Parameter | None, ctx: click.Context | None
+) -> None:
+    if not text:
+        kind.fail("a name is needed, this one is empty", param, ctx)
+    if "\0" in text:
+        kind.fail(f"{text!r:.100}: no file has such a name", param, ctx)
+
+
+def _note_input(
+    path: Path,
+    kind: click.ParamType[Any],
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+    *,
+    is_guarded: bool,
+) -> None:
+    if not path.is_dir():
+        try:
+            check_regular(path)
+        except FileError as error:
+            kind.fail(str(error), param, ctx)
+    _note(_Noted(path, _label(param), is_output=False, is_guarded=is_guarded), kind, param, ctx)
+
+
+def _note(
+    new: _Noted,
+    kind: click.ParamType[Any],
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> None:
+    """Remember a path, after comparing it with those before it."""
+    if ctx is None:
+        return
+    noted: list[_Noted] = ctx.meta.setdefault(_NOTED, [])
+    for old in noted:
+        if not (new.is_output or old.is_output):
+            continue
+        output, other = (new, old) if new.is_output else (old, new)
+        if other.is_output and _is_same(output.path, other.path):
+            kind.fail(
+                f"{output.path} is given for two outputs, {old.option} and {new.option}: give each "
+                "its own name",
+                param,
+                ctx,
+            )
+        if not other.is_output and _replaces(output.path, other):
+            kind.fail(
+                f"{output.path}, of {output.option}, would replace the input of {other.option}: "
+                "give the output another name",
+                param,
+                ctx,
+            )
+    noted.append(new)
+
+
+def _replaces(output: Path, given: _Noted) -> bool:
+    """Return whether writing `output` may change an input."""
+    if _is_same(output, given.path):
+        return not output.is_dir()
+    if not (given.is_guarded and given.path.is_dir() and os.path.lexists(output)):
+        return False
+    return Path(os.path.realpath(output.parent)).is_relative_to(os.path.realpath(given.path))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # at least one is missing
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _label(param: click.Parameter | None) -> str:
+    if param is None:
+        return "this command"
+    return param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
