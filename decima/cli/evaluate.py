@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,6 +40,9 @@ from decima.rl.statistics import method
 from spark_sim.compiled.progress import announce
 from traces.files.names import counted
 from traces.files.writing import write_json
+
+if TYPE_CHECKING:
+    from decima.report import Section
 
 _MOST_RECORDED = 2_500_000  # largest number of tasks for a page, some 100 bytes each
 
@@ -110,7 +113,7 @@ def evaluate(
     if timeline is not None:
         write_timeline(report, timeline)
     if page is not None:
-        _write_page(report, page)
+        write_report(page, page_sections(report))
 
 
 def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None) -> range:
@@ -120,7 +123,8 @@ def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None
     return range(0) if page is None else recorded_within(config, _MOST_RECORDED)
 
 
-def _write_page(report: Report, page: Path) -> None:
+def page_sections(report: Report) -> list[Section]:
+    """Return the sections of the page: the comparison, timelines, and a network's decisions."""
     # Only a page needs these libraries, which load slowly.
     from decima.report import Timelines, comparison_sections, results_of
 
@@ -135,7 +139,7 @@ def _write_page(report: Report, page: Path) -> None:
 
         workload = Workload.of(report.config)
         sections.append(decisions_section(workload, report.config, learned, 0))
-    write_report(page, sections)
+    return sections
 
 
 def _print(report: Report) -> None:
