@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from decima.report.section import Section
+from traces.files.names import counted
 from traces.files.writing import write_whole
 
 _SCRIPTS = (
@@ -88,7 +89,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("decima.report"), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters |= {"figure": figure_text, "interval": interval_text}
+    environment.filters |= {"figure": figure_text, "interval": interval_text, "counted": counted}
     return environment
 
 
