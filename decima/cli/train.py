@@ -13,7 +13,7 @@ import click
 from decima.cli.console import stdout
 from decima.cli.options import READ, REPORT, check_outputs, notes_of, write_report
 from decima.cli.workers import Where, open_cluster, open_machine, worker_options
-from decima.rl.command import refuse_beside_resume
+from decima.rl.command import refuse_beside_resume, set_option
 from spark_sim import Protocol
 from spark_sim.compiled.progress import announce
 from traces import load_trace
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     help="Mean seconds between arrivals; may be repeated.  [default: loads of 0.7, 0.9 and 1.1, "
     "and a batch]",
 )
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting.")
+@set_option
 @click.option(
     "--out",
     required=True,
@@ -79,17 +79,18 @@ def train(
     iteration, or abandon it after five seconds. `--resume` continues to the same result as an
     uninterrupted run.
     """
-    # torch takes a second to load, and other commands do not need it.
-    from decima.rl.loop import StopReason
-    from decima.rl.progress import RichProgress
-    from decima.rl.run_folder import RunFolder
-    from decima.training.session import run_training
-
     check_outputs(page)
     if resume:
         refuse_beside_resume("out", "workers", "cluster", "cluster_archive", "page", "minutes")
     said = {key: value for key, value in workload.items() if value not in (None, ())}
     config = None if resume else _config(config_path, changes, said)
+
+    # torch takes a second to load, which a refused setting need not wait for.
+    from decima.rl.loop import StopReason
+    from decima.rl.progress import RichProgress
+    from decima.rl.run_folder import RunFolder
+    from decima.training.session import run_training
+
     notes = [] if config is None else _notes(config)
     with ExitStack() as stack:
         if config is None:
@@ -138,9 +139,11 @@ def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
 def _config(path: Path | None, changes: tuple[str, ...], workload: dict[str, Any]) -> TrainConfig:
     """Return the configuration of a new run; raise if its first model is missing."""
     from decima.training.config import read_config
-    from decima.training.learner import first_network
 
     config = read_config(path, changes, workload)
+
+    from decima.training.learner import first_network
+
     first_network(config, is_resumed=False)
     return config
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -49,6 +50,31 @@ class OneLineErrors(CommandGroup):
             if fault.errno == errno.EPIPE:  # the reader of the output has gone; click leaves
                 raise
             raise Refused(one_line(place_and_reason(fault))) from fault
+
+
+def _refuse_device(
+    _context: click.Context, option: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """Refuse `--device`, and `--set device=...`: nothing here computes on a GPU."""
+    changes = value if isinstance(value, tuple) else ()
+    names = [change.partition("=")[0].strip() for change in changes]
+    if "device" in names or (option.name == "device" and value is not None):
+        raise Refused("device: training and evaluation run on CPUs, so there is none to choose")
+    return value
+
+
+def set_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--set`, as the argument `changes`."""
+    device = click.option("--device", hidden=True, expose_value=False, callback=_refuse_device)
+    changes = click.option(
+        "--set",
+        "changes",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_refuse_device,
+        help="Change one setting.",
+    )
+    return changes(device(command))
 
 
 def refuse_beside_resume(*allowed: str) -> None:

@@ -31,9 +31,6 @@ OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 out_option = click.option("--out", required=True, type=FOLDER, help="Run folder.")
 resume_option = click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
 seed_option = click.option("--seed", default=0, show_default=True)
-set_option = click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting."
-)
 picture_option = click.option(
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path)
 )
