@@ -90,7 +90,7 @@ def measure(setting: Setting, policies: tuple[str, ...], pool: WorkerPool, tuned
     if tuned:
         training = replace(config, sequences=TUNING_SEQUENCES, policies=("strict_fair",))
         every = [tune(name, training, pool=pool) for name in TUNABLE]
-        found = sorted(every, key=lambda one: one.avg_jct_s)
+        found = sorted(every, key=lambda one: one.figure)
         parameters = {one.policy: one.parameters for one in found}
         names = (found[0].policy, *PLAIN, *(one.policy for one in found[1:]), *policies)
     return evaluate(replace(config, policies=names, parameters=parameters), pool=pool)

@@ -6,17 +6,11 @@ such names, never a file.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-import traceback
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from decima.errors import PolicyError
+from decima.own_code import OwnCodeError, error_text, load_callable
 from decima.policy_names import is_learned
 from spark_sim import Action, Observation
 
@@ -32,11 +26,14 @@ class CustomPolicy:
     def __init__(self, name: str) -> None:
         """Load and make the policy; PolicyError if that fails or it cannot decide."""
         self.name = name
-        make = _class(name)
+        try:
+            make = load_callable(name)
+        except OwnCodeError as error:
+            raise PolicyError(f"policy {name!r}: {error}") from error
         try:
             made = make()
         except Exception as error:
-            raise PolicyError(f"policy {name!r}: cannot be made: {_words(error)}") from error
+            raise PolicyError(f"policy {name!r}: cannot be made: {error_text(error)}") from error
         if not callable(getattr(made, "decide", None)):
             raise PolicyError(f"policy {name!r} has no method decide(observation)")
         self._decide: Callable[[Observation], Any] = made.decide
@@ -46,49 +43,9 @@ class CustomPolicy:
         try:
             action = self._decide(observation)
         except Exception as error:
-            raise PolicyError(f"policy {self.name!r}: decide failed: {_words(error)}") from error
+            raise PolicyError(
+                f"policy {self.name!r}: decide failed: {error_text(error)}"
+            ) from error
         if not isinstance(action, Action):
             raise PolicyError(f"policy {self.name!r}: decide gave {action!r:.60}, not an Action")
         return action
-
-
-def _class(name: str) -> Callable[[], Any]:
-    source, _, label = name.rpartition(":")
-    try:
-        module = _module(source)
-    except (Exception, SystemExit) as error:
-        raise PolicyError(f"policy {name!r}: cannot load {source}: {_words(error)}") from error
-    made = getattr(module, label, None)
-    if not callable(made):
-        raise PolicyError(f"policy {name!r}: {source} has no class {label!r}")
-    return made  # type: ignore[no-any-return]
-
-
-@cache
-def _module(source: str) -> ModuleType:
-    """The module in a file, or of that name, run once in a process."""
-    if not source.endswith(".py"):
-        _add_to_path(Path.cwd())
-        return importlib.import_module(source)
-    path = Path(source).resolve(strict=True)
-    _add_to_path(path.parent)
-    spec = importlib.util.spec_from_file_location(f"{path.stem}_of_a_user", path)
-    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - the name ends in .py
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # as dataclasses need it
-    spec.loader.exec_module(module)
-    return module
-
-
-def _add_to_path(folder: Path) -> None:
-    """Let a user's code import what lies beside it; last, so that it hides no package."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
-def _words(error: BaseException) -> str:
-    """Describe an error, with its line of the user's code."""
-    words = f"{type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if one.filename != __file__ and "importlib" not in one.filename]
-    return f"{words} ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else words

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from decima.agent.lookahead.policy import SearchPolicy
 from decima.agent.model import shared_model
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Played, play_out
@@ -49,13 +48,6 @@ def play_in_lockstep(
     drawn = np.array(keys, np.uint64) if name.endswith(SAMPLED_SUFFIX) else None
     lanes = Lanes(arrays, cluster, runs, drawn)
     return play_out(load(name, networks), Scales.of(arrays), lanes)
-
-
-def search_policy(
-    name: str, trace: TraceArrays, key: int, networks: Networks | None = None
-) -> SearchPolicy:
-    """The policy called `name` for one run, where the name ends with ":search"."""
-    return SearchPolicy(load(name, networks), trace, key=key, name=name)
 
 
 def learned_policy(

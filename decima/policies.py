@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from decima.policy import Policy
-from decima.policy_names import is_learned, looks_ahead
+from decima.policy_names import is_learned
 from decima.registry import Heuristic, Parameters
 from traces.arrays import TraceArrays
 
@@ -30,10 +30,8 @@ def policy_named(
     """
     if is_learned(name):
         # The agent takes a second to load, and heuristics do not need it.
-        from decima.learned import learned_policy, search_policy
+        from decima.learned import learned_policy
 
-        if looks_ahead(name):
-            return search_policy(name, trace, key, networks)
         return learned_policy(name, trace, key, networks)
     return Heuristic(name, parameters, key, trace)
 

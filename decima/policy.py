@@ -26,7 +26,7 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Player(Protocol):
-    """A policy that takes a simulation to its end by itself, faster or with more in view."""
+    """A policy that takes a simulation to its end by itself, which is faster."""
 
     def play(self, simulator: Simulator, *, timed: bool = False) -> float:
         """Run `simulator` to its end; return the CPU seconds spent deciding, if `timed`."""

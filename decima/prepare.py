@@ -17,7 +17,6 @@ import numpy as np
 from llvmlite import binding
 
 from decima.agent.kernels import AGENT
-from decima.agent.lookahead.kernels import LOOKAHEAD
 from decima.evaluation import EvaluationConfig, evaluate
 from decima.fingerprint import one_process_of_this_host, played
 from decima.heuristics import run as heuristics
@@ -56,9 +55,8 @@ def is_prepared() -> bool:
 
 def _mark() -> Path:
     """Path of the marker file for these sources and this kind of processor."""
-    sources = [kernels.fingerprint() for kernels in (AGENT, LOOKAHEAD)]
     processor = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
-    digest = hashlib.sha256(repr((sources, processor, MADE_BY)).encode()).hexdigest()
+    digest = hashlib.sha256(repr((AGENT.fingerprint(), processor, MADE_BY)).encode()).hexdigest()
     return Path(POLICIES.folder) / f"prepared-{digest[:16]}"
 
 

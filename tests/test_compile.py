@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from decima.agent.kernels import AGENT
-from decima.agent.lookahead.kernels import LOOKAHEAD
 from decima.kernels import POLICIES
 from spark_sim.compile import SIMULATOR, kernel
 from spark_sim.compiled.kernels import Kernels
@@ -78,9 +77,7 @@ def test_a_changed_policy_leaves_the_simulator_compiled(copied: Kernels) -> None
 def test_every_file_with_a_kernel_is_in_the_fingerprint() -> None:
     """A kernel written elsewhere would go on running old machine code."""
     patterns = tuple(
-        pattern
-        for kernels in (SIMULATOR, POLICIES, AGENT, LOOKAHEAD)
-        for pattern in kernels.sources
+        pattern for kernels in (SIMULATOR, POLICIES, AGENT) for pattern in kernels.sources
     )
     covered = {path for pattern in patterns for path in ROOT.glob(pattern)}
     users = {
@@ -98,7 +95,7 @@ def test_a_pattern_without_a_file_is_an_error(tmp_path: Path) -> None:
     kernels = Kernels("moved", ("nowhere/*.py",), root=tmp_path)
     with pytest.raises(LookupError, match=r"kernels 'moved': no source is .*nowhere"):
         kernels.fingerprint()
-    for ours in (SIMULATOR, POLICIES, AGENT, LOOKAHEAD):
+    for ours in (SIMULATOR, POLICIES, AGENT):
         assert ours.root == ROOT
         assert ours.fingerprint()
 

@@ -53,7 +53,7 @@ def test_a_class_of_ones_own_is_compared(
     run: Command, name: str, workers: int, folder: Path
 ) -> None:
     """As the reference or beside it, in other processes too; here it plays as fifo does."""
-    from decima.custom_policies import _module
+    from decima.own_code import _module
 
     _module.cache_clear()
     out = folder / "out.json"
@@ -72,15 +72,16 @@ def test_a_class_of_ones_own_is_compared(
 BAD = {
     "none.py:Greedy": ("cannot load none.py", "No such file"),
     "no_module_of_this_name:Greedy": ("No module named 'no_module_of_this_name'",),
-    "greedy.py:Gredy": ("greedy.py has no class 'Gredy'",),
-    "greedy.py:": ("greedy.py has no class ''",),
+    "greedy.py:Gredy": ("greedy.py has no class or function 'Gredy'",),
+    "greedy.py:": ("greedy.py has no class or function ''",),
     "fifo:sampled": ("No module named 'fifo'",),
+    "decima:search": ("decima has no", "'search'"),
     "broken.py:A": ("cannot load broken.py", "SyntaxError", "broken.py, line 2"),
     "raises.py:A": ("cannot load raises.py", "ZeroDivisionError", "(raises.py, line 3)"),
     "leaves.py:A": ("cannot load leaves.py", "SystemExit: 3", "(leaves.py, line 1)"),
     "bad.py:Needs": ("cannot be made", "TypeError", "missing 1 required positional argument"),
     "bad.py:Idle": ("'bad.py:Idle' has no method decide(observation)",),
-    "bad.py:number": ("bad.py has no class 'number'",),
+    "bad.py:number": ("bad.py has no class or function 'number'",),
     "bad.py:Fails": ("decide failed: KeyError: 'x' (bad.py, line 7)",),
     "bad.py:Forgets": ("decide gave None, not an Action",),
     "bad.py:Illegal": ("policy 'bad.py:Illegal': stage 0: limit 999 must",),

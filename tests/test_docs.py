@@ -138,11 +138,10 @@ EXAMPLES = (
     "classes-training",
     "decima-training",
     "imitate",
-    "own-stream",
-    "own-workload",
+    "own-jobs",
     "reinforce",
     "scratch",
-    "search",
+    "scratch-stream",
     "small-training",
 )
 

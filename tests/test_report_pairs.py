@@ -78,9 +78,9 @@ def test_every_pair_of_policies_makes_a_page(
 
 
 def test_policies_of_other_kinds_make_pages_too(trace_file: Path, tmp_path: Path) -> None:
-    """Code of one's own, drawn actions and a search, each before and after the network."""
+    """Code of one's own and drawn actions, each before and after the network."""
     (tmp_path / "own.py").write_text(OWN)
-    for name in (f"{tmp_path}/own.py:Widest", "decima:sampled", "decima:search"):
+    for name in (f"{tmp_path}/own.py:Widest", "decima:sampled"):
         for pair in permutations((name, SHIPPED_MODEL)):
             path = tmp_path / "page.html"
             setting = ("--executors", 2, "--jobs", 2, "--sequences", 1, "--batch")

@@ -99,7 +99,9 @@ def test_a_training_is_reported_while_another_process_holds_it(tmp_path: Path) -
         result = CliRunner().invoke(main, ["report", str(folder), "-o", str(out)])
     assert result.exit_code == 0, result.output
     assert "after iteration 3" in out.read_text()
-    assert "3 of 360 iterations, 25 s of training" in " ".join(out.read_text().split())
+    assert f"3 of {TrainConfig().iterations} iterations, 25 s of training" in " ".join(
+        out.read_text().split()
+    )
     assert "<b>_percent" not in out.read_text()
 
 

@@ -126,8 +126,8 @@ from decima.spark.attaching import trained_slots_of
 from decima.spark.loading import TWO_JOBS, ready_policy
 
 assert trained_slots_of("decima") is not None
-own = Answers(PoliciesByName({"decima:search": ready_policy("decima:search")}))
-found = own.answer({"ask": "plan", "policy": "decima:search", **TWO_JOBS})
+own = Answers(PoliciesByName({"decima": ready_policy("decima")}))
+found = own.answer({"ask": "plan", "policy": "decima", **TWO_JOBS})
 print(len(found["actions"]) > 0, "torch" in sys.modules)
 """
     done = subprocess.run(  # noqa: S603 - our own code
@@ -152,7 +152,7 @@ def test_a_model_whose_weights_are_no_numbers_is_refused(tmp_path: Path) -> None
     weights = {name: value * float("nan") for name, value in model.network.state_dict().items()}
     save_model(path, model.network.config, weights, model.card)
     with pytest.raises(ModelError, match="not all finite"):
-        ready_policy(f"{path}:search")
+        ready_policy(str(path))
 
 
 def test_a_policy_that_is_chosen_later_is_loaded_beside_the_answers(
@@ -197,7 +197,6 @@ def test_what_is_refused_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> No
     cases: list[tuple[str, AutoSettings, str]] = [
         ("strict_fair", AutoSettings(), "auto is for policy="),
         ("auto", AutoSettings(candidates=("nobody",)), "nobody"),
-        ("auto", AutoSettings(candidates=("decima:search",)), "looks ahead otherwise"),
     ]
     for policy, auto, words in cases:
         with pytest.raises((AttachError, ValueError), match=words):

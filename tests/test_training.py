@@ -53,11 +53,10 @@ SMALL = (
     "reinforce.rollouts=2",
     "reinforce.passes=2",
     "reinforce.minibatches=2",
-    "search.iterations=2",
-    "search.sequences=2",
-    "search.labels=0.5",
-    "search.draws=2",
-    "search.minibatches=2",
+    "evolve.iterations=2",
+    "evolve.sequences=2",
+    "evolve.pairs=2",
+    "evolve.jobs=4",
     "validation.every=2",
     "validation.sequences=1",
     "validation.jobs=5",
@@ -159,13 +158,13 @@ def test_a_stopped_training_goes_on_to_the_same_weights(
 # Steps so large that a validation is soon worse than the best.
 ASTRAY = (
     "imitate.iterations=1",
-    "search.iterations=0",
     "reinforce.iterations=5",
     "reinforce.learning_rate=0.1",
     "reinforce.final_learning_rate=0.1",
     "reinforce.max_kl=none",
     "reinforce.average_iterations=1",
     "reinforce.fallback=0.001",
+    "evolve.iterations=0",
     "validation.every=1",
 )
 
@@ -234,9 +233,9 @@ VARIANTS = [
     ("network.embeddings=false", "network.path_columns=false", "reinforce.entropy_start=0.01"),
     ("workload.protocol=session",),
     ("workload.protocol=decima-sim", "imitate.teachers=['sjf_cp', 'fifo']"),
-    ("credit.objective=makespan", "reinforce.passes=1", "reinforce.minibatches=1"),
+    ("objective=makespan", "reinforce.passes=1", "reinforce.minibatches=1"),
     ("credit.critic=false", "credit.horizon=none"),
-    ("credit.baseline=mean", "credit.objective=tail", "credit.trace=none"),
+    ("credit.baseline=mean", "objective=rms_jct", "credit.trace=none"),
     ("credit.baseline=none", "credit.differential=true", "episodes.ends=cut"),
     ("reinforce.max_norm=none", "reinforce.max_kl=none", "reinforce.fallback=none"),
     CLASSES,
@@ -423,6 +422,14 @@ def test_resuming_keeps_the_settings(finished: Path, trace_file: Path, tmp_path:
     before = (finished / "checkpoint.safetensors").read_bytes()
     assert command("--out", finished, "--resume").exit_code == 0
     assert (finished / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_a_run_of_another_version_is_refused(trace_file: Path, tmp_path: Path) -> None:
+    """Its settings have a step that this version lacks: one line with the file and the step."""
+    config = small(trace_file).to_json() | {"search": {"iterations": 0}}
+    RunFolder.create(tmp_path / "old", config).close()
+    found = command("--out", tmp_path / "old", "--resume")
+    refused(found, str(tmp_path / "old" / "config.json"), "unknown setting search")
 
 
 def test_a_run_in_use_is_refused(finished: Path) -> None:

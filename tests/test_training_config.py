@@ -227,12 +227,15 @@ def test_episodes_lengthen_and_none_is_far_too_long(trace_file: Path) -> None:
 
 def test_the_steps_follow_one_another() -> None:
     """`imitate` first; each counts its own iterations; one without iterations is left out."""
-    config = config_from({"imitate": {"iterations": 3}, "reinforce": {"iterations": 5}})
-    found = [config.step_at(number) for number in range(8)]
-    assert [step is config.imitate for step, _ in found] == [True] * 3 + [False] * 5
-    assert [own for _, own in found] == [0, 1, 2, 0, 1, 2, 3, 4]
-    assert config.iterations == 8
-    alone = config_from({"imitate": {"iterations": 0}, "reinforce": {"iterations": 2}})
+    counts = {"imitate": 3, "reinforce": 5, "evolve": 2}
+    config = config_from({name: {"iterations": count} for name, count in counts.items()})
+    steps = [config.step_at(number) for number in range(10)]
+    expected = [config.imitate] * 3 + [config.reinforce] * 5 + [config.evolve] * 2
+    assert [step for step, _ in steps] == expected
+    assert [number for _, number in steps] == [0, 1, 2, 0, 1, 2, 3, 4, 0, 1]
+    assert config.iterations == 10
+    none = {"iterations": 0}
+    alone = config_from({"imitate": none, "reinforce": {"iterations": 2}, "evolve": none})
     assert alone.step_at(0) == (alone.reinforce, 0)
     assert alone.iterations == 2
 
@@ -303,7 +306,15 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("credit.horizon=0", ("credit.horizon: 0.0 is not > 0",)),
         ("credit.trace=-1", ("credit.trace: -1.0 is not > 0",)),
         ("credit.baseline=guess", ("'guess'", "'input', 'mean' or 'none'")),
-        ("credit.objective=p99", ("'p99'", "'avg_jct', 'tail' or 'makespan'")),
+        ("objective=p99", ("'p99'", "reinforce.iterations = 0")),
+        ("objective=avg_jtc", ("'avg_jtc'", "did you mean avg_jct")),
+        ("objective=deadlines:0.5", ("'0.5'", "from 1")),
+        ("evolve.pairs=1", ("evolve.pairs: 1",)),
+        ("evolve.sigma=0", ("evolve.sigma: 0.0",)),
+        ("evolve.cost=1.5", ("evolve.cost: 1.5",)),
+        ("evolve.final_rate=2", ("final_rate",)),
+        ("evolve.momentum=1", ("evolve.momentum: 1.0",)),
+        ("evolve.parts=['head']", ("head", "encoder")),
         ("credit=3", ("credit is 3", "section")),
         (f"workload.trace={'x' * 10**6}", ("xxx",)),
         ("workload.trace=nothing", ("nothing",)),
@@ -356,17 +367,18 @@ def test_a_device_is_refused_with_the_reason(
 def test_an_iteration_of_fewer_sequences_than_shards_trains(
     trace_file: Path, tmp_path: Path
 ) -> None:
-    """One sequence and two shards, of which one is empty, in both steps."""
+    """One sequence and two shards, of which one is empty, in each step."""
     changes = ("imitate.iterations=1", "imitate.sequences=1", "reinforce.iterations=1",
                "reinforce.sequences=1", "episodes.settings=1", "episodes.shards=2",
-               "validation.sequences=1")  # fmt: skip
+               "validation.sequences=1", "evolve.iterations=1", "evolve.sequences=1",
+               "evolve.pairs=2", "evolve.jobs=5")  # fmt: skip
     config = small(trace_file, *changes)
     run = tmp_path / "run"
     with RunFolder.create(run, config.to_json()) as folder:
         run_training(folder)
-    losses = [row["loss"] for row in read_run(run).metrics]
-    assert len(losses) == 2
-    assert all(math.isfinite(loss) for loss in losses)
+    imitated, reinforced, evolved = read_run(run).metrics
+    for value in (imitated["loss"], reinforced["loss"], evolved["log_objective"]):
+        assert math.isfinite(value)
 
 
 def test_a_wrong_setting_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
@@ -386,8 +398,8 @@ def test_rollouts_are_compared_only_where_there_are_several(trace_file: Path) ->
 
 
 def test_a_training_needs_a_step(trace_file: Path) -> None:
-    nothing = ("imitate.iterations=0", "reinforce.iterations=0")
-    with pytest.raises(ConfigError, match="iterations of imitate, reinforce and search are all 0"):
+    nothing = ("imitate.iterations=0", "reinforce.iterations=0", "evolve.iterations=0")
+    with pytest.raises(ConfigError, match="iterations of imitate, reinforce and evolve are all 0"):
         small(trace_file, *nothing)
 
 

@@ -51,11 +51,11 @@ def test_average_jct_costs_the_time_in_the_system() -> None:
     assert cost_at("avg_jct", B_FIRST, times).tolist() == [0, 4, 8, 12, 14, 14]
 
 
-def test_tail_costs_squares_of_ages() -> None:
+def test_rms_jct_costs_squares_of_ages() -> None:
     """10^2 + 8^2 against 12^2 + 2^2, over 100 s; at 6 s the ages are 6 and 2 in both."""
     times = seconds(6, 12)
-    assert cost_at("tail", A_FIRST, times).tolist() == pytest.approx([0.40, 1.64])
-    assert cost_at("tail", B_FIRST, times).tolist() == pytest.approx([0.40, 1.48])
+    assert cost_at("rms_jct", A_FIRST, times).tolist() == pytest.approx([0.40, 1.64])
+    assert cost_at("rms_jct", B_FIRST, times).tolist() == pytest.approx([0.40, 1.48])
 
 
 def test_makespan_costs_the_time_with_jobs_in_the_system() -> None:
@@ -154,11 +154,16 @@ UNIT_S = RATE * REFERENCE.jct_s
 """what advantages are divided by"""
 
 
-def credit(baseline: str, sequence: list[int] | None = None, **changes: object) -> Credit:
+def credit(
+    baseline: str,
+    sequence: list[int] | None = None,
+    objective: str = "avg_jct",
+    **changes: object,
+) -> Credit:
     plain = {"critic": False, "horizon": None, "trace": None, "baseline": baseline}
     config = CreditConfig(**(plain | changes))  # type: ignore[arg-type]
     lanes = SAME if sequence is None else np.array(sequence)
-    return of_returns(config, PLAYED, lanes, -1.5, REFERENCE)
+    return of_returns(config, objective, PLAYED, lanes, -1.5, REFERENCE)
 
 
 def test_rewards_are_minus_what_time_costs() -> None:
@@ -212,7 +217,7 @@ def test_a_horizon_is_in_units_of_strict_fairs_jct() -> None:
 
 def test_another_objective_gives_other_rewards() -> None:
     """Tail: 0.16 to 4 s, and 1.64 or 1.48 in all."""
-    found = credit("none", objective="tail")
+    found = credit("none", objective="rms_jct")
     assert found.reward.tolist() == pytest.approx([-0.16, -0.16, -1.48, -1.32])
 
 
@@ -220,7 +225,7 @@ def test_a_rollout_without_a_decision_has_no_credit() -> None:
     """Its sequence's other rollout does; alone there is nothing to compare with."""
     played = PLAYED._replace(lane=np.array([1, 1]), time_s=seconds(0, 4), value=seconds(0, 0))
     config = CreditConfig(critic=False, horizon=None, trace=None)
-    found = of_returns(config, played, SAME, 0.0, REFERENCE)
+    found = of_returns(config, "avg_jct", played, SAME, 0.0, REFERENCE)
     # A rollout without decisions returned nothing at any time. The sequence's 14 s lie in 24 s.
     np.testing.assert_allclose(found.advantage, seconds(-14, -10) / 10 / (14 / 24))
 
@@ -252,5 +257,5 @@ def test_a_short_episode_does_not_dominate() -> None:
     """
     config = CreditConfig(critic=False, horizon=0.05, trace=None)
     for jobs in (1, 40):
-        found = of_returns(config, episode(jobs), SAME, 0.0, REFERENCE).advantage
+        found = of_returns(config, "avg_jct", episode(jobs), SAME, 0.0, REFERENCE).advantage
         np.testing.assert_allclose(found, np.repeat([1, -1], jobs) / 10 / (21 / 40))

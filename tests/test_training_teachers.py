@@ -14,9 +14,10 @@ from decima.agent.graph import GraphSorter
 from decima.agent.plans import Plans
 from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.tables import Legal
+from decima.objectives import OBJECTIVES, objective_named
 from decima.registry import Heuristic
 from decima.training.config import ImitateConfig, TrainConfig
-from decima.training.episodes import Episode, EpisodeSource, Setting, avg_jct_s
+from decima.training.episodes import Episode, EpisodeSource, Setting, figures
 from decima.training.play import Player
 from decima.training.teachers import Labeller, best_teacher
 from spark_sim.kernels.dispatch import assign
@@ -208,20 +209,22 @@ def test_labels_look_at_the_entries_chosen_alone() -> None:
             assert number in own or (number == -1 and len(own) == 0)
 
 
-def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object) -> None:
-    """On sequences of its own: the heuristic with the least average JCT, against strict fair."""
+@pytest.mark.parametrize("name", ["avg_jct", "makespan"])
+def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object, name: str) -> None:
+    """On sequences of its own: the heuristic with the least objective, against strict fair."""
+    objective = objective_named(name)
     config = small(trace_file)  # type: ignore[arg-type]
     source = EpisodeSource(config)
     setting = source.settings[0]
     arrays = source.workload(setting).arrays
     episodes = source.for_choosing_teachers(setting, 6)
     names = ("fifo", "sjf_cp", "tuned_srw")
-    jct_s = {name: np.mean(avg_jct_s(episodes, arrays, name)) for name in names}
-    best = min(jct_s, key=lambda name: jct_s[name])
-    found = best_teacher(names, source, setting, arrays)
-    fair_s = np.mean(avg_jct_s(episodes, arrays, "strict_fair"))
-    assert found.name == best
-    assert found.percent == pytest.approx(100 * (jct_s[best] / fair_s - 1))
+    means = {name: np.mean(figures(episodes, arrays, name, objective)) for name in names}
+    best = min(means, key=lambda name: means[name])
+    teacher = best_teacher(names, source, setting, arrays, objective)
+    fair = np.mean(figures(episodes, arrays, "strict_fair", objective))
+    assert teacher.name == best
+    assert teacher.percent == pytest.approx(100 * (means[best] / fair - 1))
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
@@ -241,4 +244,6 @@ def test_labels_are_as_good_as_their_teacher(
     assert found is not None
     assert found.advantage.tolist() == [1.0] * len(found.recording.plans.decision)
     mean_s = float(np.mean([measure(state).avg_jct_s for state in found.states]))
-    assert mean_s == pytest.approx(np.mean(avg_jct_s(episodes, ARRAYS, teacher)), rel=0.02)
+    assert mean_s == pytest.approx(
+        np.mean(figures(episodes, ARRAYS, teacher, OBJECTIVES["avg_jct"])), rel=0.02
+    )

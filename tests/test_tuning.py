@@ -34,7 +34,7 @@ def test_tuning_writes_what_evaluation_reads(
     """The parameters found are those of the evaluation, and they decide its result."""
     content = json.loads(tuned_file.read_text())
     training, held_back = content["training"], content["held_back"]
-    assert training["avg_jct_ratio"] <= training["shipped_avg_jct_ratio"]
+    assert training["ratio"] <= training["shipped_ratio"]
     assert held_back["first_sequence"] == training["first_sequence"] + training["sequences"]
     assert (training["sequences"], held_back["sequences"]) == (3, 40)
     out = tmp_path / "out.json"
@@ -55,7 +55,9 @@ def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], flo
         gain: the factor that parameters bring on a sequence.
     """
 
-    def play(_: object, every: Sequence[tuple[str, Parameters]], numbers: range) -> Float64:
+    def play(
+        _: object, every: Sequence[tuple[str, Parameters]], numbers: range, _objective: object
+    ) -> Float64:
         reference_s = np.array(
             [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]
         )

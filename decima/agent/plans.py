@@ -77,14 +77,6 @@ def copied_plans(plans: Plans) -> Plans:
     )
 
 
-def put(plans: Plans, row: int, other: Plans) -> None:
-    """Replace the choices of one of the plans by those of a single other one."""
-    entries = slice(int(plans.ptr[row]), int(plans.ptr[row + 1]))
-    plans.order[entries] = other.order
-    plans.kind[entries] = other.kind
-    plans.limit[plans.job_ptr[row] : plans.job_ptr[row + 1]] = other.limit
-
-
 def chosen(plans: Plans, others: Plans, is_other: Int64) -> Plans:
     """Return `plans` with those of `others` where `is_other` (Q,) is 1; both for like decisions."""
     entry = np.repeat(is_other, np.diff(plans.ptr)) == 1

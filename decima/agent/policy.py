@@ -75,17 +75,13 @@ class LearnedPolicy:
     def plan(self, observation: Observation) -> Seen:
         """Plan the open round, replacing any plan."""
         seen = self.look(observation)
-        chosen = self._choose(observation, seen)
+        key = None if self._key is None else plans.key_of(self._key, self._count)
+        self._count += np.uint64(1)
+        chosen = plans.draw(seen.scores, seen.tables.legal, np.zeros(1, np.int64), key)
         self._plan = plans.preferences(chosen, seen.tables.legal)
         self.planned = Planned(seen, chosen)
         self._round, self._next, self._last = observation.round_number, 0, NONE
         return seen
-
-    def _choose(self, _observation: Observation, seen: Seen) -> Plans:
-        """Return the plan of the open round."""
-        key = None if self._key is None else plans.key_of(self._key, self._count)
-        self._count += np.uint64(1)
-        return plans.draw(seen.scores, seen.tables.legal, np.zeros(1, np.int64), key)
 
     def look(self, observation: Observation) -> Seen:
         """Return the scores of all choices of the open round."""

@@ -34,7 +34,7 @@ from decima.evaluation.timeline import (
     timeline_table,
     write_timeline,
 )
-from decima.policy_names import SHIPPED_MODEL, decides_alone, is_learned
+from decima.policy_names import SHIPPED_MODEL, is_learned
 from decima.registry import HEURISTICS
 from decima.rl.statistics import method
 from spark_sim.compiled.progress import announce
@@ -133,7 +133,7 @@ def page_sections(report: Report) -> list[Section]:
     tasks = timeline_table(report)
     timelines = Timelines(tasks, report.trace) if len(tasks) else None
     sections = comparison_sections([results], timelines)
-    learned = next((name for name in report.config.policies if decides_alone(name)), None)
+    learned = next((name for name in report.config.policies if is_learned(name)), None)
     if learned is not None:
         from decima.report.decisions import decisions_section
 

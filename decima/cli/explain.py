@@ -12,7 +12,7 @@ from decima.cli.console import stdout
 from decima.cli.options import WRITTEN, build_config, check_outputs, workload_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
-from decima.policy_names import SHIPPED_MODEL, decides_alone, model_path
+from decima.policy_names import SHIPPED_MODEL, is_learned, model_path
 from spark_sim.compiled.progress import announce
 from traces.files.writing import write_json
 
@@ -64,7 +64,7 @@ def explain(
     if time_s is not None and not math.isfinite(time_s):
         raise ConfigError(f"--time {time_s} is no moment")
     config = build_config(options, (model,))
-    if not decides_alone(model):
+    if not is_learned(model):
         raise ConfigError(
             f"model {model!r}: not {SHIPPED_MODEL}, nor a file ending in .safetensors"
         )

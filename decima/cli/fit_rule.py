@@ -10,17 +10,24 @@ import click
 
 from decima.cli.config_options import config_options
 from decima.cli.console import progress_bar, stdout
-from decima.cli.options import READ, build_config, check_outputs, output_option, training_options
+from decima.cli.options import (
+    OBJECTIVE,
+    READ,
+    build_config,
+    check_outputs,
+    output_option,
+    training_options,
+)
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import read_settings
+from decima.objectives import objective_named
 from decima.training.rule_fit.config import (
     ALONE,
     PARTS,
     REFERENCE,
     WITH_CLASSES,
-    Objective,
     RuleFitConfig,
     Start,
 )
@@ -33,11 +40,6 @@ if TYPE_CHECKING:
     from decima.training.rule_fit.fit import FittedRule
 
 _DEFAULT_MINUTES = 30.0
-_OBJECTIVE: dict[Objective, str] = {
-    "avg_jct": "average JCT",
-    "avg_and_p95": "average JCT x root of p95",
-    "makespan": "makespan",
-}
 
 
 @click.command("fit-rule")
@@ -51,8 +53,8 @@ _OBJECTIVE: dict[Objective, str] = {
 @config_options(
     RuleFitConfig,
     start="Weights that the search begins with: those like tuned_srw, or those that ship.",
-    objective="Objective to minimise.",
 )
+@OBJECTIVE
 @click.option(
     "--only",
     multiple=True,
@@ -84,7 +86,7 @@ _OBJECTIVE: dict[Objective, str] = {
 def fit_rule(
     settings_file: Path | None,
     start: Start,
-    objective: Objective,
+    objective: str,
     only: tuple[str, ...],
     generations: int | None,
     minutes: float | None,
@@ -142,8 +144,9 @@ def fit_rule(
 def _say(fitted: FittedRule, state: Path) -> None:
     """Print the fitted weights and whether they replace the shipped ones."""
     config = fitted.config
+    title = objective_named(config.objective).title
     stdout().print(
-        f"{config.policy}: {_OBJECTIVE[config.objective]} {fitted.score:.3f} of {REFERENCE}'s in "
+        f"{config.policy}: {title} {fitted.score:.3f} of {REFERENCE}'s in "
         f"validation ({fitted.start_score:.3f} at the start) on {config.validation} sequences of "
         f"each mean gap, the mean after generation {fitted.best_generation} of "
         f"{fitted.generations}; state in {state}",

@@ -16,6 +16,7 @@ from decima.cli.config_options import config_options
 from decima.errors import ConfigError
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.settings_file import mean_work_s
+from decima.objectives import OBJECTIVES
 from decima.training.tuning import read_tuned
 from spark_sim import Protocol
 from spark_sim.cluster import parse_classes
@@ -92,6 +93,13 @@ TUNED = click.option(
 """parameters of heuristics, for `read_all_tuned`"""
 JSON = click.option("--json", "json_path", type=WRITTEN, help="Write all figures as JSON.")
 TRACE_OUTPUT = output_option("Trace file to write (.parquet).", check=check_output)
+
+OBJECTIVE_HELP = (
+    f"What to minimise and compare: {', '.join(OBJECTIVES)}, deadlines:FACTOR (share of jobs that "
+    "take longer than that times their time alone), or FILE.py:FUNCTION of your own."
+)
+OBJECTIVE = config_options(EvaluationConfig, objective=OBJECTIVE_HELP)
+"""option of the commands that compare or fit policies"""
 
 GROUP_BY = click.option(
     "--group-by",

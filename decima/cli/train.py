@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from decima.cli.console import stdout
-from decima.cli.options import READ, REPORT, check_outputs, notes_of, write_report
+from decima.cli.options import OBJECTIVE_HELP, READ, REPORT, check_outputs, notes_of, write_report
 from decima.cli.workers import Where, open_cluster, open_machine, worker_options
+from decima.objectives import objective_title
 from decima.rl.command import refuse_beside_resume, set_option
 from spark_sim import Protocol
 from spark_sim.compiled.progress import announce
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     help="Mean seconds between arrivals; may be repeated.  [default: loads of 0.7, 0.9 and 1.1, "
     "and a batch]",
 )
+@click.option("--objective", help=f"{OBJECTIVE_HELP}  [default: avg_jct]")
 @set_option
 @click.option(
     "--out",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 )
 def train(
     config_path: Path | None,
+    objective: str | None,
     changes: tuple[str, ...],
     out: Path,
     resume: bool,
@@ -72,29 +75,32 @@ def train(
     page: Path | None,
     **workload: Any,
 ) -> None:
-    """Train a policy: imitate the best heuristic of each setting, then policy gradient.
+    """Train a policy: imitate the best heuristic of each setting, then evolve.
 
-    The score is the average JCT on held-out sequences against strict_fair, in percent, averaged
-    over the settings: lower is better. Ctrl-C, SIGTERM and --minutes stop after the current
-    iteration, or abandon it after five seconds. `--resume` continues to the same result as an
-    uninterrupted run.
+    The score is the objective (the average JCT, if no other is named) on held-out sequences against
+    strict_fair, in percent, averaged over the settings: lower is better. Ctrl-C, SIGTERM and
+    --minutes stop after the current iteration, or abandon it after five seconds. `--resume`
+    continues to the same result as an uninterrupted run.
     """
     check_outputs(page)
     if resume:
-        refuse_beside_resume("out", "workers", "cluster", "cluster_archive", "page", "minutes")
+        refuse_beside_resume(
+            "out", "workers", "cluster", "cluster_archive", "page", "minutes", "objective"
+        )
     said = {key: value for key, value in workload.items() if value not in (None, ())}
-    config = None if resume else _config(config_path, changes, said)
+    config = None if resume else _config(config_path, changes, said, objective)
 
     # torch takes a second to load, which a refused setting need not wait for.
     from decima.rl.loop import StopReason
     from decima.rl.progress import RichProgress
     from decima.rl.run_folder import RunFolder
-    from decima.training.session import run_training
+    from decima.training.session import check_resumed, config_of, run_training
 
     notes = [] if config is None else _notes(config)
     with ExitStack() as stack:
         if config is None:
             folder = stack.enter_context(RunFolder.open(out))
+            check_resumed(config_of(folder), objective)  # before processes start
         pools = stack.enter_context(_open_pools(where, out.name))
         if config is not None:  # last, so that no mistake leaves a folder behind
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))
@@ -128,7 +134,7 @@ def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
         stdout().print("no validation yet: the model is the newest")
     else:
         stdout().print(verdict(folder, state.best_iteration))
-    for line in curve(folder.metrics()):
+    for line in curve(folder.metrics(), objective_title(folder.config["objective"])):
         stdout().print(line, markup=False, highlight=False)
     if (out / MODEL).exists():
         stdout().print(f"model: {out / MODEL}")
@@ -136,11 +142,13 @@ def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
         write_report(page, [training_section(out)], training_title(out))
 
 
-def _config(path: Path | None, changes: tuple[str, ...], workload: dict[str, Any]) -> TrainConfig:
+def _config(
+    path: Path | None, changes: tuple[str, ...], workload: dict[str, Any], objective: str | None
+) -> TrainConfig:
     """Return the configuration of a new run; raise if its first model is missing."""
     from decima.training.config import read_config
 
-    config = read_config(path, changes, workload)
+    config = read_config(path, changes, workload, objective)
 
     from decima.training.learner import first_network
 

@@ -10,6 +10,7 @@ import click
 
 from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
+    OBJECTIVE,
     build_config,
     check_outputs,
     notes_of,
@@ -17,6 +18,7 @@ from decima.cli.options import (
     workload_options,
 )
 from decima.cli.workers import Where, open_pool, worker_options
+from decima.objectives import objective_named
 from decima.registry import HEURISTICS
 from decima.training.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
 from decima.training.tuning import tune as search
@@ -29,6 +31,7 @@ _TUNABLE = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
 @click.command()
 @click.option("--policy", required=True, help=f"One of {_TUNABLE}.")
 @workload_options
+@OBJECTIVE
 @click.option(
     "--held-back",
     default=HELD_BACK,
@@ -52,14 +55,15 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     with open_pool(where, "decima tune") as pool, progress_bar("trials") as (bar, task):
 
         def show(trials: int, parameters: Mapping[str, float], ratio: float) -> None:
-            label = f"best {ratio:.3f} of {REFERENCE}'s JCT at {_words(policy, parameters)}"
+            label = f"best {ratio:.3f} of {REFERENCE}'s at {_words(policy, parameters)}"
             bar.update(task, completed=trials, description=label)
 
         tuned = search(policy, config, held_back=held_back, pool=pool, progress=show)
     write_tuned(tuned, output)
+    title = objective_named(config.objective).title
     stdout().print(
         f"{policy}: {_words(policy, tuned.found)} is the best of {tuned.trials} on "
-        f"{config.sequences} training sequences (seed {config.seed}): average JCT "
+        f"{config.sequences} training sequences (seed {config.seed}): {title} "
         f"{tuned.ratio:.3f} of {REFERENCE}'s, {tuned.shipped_ratio:.3f} with the shipped ones",
         soft_wrap=True,
     )
@@ -76,7 +80,7 @@ def _verdict(tuned: Tuned) -> str:
         else f"the shipped parameters, {_words(tuned.policy, tuned.shipped)}"
     )
     return (
-        f"On {len(tuned.found_s)} held-out sequences: {tuned.held_back.words('+.1f', ' %')} "
+        f"On {len(tuned.found_figures)} held-out sequences: {tuned.held_back.words('+.1f', ' %')} "
         f"against the shipped parameters. Saved: {kept}."
     )
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from decima.custom_policies import is_custom
 from decima.errors import ConfigError
-from decima.policy_names import is_learned, looks_ahead
+from decima.objectives import check_objective
+from decima.policy_names import is_learned
 from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import parse_classes
@@ -58,12 +59,15 @@ class EvaluationConfig:
     """the trace's memory demands, or drawn ones"""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """tuned parameters by policy"""
+    objective: str = "avg_jct"
+    """what differences between policies are in, by its name in `decima.objectives`"""
 
     def __post_init__(self) -> None:
         if not self.policies:
             raise ConfigError("no policy to evaluate")
         if isinstance(self.policies, str):
             raise ConfigError(f"policies are a tuple of names, not {self.policies!r:.60}")
+        check_objective(self.objective)
         self._check_numbers()
         twice = [name for name in self.policies if self.policies.count(name) > 1]
         if twice:
@@ -108,11 +112,6 @@ class EvaluationConfig:
             Heuristic(name, self.parameters.get(name))
         elif self.parameters.get(name):
             raise ConfigError(f"policy {name!r} is learned and has no parameters to set")
-        if looks_ahead(name) and self.estimates != "exact":
-            raise ConfigError(
-                f"policy {name!r} plays copies of the simulation, whose durations estimates = "
-                f"{self.estimates} hides"
-            )
 
     def cluster(self) -> Cluster:
         """Return the cluster of every run; raise on impossible settings."""

@@ -17,7 +17,7 @@ from decima.evaluation.report import PolicyReport, PolicyRun, Report
 from decima.evaluation.sequences import draw_sequence
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
-from decima.policy_names import decides_alone
+from decima.policy_names import is_learned
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from spark_sim import IllegalActionError, Simulator, Status, Streams
@@ -271,7 +271,7 @@ def _parts(
     for first in range(0, config.sequences, LANES):
         numbers = tuple(range(first, min(first + LANES, config.sequences)))
         for name in config.policies:
-            alone = [one for one in numbers if one in timelines or not decides_alone(name)]
+            alone = [one for one in numbers if one in timelines or not is_learned(name)]
             found.extend(_Part(name, (one,)) for one in alone)
             together = tuple(one for one in numbers if one not in alone)
             if together:
@@ -282,7 +282,7 @@ def _parts(
 def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:
     config, timelines = shared.config, shared.timelines
     alone = any(number in timelines for number in part.numbers)
-    if decides_alone(part.policy) and not alone:
+    if is_learned(part.policy) and not alone:
         return _in_lockstep(shared, part)
     workload, networks = shared.workload.value, shared.networks.value
     return [

@@ -33,7 +33,7 @@ from traces.files.reading import read_toml
 from traces.files.settings import build
 from traces.numbers import MS_PER_S
 
-_NOT_HERE = ("policies", "parameters", "sequences", "seed")
+_NOT_HERE = ("policies", "parameters", "sequences", "seed", "objective")
 """settings that belong to the command, not to the file"""
 
 

@@ -112,14 +112,18 @@ def _charts(run: RunRecord, config: TrainConfig | None) -> list[Lines]:
             for name in _settings(validated[-1])
         }
         found.append(_lines("The same in each setting", "%", validated, by_setting))
-    if "rollouts_percent" in rows[-1]:
+    known = {name for row in rows for name in row}  # a step may lack the metrics of another
+    if "rollouts_percent" in known:
         found.append(_column(steps, "rollouts_percent",
                              "Average JCT of the rollouts, which explore, against strict_fair",
                              "%"))  # fmt: skip
-    if "loss" in rows[-1]:  # each step has a loss of its own
-        found += [_column({name: own}, "loss", f"Loss, {name}") for name, own in steps.items()]
-    found += [_column(steps, name, *words) for name, words in _NAMED.items() if name in rows[-1]]
-    if "elapsed_s" in rows[-1] and "plans" in rows[-1]:
+    found += [
+        _column({name: own}, "loss", f"Loss, {name}")  # each step has a loss of its own
+        for name, own in steps.items()
+        if "loss" in own[-1]
+    ]
+    found += [_column(steps, name, *words) for name, words in _NAMED.items() if name in known]
+    if {"elapsed_s", "plans"} <= known:
         found.append(_lines("Throughput", "plans a second", rows, _throughput(rows)))
     if config is not None:
         # Loads torch.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from decima.policy import Policy
-from decima.policy_names import SEARCH_SUFFIX, is_learned, looks_ahead, model_path
+from decima.policy_names import is_learned, model_path
 from decima.registry import Heuristic, Parameters
 from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.auto import AUTO, Auto, AutoSettings
@@ -69,8 +69,8 @@ def attach(
 
     Args:
         spark: a SparkSession, or its SparkContext.
-        policy: a heuristic by name, "decima" or a model file (followed by ":search": looks ahead),
-            an object that has `decide`, or "auto": what the simulator finds best for these jobs.
+        policy: a heuristic by name, "decima" or a model file, an object that has `decide`, or
+            "auto": what the simulator finds best for these jobs.
         parameters: of a heuristic, or the file in which `decima tune -o` wrote them.
         mode: "exact" (order and limits hold), "soft" (FAIR pools get shares, no exact caps),
             "shadow" (decide, log, change nothing) or "auto": exact where it can be, else soft.
@@ -158,7 +158,7 @@ def _chosen(
     if policy == AUTO:
         settings = given(auto, AutoSettings, "auto")
         for name in settings.candidates:
-            _check_candidate(name, settings.parameters.get(name))
+            _check_named(name, settings.parameters.get(name))
         return Chosen(AUTO, lambda session: Answers(PoliciesByName(), _auto(settings, session)))
     if not isinstance(policy, str):
         guest = Guest(policy)
@@ -181,15 +181,6 @@ def _check_named(name: str, parameters: Parameters | None) -> None:
         read_card(model_path(name))
     else:
         Heuristic(name, parameters)
-
-
-def _check_candidate(name: str, parameters: Parameters | None) -> None:
-    if looks_ahead(name):
-        raise AttachError(
-            f"auto: {name!r} looks ahead otherwise than in the simulation that would compare "
-            f"it: take {name.removesuffix(SEARCH_SUFFIX)!r}"
-        )
-    _check_named(name, parameters)
 
 
 def _auto(settings: AutoSettings, session: Session) -> Auto:

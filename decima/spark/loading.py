@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from decima.policy import Policy
-from decima.policy_names import is_learned, looks_ahead, model_path
+from decima.policy_names import is_learned, model_path
 from decima.registry import Heuristic, Parameters
 from decima.spark.tables import LiveTables
 from traces.arrays import TraceArrays
@@ -39,14 +39,12 @@ def learned(name: str) -> PolicyFor:
         ModelError: the file is no model that this version can use.
     """
     # Not before: numba takes a second to load.
-    from decima.agent.lookahead.live import ArrivalWatch, LiveSearchPolicy
     from decima.agent.model import load_model
     from decima.agent.policy import LearnedPolicy
     from decima.agent.scales import Scales
 
     weights = load_model(model_path(name)).weights
     known: list[Scales] = []
-    arrivals = ArrivalWatch()
 
     def policy_for(graphs: TraceArrays) -> Policy:
         now = Scales.of(graphs)
@@ -55,8 +53,6 @@ def learned(name: str) -> PolicyFor:
             pairs = zip(known[0], now, strict=True)
             now = Scales(*((1 - _WEIGHT_OF_NEW) * old + _WEIGHT_OF_NEW * new for old, new in pairs))
         known[:] = [now]
-        if looks_ahead(name):
-            return LiveSearchPolicy(weights, graphs, scales=now, arrivals=arrivals, name=name)
         return LearnedPolicy(weights, graphs, scales=now, name=name)
 
     return policy_for

@@ -19,7 +19,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from decima.policy_names import decides_alone
+from decima.policy_names import is_learned
 from decima.registry import HEURISTICS, Parameters
 from decima.spark.auto import AUTO
 from decima.spark.decision_log import MODE_APPLICATIONS, DecisionHistory
@@ -172,7 +172,7 @@ def _why_unknown(found: Review, ended: int) -> str:
 
 def is_playable(policy: str) -> bool:
     """Return whether the simulator has the policy, which excludes objects of the application."""
-    return policy in HEURISTICS or decides_alone(policy)
+    return policy in HEURISTICS or is_learned(policy)
 
 
 def reviewed_policies(decisions: DecisionHistory) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from decima.policy_names import SHIPPED_MODEL, decides_alone
+from decima.policy_names import SHIPPED_MODEL, is_learned
 from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.spark.attaching import attach
 from decima.spark.errors import AttachError, missing
@@ -58,7 +58,7 @@ class TrialConfig:
         for name, values in self.parameters.items():
             Heuristic(name, values)
         for name in self.policies:
-            if name not in PLAIN and name not in HEURISTICS and not decides_alone(name):
+            if name not in PLAIN and name not in HEURISTICS and not is_learned(name):
                 known = (*PLAIN, *HEURISTICS, SHIPPED_MODEL)
                 raise AttachError(
                     f"unknown policy {name!r}{suggestion(name, known)}; there are "

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
+from decima.objectives import OBJECTIVES, Objective
 from decima.registry import Heuristic, Parameters
 from decima.rl.parallel.pool import SentOnce, WorkerPool
-from spark_sim.metrics import RunMetrics, measure
+from spark_sim.metrics import measure
 from traces.numbers import Float64
-
-Figure = Callable[[RunMetrics], float]
-AVG_JCT: Figure = attrgetter("avg_jct_s")
 
 _TOGETHER = 5
 """sequences of one task: more than a cluster's overhead, and enough tasks for many workers"""
@@ -38,13 +35,15 @@ class Candidates:
         self,
         candidates: Sequence[tuple[str, Parameters]],
         numbers: range,
-        figure: Figure = AVG_JCT,
+        objective: Objective = OBJECTIVES["avg_jct"],
         label: str = "trials",
     ) -> Float64:
-        """(C, settings, S) a figure of each candidate, a heuristic with parameters, by sequence."""
+        """(C, settings, S) objective of heuristics with parameters, the candidates, by sequence."""
         settings = len(self._settings.value)
         tasks = {
-            (row, setting, first): _Task(*one, setting, numbers[first : first + _TOGETHER], figure)
+            (row, setting, first): _Task(
+                *one, setting, numbers[first : first + _TOGETHER], objective
+            )
             for row, one in enumerate(candidates)
             for setting in range(settings)
             for first in range(0, len(numbers), _TOGETHER)
@@ -60,16 +59,16 @@ class _Task(NamedTuple):
     parameters: Parameters
     setting: int
     numbers: range
-    figure: Figure
+    objective: Objective
 
 
 def _play(settings: SentOnce[list[tuple[EvaluationConfig, Workload]]], task: _Task) -> Float64:
-    """(sequences,) the figure, from times in s."""
+    """(sequences,) the objective of each."""
     config, workload = settings.value[task.setting]
     policy = Heuristic(task.policy, task.parameters)
     values = []
     for number in task.numbers:
         simulator = prepare(workload, config, number)
         policy.play(simulator)
-        values.append(task.figure(measure(simulator.state)))
+        values.append(task.objective.of(measure(simulator.state)))
     return np.array(values)

@@ -9,22 +9,22 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from decima.agent.lookahead.candidates import Width
-from decima.agent.lookahead.lookahead import Futures
 from decima.agent.model import ModelError, check_size, load_model
 from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
+from decima.objectives import check_objective, is_own
 from decima.policy_names import model_path
 from decima.registry import HEURISTICS
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml
 from traces.files.settings import Maybe, build, change_setting
 
-Objective = Literal["avg_jct", "tail", "makespan"]
+RewardedObjective = Literal["avg_jct", "rms_jct", "makespan"]
+"""objectives that are a sum over time, so that each plan has a reward (`costs.py`)"""
 MOST_SHARDS = 1_000
 LOADS = (0.7, 0.9, 1.1)  # loads of continuous arrivals by default
 
@@ -149,12 +149,25 @@ class EpisodesConfig:
 
 @dataclass(frozen=True)
 class StepConfig:
-    """Settings that all steps of a training share, for the update of the weights."""
+    """Settings that all steps of a training share."""
 
     iterations: int = 0
     """0 leaves the step out"""
     sequences: int = 2
     """arrival sequences of each setting that an iteration plays"""
+    average_iterations: int = 4
+    """the validated weights are a moving mean over so many iterations; 1 takes the newest"""
+
+    def __post_init__(self) -> None:
+        _require(self.iterations >= 0, f"iterations: {self.iterations} is negative")
+        for label in ("sequences", "average_iterations"):
+            _require(getattr(self, label) >= 1, f"{label} must be at least 1")
+
+
+@dataclass(frozen=True)
+class GradientConfig(StepConfig):
+    """Settings of the steps that follow a gradient, with Adam."""
+
     learning_rate: float = 1e-3
     """rate at the step's begin"""
     final_learning_rate: float = 1e-4
@@ -165,16 +178,14 @@ class StepConfig:
     """minibatches of each pass; 1 pass of 1 minibatch is plain REINFORCE"""
     max_norm: Maybe[float] = 0.5
     """gradients are clipped at this norm"""
-    average_iterations: int = 4
-    """the validated weights are a moving mean over so many iterations; 1 takes the newest"""
 
     def __post_init__(self) -> None:
-        _require(self.iterations >= 0, f"iterations: {self.iterations} is negative")
+        super().__post_init__()
         _require(
             0 < self.final_learning_rate <= self.learning_rate,
             "0 < final_learning_rate <= learning_rate is needed",
         )
-        for label in ("sequences", "passes", "minibatches", "average_iterations"):
+        for label in ("passes", "minibatches"):
             _require(getattr(self, label) >= 1, f"{label} must be at least 1")
         _require(self.max_norm is None or self.max_norm > 0, "max_norm must be > 0")
 
@@ -185,7 +196,7 @@ class StepConfig:
 
 
 @dataclass(frozen=True)
-class ImitateConfig(StepConfig):
+class ImitateConfig(GradientConfig):
     """Imitation of the best heuristic of each setting (behaviour cloning with DAgger).
 
     Source: Ross, Gordon and Bagnell, A Reduction of Imitation Learning to No-Regret Online
@@ -219,10 +230,9 @@ class ImitateConfig(StepConfig):
 
 
 @dataclass(frozen=True)
-class ReinforceConfig(StepConfig):
+class ReinforceConfig(GradientConfig):
     """Policy gradient on what came after each decision: REINFORCE, or PPO with several passes."""
 
-    iterations: int = 300
     rollouts: int = 8
     """rollouts of each sequence, with the same arrivals and task durations"""
     clip: float = 0.2
@@ -254,50 +264,51 @@ class ReinforceConfig(StepConfig):
         return self.entropy_start + share * (self.entropy_end - self.entropy_start)
 
 
-@dataclass(frozen=True)
-class SearchConfig(StepConfig):
-    """Expert iteration: the network learns the plans that a look ahead found best.
+NetworkPart = Literal["encoder", "stage_head", "end_head", "limit_head", "class_head"]
 
-    Source: Anthony, Tian and Barber, Thinking Fast and Slow with Deep Learning and Tree Search,
-    NIPS 2017.
+
+@dataclass(frozen=True)
+class EvolveConfig(StepConfig):
+    """Evolution strategies: the weights move towards perturbations that lower the objective.
+
+    The formulas are in `decima.training.evolve`.
     """
 
-    sequences: int = 4
-    learning_rate: float = 5e-4
-    final_learning_rate: float = 1e-4
-    minibatches: int = 8
-    labels: float = 0.2
-    """share of the decisions that are searched, and learned"""
-    stages: int = Width.stages
-    """number of other first stages that are compared"""
-    limits: int = Width.limits
-    """other limits of the first stage's job"""
-    least: float = Width.least
-    """choices below this share of the likeliest one's probability are left out"""
-    draws: int = Futures.draws
-    """futures that the plans of a decision are compared in, each followed by the setting's
-    teacher"""
-    tasks: int = Futures.tasks
-    """tasks simulated for one decision at most"""
-    margin: float = Futures.margin
-    """standard errors by which another plan must beat the likeliest one"""
+    iterations: int = 40
+    sequences: int = 8
+    pairs: int = 16
+    """pairs of opposite perturbations in an iteration"""
+    jobs: int = 60
+    """jobs in each sequence of continuous arrivals"""
+    sigma: float = 0.03
+    """standard deviation of a perturbation at first, as a share of the size of the weights"""
+    cost: Maybe[float] = 0.003
+    """share by which perturbations worsen the objective on average: sigma is adapted until they
+    do; none leaves sigma as it is"""
+    rate: float = 0.5
+    """length of a step at the step's begin, in standard deviations of a perturbation"""
+    final_rate: float = 0.1
+    """length at the step's end; it falls linearly"""
+    momentum: float = 0.8
+    """weight of the earlier steps in the direction of the next"""
+    parts: tuple[NetworkPart, ...] = ()
+    """parts of the network that may change; none named: all"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(0 < self.labels <= 1, f"search.labels: {self.labels} is no share above 0")
-        try:
-            self.width()
-            self.futures("strict_fair")
-        except ValueError as error:
-            raise ConfigError(f"search.{error}") from error
+        _require(self.pairs >= 2, f"evolve.pairs: {self.pairs} is not at least 2")
+        _require(self.jobs >= 1, f"evolve.jobs: {self.jobs} is not at least 1")
+        _require(0 < self.sigma <= 1, f"evolve.sigma: {self.sigma} is no share above 0 and up to 1")
+        _require(
+            self.cost is None or 0 < self.cost < 1, f"evolve.cost: {self.cost} is no share above 0"
+        )
+        _require(0 < self.final_rate <= self.rate, "evolve: 0 < final_rate <= rate is needed")
+        _require(0 <= self.momentum < 1, f"evolve.momentum: {self.momentum} is not in [0, 1)")
 
-    def width(self) -> Width:
-        """Return how many plans of a decision are looked at."""
-        return Width(self.stages, self.limits, self.least)
-
-    def futures(self, followed_by: str) -> Futures:
-        """Return what they are compared in."""
-        return Futures(self.draws, followed_by, self.tasks, self.margin)
+    def rate_at(self, iteration: int) -> float:
+        """Return the length of a step at an iteration of the step, from 0."""
+        share = min(1.0, iteration / max(1, self.iterations))
+        return self.rate + share * (self.final_rate - self.rate)
 
 
 @dataclass(frozen=True)
@@ -308,8 +319,6 @@ class CreditConfig:
     configuration serves jobs of seconds and of hours.
     """
 
-    objective: Objective = "avg_jct"
-    """"avg_jct", "tail" (sum of squared JCT) or "makespan" (time with jobs in the system)"""
     differential: bool = False
     """subtract the average reward (the paper)"""
     horizon: Maybe[float] = 4.0
@@ -354,6 +363,9 @@ class TrainConfig:
     seed: int = 0
     initial_model: Maybe[str] = None
     """a model file, or `decima`, to continue from for another workload or other settings"""
+    objective: str = "avg_jct"
+    """what is minimised, by its name in `decima.objectives`: it chooses teachers and the best
+    weights, and the steps `reinforce` and `evolve` lower it"""
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     episodes: EpisodesConfig = field(default_factory=EpisodesConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -363,14 +375,21 @@ class TrainConfig:
     """the second"""
     credit: CreditConfig = field(default_factory=CreditConfig)
     """credit assignment of the second step"""
-    search: SearchConfig = field(default_factory=SearchConfig)
-    """the third"""
+    evolve: EvolveConfig = field(default_factory=EvolveConfig)
+    """the last step"""
     validation: ValidationConfig = field(default_factory=ValidationConfig)
 
     def __post_init__(self) -> None:
         _require(self.seed >= 0, f"seed: {self.seed} is negative")
         _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
-        _require(self.iterations >= 1, "the iterations of imitate, reinforce and search are all 0")
+        check_objective(self.objective)
+        _require(
+            self.reinforce.iterations == 0 or self.objective in get_args(RewardedObjective),
+            f"objective {self.objective!r} is known at the end of a run only, and reinforce needs "
+            f"a reward at each plan: set reinforce.iterations = 0 and let evolve follow, or choose "
+            f"one of {', '.join(get_args(RewardedObjective))}",
+        )
+        _require(self.iterations >= 1, "the iterations of imitate, reinforce and evolve are all 0")
         _require(
             self.credit.baseline != "input" or self.reinforce.rollouts >= 2,
             'credit.baseline "input" compares rollouts: reinforce.rollouts must be at least 2',
@@ -381,16 +400,16 @@ class TrainConfig:
             raise ConfigError(f"network: {error}") from error
 
     @property
-    def steps(self) -> tuple[StepConfig, ...]:
+    def steps(self) -> tuple[GradientConfig | EvolveConfig, ...]:
         """The steps in their order."""
-        return self.imitate, self.reinforce, self.search
+        return self.imitate, self.reinforce, self.evolve
 
     @property
     def iterations(self) -> int:
         """Number of iterations of all steps together."""
         return sum(step.iterations for step in self.steps)
 
-    def step_at(self, iteration: int) -> tuple[StepConfig, int]:
+    def step_at(self, iteration: int) -> tuple[GradientConfig | EvolveConfig, int]:
         """Return the step of an iteration, and its number in the step."""
         own = iteration
         for step in self.steps[:-1]:
@@ -405,14 +424,23 @@ class TrainConfig:
 
 
 def read_config(
-    path: Path | None, changes: tuple[str, ...] = (), workload: Mapping[str, Any] | None = None
+    path: Path | None,
+    changes: tuple[str, ...] = (),
+    workload: Mapping[str, Any] | None = None,
+    objective: str | None = None,
 ) -> TrainConfig:
     """Read the configuration in a TOML file; ConfigError if it breaks a rule.
 
     The `workload` settings come on top (with gaps alone there are no batches), then the `changes`,
-    `section.key=value` each. A first model brings its sizes, where no others are named.
+    `section.key=value` each, and the `objective`. A first model brings its sizes, where no others
+    are named.
     """
     table: dict[str, Any] = {} if path is None else read_toml(path, ConfigError)
+    _require(
+        not is_own(str(table.get("objective", ""))),
+        f"{path}: objective {table.get('objective')!r:.60} is code of your own, which a file must "
+        "not run: name it in the command, as --objective",
+    )
     if workload:
         own = table.setdefault("workload", {})
         _require(isinstance(own, dict), f"{path}: workload is no section")
@@ -422,6 +450,8 @@ def read_config(
             own.setdefault("batch_jobs", [])
     for change in changes:
         change_setting(table, change, ConfigError)
+    if objective is not None:
+        table["objective"] = objective
     config = config_from(table)
     if config.initial_model is not None and "network" not in table:
         first = load_model(model_path(config.initial_model)).weights

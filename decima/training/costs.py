@@ -4,7 +4,7 @@ With c_j the completion of job j, a_j its arrival, the cost up to time t is
 
 .. math::
     C(t) = \sum_j [\min(t, c_j) - a_j]_+ \;(avg\_jct), \qquad
-    C(t) = \sum_j [\min(t, c_j) - a_j]_+^2 / U \;(tail), \qquad
+    C(t) = \sum_j [\min(t, c_j) - a_j]_+^2 / U \;(rms\_jct), \qquad
     C(t) = |\{s < t : \text{a job is in the system}\}| \;(makespan)
 
 and the reward of a decision is C at the decision minus C at the next one, or at the end. Jobs that
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from decima.training.config import Objective
 from spark_sim.tables import State
 from traces.numbers import MS_PER_S, Float64
 
@@ -23,7 +22,7 @@ TAIL_UNIT_S = 100.0
 """U: a job of this age costs as much per second as two under "avg_jct\""""
 
 
-def cost_at(objective: Objective, state: State, time_s: Float64) -> Float64:
+def cost_at(objective: str, state: State, time_s: Float64) -> Float64:
     """(M,) C at the (M,) times of a run whose final tables are `state`."""
     jobs = state.jobs[: int(state.clock[0]["num_jobs"])]
     arrival_s = jobs["arrival_ms"] / MS_PER_S
@@ -34,7 +33,7 @@ def cost_at(objective: Objective, state: State, time_s: Float64) -> Float64:
         return _time_with_jobs(arrival_s, completion_s, time_s)
     age_s = np.minimum(time_s[:, None], completion_s) - arrival_s
     np.maximum(age_s, 0.0, out=age_s)
-    if objective == "tail":
+    if objective == "rms_jct":
         age_s *= age_s / TAIL_UNIT_S
     cost: Float64 = age_s.sum(axis=1)
     return cost

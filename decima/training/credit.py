@@ -71,7 +71,12 @@ def setting_weights(counts: Sequence[float]) -> list[float]:
 
 
 def of_returns(
-    config: CreditConfig, played: Finished, sequence: Int64, rate: float, reference: Reference
+    config: CreditConfig,
+    objective: str,
+    played: Finished,
+    sequence: Int64,
+    rate: float,
+    reference: Reference,
 ) -> Credit:
     r"""Advantages by what came after each plan.
 
@@ -86,6 +91,7 @@ def of_returns(
 
     Args:
         config: which estimate.
+        objective: name of what the rewards add up to, one of `config.RewardedObjective`.
         played: the rollouts.
         sequence: (B,) which arrival sequence each rollout plays.
         rate: average reward a second, for differential returns.
@@ -99,7 +105,7 @@ def of_returns(
     for lane, rows in enumerate(rows_of):
         times = np.append(played.time_s[rows], played.end_s[lane])
         elapsed = np.diff(times)
-        reward[rows] = -np.diff(cost_at(config.objective, played.states[lane], times))
+        reward[rows] = -np.diff(cost_at(objective, played.states[lane], times))
         earned = returns.differential_reward(
             reward[rows], elapsed, rate if config.differential else 0.0
         )

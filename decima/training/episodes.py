@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
+from decima.objectives import Objective
 from decima.registry import Heuristic
 from decima.rl.schedules import Curriculum
 from decima.training.config import TrainConfig
@@ -149,11 +150,26 @@ class EpisodeSource:
         """The held-out sequences of all settings, each played until every job is complete."""
         each = self._config.validation.sequences
         return [
-            self._episode(
-                self.settings[index // each], FIRST_VALIDATION_SEQUENCE + index % each, None
+            self._whole(
+                self.settings[index // each],
+                FIRST_VALIDATION_SEQUENCE + index % each,
+                self._config.validation.jobs,
             )
             for index in (range(len(self.settings) * each) if indices is None else indices)
         ]
+
+    def for_evolving(self, iteration: int) -> list[list[Episode]]:
+        """Sequences of an iteration of the step `evolve`, by setting, each played to its end."""
+        evolve = self._config.evolve
+        episodes = []
+        for place in range(self._at_once):
+            setting = self.settings[
+                self._turn(iteration, place * evolve.sequences, evolve.sequences)
+            ]
+            first = FIRST_EPISODE + iteration * MOST_EPISODES + place * evolve.sequences
+            numbers = range(first, first + evolve.sequences)
+            episodes.append([self._whole(setting, number, evolve.jobs) for number in numbers])
+        return episodes
 
     def _turn(self, iteration: int, index: int, sequences: int) -> int:
         """Return the setting of an episode; settings take turns."""
@@ -161,8 +177,9 @@ class EpisodeSource:
 
     def for_choosing_teachers(self, setting: Setting, count: int) -> list[Episode]:
         """Sequences of a setting on which its teacher is chosen, each played to its end."""
+        jobs = self._config.validation.jobs
         return [
-            self._episode(setting, FIRST_TEACHER_SEQUENCE + index, None) for index in range(count)
+            self._whole(setting, FIRST_TEACHER_SEQUENCE + index, jobs) for index in range(count)
         ]
 
     def _groups(self, setting_of: Sequence[int]) -> Groups:
@@ -183,21 +200,28 @@ class EpisodeSource:
         length = self._curriculum.draw(np.random.default_rng(seeds), grown)
         return min(length, self._config.episodes.longest * self._curriculum.mean(grown))
 
-    def _episode(self, setting: Setting, number: int, length: float | None) -> Episode:
+    def _whole(self, setting: Setting, number: int, jobs: int) -> Episode:
+        """A batch, or so many jobs that arrive one by one, played until every job is complete."""
         streams = Streams(self._config.seed, number)
-        rng = streams.arrivals()
-        key = streams.duration_key()
-        trace = self.workload(setting).trace
+        trace, rng = self.workload(setting).trace, streams.arrivals()
         if setting.is_batch:
             drawn = patterns.batch(trace, setting.config.jobs, rng)
-            return Episode(setting, number, Run(drawn.arrival_ms, drawn.job, key))
+        else:
+            gap_ms = setting.config.interarrival_s * MS_PER_S
+            drawn = patterns.ARRIVALS[setting.config.arrivals](trace, jobs, gap_ms, rng)
+        run = Run(drawn.arrival_ms, drawn.job, streams.duration_key())
+        return Episode(setting, number, run)
+
+    def _episode(self, setting: Setting, number: int, length: float) -> Episode:
+        """An episode of a mean length in arrivals; a batch is whole."""
+        if setting.is_batch:
+            return self._whole(setting, number, setting.config.jobs)
+        streams = Streams(self._config.seed, number)
+        trace, rng = self.workload(setting).trace, streams.arrivals()
         gap_ms = setting.config.interarrival_s * MS_PER_S
-        arrive = patterns.ARRIVALS[setting.config.arrivals]
-        if length is None:
-            drawn = arrive(trace, self._config.validation.jobs, gap_ms, rng)
-            return Episode(setting, number, Run(drawn.arrival_ms, drawn.job, key))
         count = math.ceil(length + 6 * math.sqrt(length) + 6)
-        drawn = arrive(trace, count, gap_ms, rng)
+        drawn = patterns.ARRIVALS[setting.config.arrivals](trace, count, gap_ms, rng)
+        key = streams.duration_key()
         return Episode(setting, number, self._arrivals(trace, drawn, rng, gap_ms, length, key))
 
     def _arrivals(
@@ -235,7 +259,9 @@ def played(episode: Episode, arrays: TraceArrays, heuristic: Heuristic) -> State
     return simulator.state
 
 
-def avg_jct_s(episodes: Sequence[Episode], arrays: TraceArrays, heuristic: str) -> list[float]:
-    """Average JCT of each episode of one setting under a heuristic."""
+def figures(
+    episodes: Sequence[Episode], arrays: TraceArrays, heuristic: str, objective: Objective
+) -> list[float]:
+    """Objective of each episode of one setting under a heuristic."""
     policy = Heuristic(heuristic)
-    return [measure(played(one, arrays, policy)).avg_jct_s for one in episodes]
+    return [objective.of(measure(played(one, arrays, policy))) for one in episodes]

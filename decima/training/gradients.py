@@ -34,7 +34,8 @@ BLOCK = 64  # decisions of one lane that stay together in a minibatch, since the
 class Request(NamedTuple):
     """Request for a gradient."""
 
-    step: int  # number of the minibatch: pass x minibatches + minibatch
+    number: int  # of the minibatch: pass x minibatches + minibatch
+    minibatches: int  # of a pass
     total: float  # plans of a minibatch over all shards
     entropy_weight: float
 
@@ -72,9 +73,9 @@ def gradient(shared: Differentiating, shard: int) -> Part:
     network = context.network(shared.weights)
     step, _ = context.config.step_at(shared.iteration)
     played = shared.played.value[shard]
-    number, place = divmod(request.step, step.minibatches)
+    number, place = divmod(request.number, request.minibatches)
     key = (shared.iteration, number, shard)
-    chosen = _minibatches(played, context.config, step.minibatches, key)[place]
+    chosen = _minibatches(played, context.config, request.minibatches, key)[place]
     differ = _Differ(context, network, is_imitation=step is not context.config.reinforce)
     sums = np.zeros(4)
     for chunk in _chunks(chosen):

@@ -19,13 +19,14 @@ from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.returns import AverageRate
-from decima.training.config import StepConfig, TrainConfig
+from decima.training.config import EvolveConfig, GradientConfig, TrainConfig
 from decima.training.credit import setting_weights, standardised
+from decima.training.evolve import Evolution
 from decima.training.gradients import Differentiating, Part, Request, gradient
 from decima.training.rollouts import (
     ABOVE,
     REFERENCE,
-    AverageJct,
+    Figures,
     Playing,
     Rollouts,
     TrainingContext,
@@ -85,14 +86,15 @@ class DecimaLearner:
             self.network = first_network(config, is_resumed)
         self._optimiser = Optimiser(self.network, config.imitate.learning_rate, None)
         self._rate = AverageRate()
-        self._references: dict[str | None, AverageJct] = {}
+        self._references: dict[str | None, Figures] = {}
         self._pools = pools
         self._context = SentOnce(TrainingContext(config))
         self._averaged = flat_parameters(self.network)
         """the weights that are validated and saved: a moving mean over iterations"""
         self._best = Best(self._averaged.clone(), math.inf, 0.0)
-        self._step: StepConfig = config.imitate
+        self._step: GradientConfig | EvolveConfig = config.imitate
         self._entropy = 1.0
+        self._evolution = Evolution(config, len(self._averaged))
         self._prepare()
 
     def _prepare(self) -> None:
@@ -121,6 +123,27 @@ class DecimaLearner:
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play the iteration's sequences, then update the weights."""
         self._begin(iteration)
+        step = self._step
+        if isinstance(step, EvolveConfig):
+            metrics = self._evolve(iteration)
+        else:
+            metrics = self._descend(step, iteration)
+            self._entropy = metrics["entropy"]
+        # Averaging the steps reduces the noise of single iterations (Polyak).
+        moved = flat_parameters(self.network) - self._averaged
+        self._averaged += moved / step.average_iterations
+        return metrics
+
+    def _evolve(self, iteration: int) -> dict[str, float]:
+        """Move the weights towards the perturbations that lower the objective."""
+        weights, metrics = self._evolution.iterate(
+            self._context, flat_parameters(self.network).numpy(), iteration, self._pools.players
+        )
+        set_flat_parameters(self.network, torch.from_numpy(weights))
+        return metrics
+
+    def _descend(self, step: GradientConfig, iteration: int) -> dict[str, float]:
+        """Follow the gradient on the iteration's rollouts."""
         shards = self._weighted(self._played(iteration))
         rollouts = [one for shard in shards for one in shard]
         reward = math.fsum(sum(one.reward for one in shard) for shard in shards)
@@ -129,31 +152,28 @@ class DecimaLearner:
         )
         total = sum(len(one.advantage) for one in rollouts)
         self._rate.add(total, reward, time_s)
-        found = by_setting((one.setting.label, one.jct_s) for one in rollouts)
-        reference = by_setting((one.setting.label, one.reference_jct_s) for one in rollouts)
+        found = by_setting((one.setting.label, one.figures) for one in rollouts)
+        reference = by_setting((one.setting.label, one.reference_figures) for one in rollouts)
         metrics = {
             "plans": float(total),
             "reward_rate": reward / time_s if time_s > 0 else 0.0,
             "rollouts_percent": _percent(found, reference),
         }
-        metrics |= self._update(iteration, shards, total)
-        # Averaging the steps reduces the noise of single iterations (Polyak).
-        moved = flat_parameters(self.network) - self._averaged
-        self._averaged += moved / self._step.average_iterations
-        self._entropy = metrics["entropy"]
-        return metrics
+        return metrics | self._update(step, iteration, shards, total)
 
     def _begin(self, iteration: int) -> None:
         """Start a step of the training with a new optimiser and the averaged weights."""
         step, own = self._config.step_at(iteration)
         if own == 0:
             set_flat_parameters(self.network, self._averaged)
-            self._renew_optimiser(step)
+            if isinstance(step, GradientConfig):
+                self._renew_optimiser(step)
             self._best = Best(self._averaged.clone(), math.inf, 0.0)
         self._step = step
-        self._optimiser.max_norm = step.max_norm
+        if isinstance(step, GradientConfig):
+            self._optimiser.max_norm = step.max_norm
 
-    def _renew_optimiser(self, step: StepConfig) -> None:
+    def _renew_optimiser(self, step: GradientConfig) -> None:
         self._optimiser = Optimiser(self.network, step.learning_rate, step.max_norm)
 
     def _weighted(self, shards: list[list[Rollouts]]) -> list[list[Rollouts]]:
@@ -199,9 +219,12 @@ class DecimaLearner:
         return found
 
     def _update(
-        self, iteration: int, shards: Sequence[Sequence[Rollouts]], total: int
+        self,
+        step: GradientConfig,
+        iteration: int,
+        shards: Sequence[Sequence[Rollouts]],
+        total: int,
     ) -> dict[str, float]:
-        step = self._step
         _, own = self._config.step_at(iteration)
         reinforce = self._config.reinforce
         is_reinforce = step is reinforce
@@ -212,7 +235,7 @@ class DecimaLearner:
         parts: list[Part] = []
         divergence = 0.0
         for number in range(step.passes * step.minibatches):
-            request = Request(number, max(total / step.minibatches, 1.0), weight)
+            request = Request(number, step.minibatches, max(total / step.minibatches, 1.0), weight)
             shares = self._shares(iteration, played, request)
             divergence = sum(part.divergence for part in shares)
             is_far = reinforce.max_kl is not None and divergence > reinforce.max_kl
@@ -240,31 +263,36 @@ class DecimaLearner:
         weights = flat_parameters(self.network)
         shared = Differentiating(self._context, played, iteration, weights, request)
         tasks = {shard: shard for shard in range(self._config.episodes.shards)}
-        label = f"iteration {iteration}: gradient {request.step + 1}"
+        label = f"iteration {iteration}: gradient {request.number + 1}"
         found = self._pools.differentiators.map(gradient, shared, tasks, label=label)
         return [part for _, part in found]
 
     # --- validation ------------------------------------------------------------------------------
 
     def validate(self) -> Mapping[str, float]:
-        """Average JCT on the held-out sequences, over that of the references.
+        """The objective on the held-out sequences, over that of the references.
 
         "score" is percent above `strict_fair` (lower is better) of the likeliest plans, the
-        geometric mean over settings; "drawn" that of drawn plans; then the score by setting, and
+        geometric mean over settings; "drawn" that of drawn plans, in the steps that draw; then the
+        score by setting, and
         "above_NAME" against the other heuristics. Raises CollapsedError if the policy gives one
         answer and is worse than strict fair.
         """
         if not self._references:
-            names = compared_with(self._context.value.source.settings)
+            context = self._context.value
+            names = compared_with(context.source.settings, context.objective)
             self._references = self._validated(names, None)
         found = self._validated((None,), self._averaged)[None]
-        drawn = self._validated((None,), self._averaged, is_drawn=True)[None]
         fair = self._references[REFERENCE]
         score = _percent(found, fair)
         self._note(score)
+        drawn: dict[str, float] = {}
+        if not isinstance(self._step, EvolveConfig):  # which plays the likeliest plans
+            figures = self._validated((None,), self._averaged, is_drawn=True)[None]
+            drawn["drawn"] = _percent(figures, fair)
         return {
             "score": score,
-            "drawn": _percent(drawn, fair),
+            **drawn,
             **{
                 f"{ABOVE}{name}": _percent(found, reference)
                 for name, reference in self._references.items()
@@ -298,7 +326,7 @@ class DecimaLearner:
 
     def _validated(
         self, names: Sequence[str | None], weights: Tensor | None, *, is_drawn: bool = False
-    ) -> dict[str | None, AverageJct]:
+    ) -> dict[str | None, Figures]:
         """Heuristics by name, or the network as None, on all held-out sequences."""
         groups = self._context.value.source.groups_for_validation()
         tasks = {
@@ -327,6 +355,8 @@ class DecimaLearner:
             ),
             "entropy": torch.tensor(self._entropy, dtype=torch.float64),
             "average_rate": torch.from_numpy(self._rate.state().copy()),
+            "evolve.velocity": torch.from_numpy(self._evolution.velocity.copy()),
+            "evolve.sigma": torch.tensor(self._evolution.sigma, dtype=torch.float64),
             **{f"adam.{key}": value for key, value in self._optimiser.state().items()},
         }
 
@@ -338,6 +368,8 @@ class DecimaLearner:
         self._best = Best(state["best"].clone(), score, halvings)
         self._entropy = float(state["entropy"])
         self._rate.load(state["average_rate"].numpy())
+        self._evolution.velocity = state["evolve.velocity"].numpy().copy()
+        self._evolution.sigma = float(state["evolve.sigma"])
         prefix = "adam."
         adam = {key: value for key, value in state.items() if key.startswith(prefix)}
         self._optimiser.load({key.removeprefix(prefix): value for key, value in adam.items()})
@@ -363,8 +395,8 @@ def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
     return found.train()
 
 
-def _percent(found: AverageJct, reference: AverageJct) -> float:
-    """Percent above the reference: geometric mean over settings of the ratio of mean JCTs."""
+def _percent(found: Figures, reference: Figures) -> float:
+    """Percent above the reference: geometric mean over settings of the ratio of mean figures."""
     ratios = [
         math.log(float(np.mean(values)) / float(np.mean(reference[label])))
         for label, values in found.items()

@@ -1,4 +1,4 @@
-"""Play of a group's episodes: rollouts under the network, a teacher's plans, or a search."""
+"""Play of a group's episodes: rollouts under the network, or a teacher's plans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 
 from decima.agent import plan_probabilities, plans
 from decima.agent.graph import GraphSorter
-from decima.agent.lookahead.lookahead import Lookahead, Proposal
 from decima.agent.network import PolicyNetwork
 from decima.agent.recording import Recorder, Recording
 from decima.agent.rollout import Lanes, Lockstep
@@ -23,7 +22,7 @@ from spark_sim.tables import State
 from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Float64, Int64
 
-_IMITATION_STREAM, _SEARCH_STREAM = 12, 13
+_IMITATION_STREAM = 12
 SCORED_AT_ONCE = 2_048  # decisions whose log-probabilities are computed in one pass
 
 
@@ -73,7 +72,9 @@ class Player:
         decisions = recording.decisions
         ends_s = np.array([state.clock[0]["time_ms"] / MS_PER_S for state in states])
         finished = Finished(decisions.lane, decisions.time_s, decisions.value, states, ends_s)
-        credit = of_returns(self._config.credit, finished, sequence, rate, reference)
+        credit = of_returns(
+            self._config.credit, self._config.objective, finished, sequence, rate, reference
+        )
         reward = float(credit.reward.sum())
         return Batch(recording, credit.advantage, credit.target, reward, states)
 
@@ -104,44 +105,13 @@ class Player:
             recorder.take(step.seen, lanes, plans.picked(labels, lanes))
             ahead = np.where(is_student | (labels.used == 0), 0, 1)
             simulators.follow(plans.preferences(plans.chosen(step.plans, labels, ahead), legal))
-        return _demonstration(recorder, lockstep)
-
-    def searched(
-        self, network: PolicyNetwork, episodes: list[Episode], followed_by: str, iteration: int
-    ) -> Batch | None:
-        """Play each episode once by the network, which learns the plans that a look ahead chose.
-
-        At drawn decisions `decima.agent.lookahead` compares plans; the best one is played, and is
-        the label. Advantages are 1, as in `demonstrations`.
-        """
-        search = self._config.search
-        key = (iteration, episodes[0].number, _SEARCH_STREAM)
-        rng = np.random.default_rng(np.random.SeedSequence(self._config.seed, spawn_key=key))
-        lockstep = Lockstep(network, self._scales, self._likeliest(episodes))
-        simulators = lockstep.simulators
-        classes = simulators.state(0).classes
-        futures = search.futures(followed_by)
-        lookahead = Lookahead(search.width(), futures, self._arrays, classes)
-        recorder = Recorder(simulators.capacity[0] * len(simulators))
-        for step in lockstep:
-            recorder.take_snapshots(step.seen, lockstep.scorer.node_x)
-            legal = step.seen.tables.legal
-            has_choice = np.diff(legal.open_ptr) > 0
-            asked = np.flatnonzero(has_choice & (rng.random(len(episodes)) < search.labels))
-            chosen = plans.copied_plans(step.plans)
-            own = simulators.own_rows(legal.open_stage)
-            labelled: list[int] = []
-            for lane in asked.tolist():
-                likeliest = plans.picked(step.plans, np.array([lane]))
-                proposal = Proposal(step.seen.scores, legal, likeliest, own)
-                verdict = lookahead.best(simulators.state(lane), proposal, _bits(rng))
-                if verdict.was_compared:
-                    plans.put(chosen, lane, verdict.plan)
-                    labelled.append(lane)
-            used = simulators.follow(plans.preferences(chosen, legal))
-            lanes = np.array(labelled, np.int64)
-            recorder.take(step.seen, lanes, plans.picked(chosen, lanes)._replace(used=used[lanes]))
-        return _demonstration(recorder, lockstep)
+        recording = recorder.finish()
+        if recording is None:
+            return None
+        count = len(recording.plans.decision)
+        states = lockstep.states()
+        reward = -sum(float(state.clock[0]["job_time_ms"]) for state in states) / MS_PER_S
+        return Batch(recording, np.ones(count), np.zeros(count), reward, states)
 
     def _log_prob(self, network: PolicyNetwork, recording: Recording) -> Float64:
         """(Q,) log-probabilities of the recorded plans under the network that drew them."""
@@ -170,18 +140,3 @@ class Player:
         """One run of each episode by the likeliest plans."""
         cluster = episodes[0].setting.config.cluster()
         return Lanes(self._arrays, cluster, [one.run for one in episodes], None)
-
-
-def _bits(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**63))
-
-
-def _demonstration(recorder: Recorder, lockstep: Lockstep) -> Batch | None:
-    """Return the batch of labelled decisions; None if there are none."""
-    recording = recorder.finish()
-    if recording is None:
-        return None
-    count = len(recording.plans.decision)
-    states = lockstep.states()
-    reward = -sum(float(state.clock[0]["job_time_ms"]) for state in states) / MS_PER_S
-    return Batch(recording, np.ones(count), np.zeros(count), reward, states)

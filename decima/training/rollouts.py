@@ -19,12 +19,13 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.recording import Recording
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
+from decima.objectives import Objective, objective_named
 from decima.registry import Heuristic
 from decima.rl.optimiser import set_flat_parameters
 from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig
 from decima.training.credit import Reference
-from decima.training.episodes import EpisodeSource, Setting, avg_jct_s, played
+from decima.training.episodes import EpisodeSource, Setting, figures, played
 from decima.training.play import Player
 from decima.training.teachers import SEQUENCES, Teacher, best_teacher
 from spark_sim.metrics import measure
@@ -36,8 +37,8 @@ ABOVE = "above_"  # prefix of another heuristic's name: percent above its averag
 _OTHERS = ("es_rule", "tuned_srw", "tuned_weighted_fair")
 """the heuristics that scores are relative to, the main one first"""
 
-AverageJct = dict[str, list[float]]
-"""average JCT in s of each run, by setting; unfinished jobs count with their age"""
+Figures = dict[str, list[float]]
+"""objective of each run, by setting; unfinished jobs count with their age"""
 
 
 class TrainingContext:
@@ -45,6 +46,7 @@ class TrainingContext:
 
     def __init__(self, config: TrainConfig) -> None:
         self.config = config
+        self.objective = objective_named(config.objective)
         self.source = EpisodeSource(config)
         self._sorters: dict[tuple[str | int | None, ...], GraphSorter] = {}
         self._references: dict[int, Reference] = {}
@@ -75,7 +77,9 @@ class TrainingContext:
         if setting.number not in self._teachers:
             names = self.config.imitate.teachers
             arrays, _ = self.jobs(setting)
-            self._teachers[setting.number] = best_teacher(names, self.source, setting, arrays)
+            self._teachers[setting.number] = best_teacher(
+                names, self.source, setting, arrays, self.objective
+            )
         return self._teachers[setting.number]
 
     def network(self, weights: Tensor) -> PolicyNetwork:
@@ -100,8 +104,8 @@ class Rollouts(NamedTuple):
     target: Float64  # (Q,)
     reward: float  # sum over all runs
     time_s: Float64  # (M,) length of each run
-    jct_s: list[float]  # average JCT of each run
-    reference_jct_s: list[float]  # average JCT of each episode under `REFERENCE`
+    figures: list[float]  # objective of each run
+    reference_figures: list[float]  # objective of each episode under `REFERENCE`
 
 
 class Playing(NamedTuple):
@@ -125,9 +129,6 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
     if step is context.config.imitate:
         teacher = context.teacher(setting).name
         batch = player.demonstrations(network, own, teacher, shared.iteration)
-    elif step is context.config.search:
-        teacher = context.teacher(setting).name
-        batch = player.searched(network, own, teacher, shared.iteration)
     else:
         batch = player.rollouts(network, own, shared.rate, context.reference(setting))
     if batch is None:
@@ -139,15 +140,17 @@ def play(shared: Playing, episodes: range) -> Rollouts | None:
         batch.target,
         batch.reward,
         np.array([float(state.clock[0]["time_ms"]) / MS_PER_S for state in batch.states]),
-        [measure(state).avg_jct_s for state in batch.states],
-        avg_jct_s(own, arrays, REFERENCE),
+        [context.objective.value(measure(state)) for state in batch.states],
+        figures(own, arrays, REFERENCE, context.objective),
     )
 
 
-def compared_with(settings: Sequence[Setting]) -> tuple[str, ...]:
+def compared_with(settings: Sequence[Setting], objective: Objective) -> tuple[str, ...]:
     """The heuristics whose validation a network's is compared with, `REFERENCE` first."""
     is_classed = any(one.config.classes is not None for one in settings)
-    return (REFERENCE, *_OTHERS, *(("es_classes",) if is_classed else ()))
+    classed = ("es_classes",) if is_classed else ()
+    makespan = ("es_makespan",) if objective.name == "makespan" else ()
+    return (REFERENCE, *_OTHERS, *classed, *makespan)
 
 
 class Validating(NamedTuple):
@@ -166,24 +169,24 @@ class Validation(NamedTuple):
 
 
 def validate(shared: Validating, task: Validation) -> tuple[str, list[float]]:
-    """The setting, and the average JCT of each sequence."""
+    """The setting, and the objective of each sequence."""
     context = shared.context.value
     own = context.source.for_validation(task.episodes)
     setting = own[0].setting
     arrays, _ = context.jobs(setting)
     if task.heuristic is not None:
-        return setting.label, avg_jct_s(own, arrays, task.heuristic)
+        return setting.label, figures(own, arrays, task.heuristic, context.objective)
     if shared.weights is None:
         raise TypeError("a network needs weights, and there are none")
     keys = np.array([one.number + 1 for one in own], np.uint64) if task.is_drawn else None
     lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in own], keys)
     states = play_out(context.network(shared.weights), Scales.of(arrays), lanes).states
-    return setting.label, [measure(state).avg_jct_s for state in states]
+    return setting.label, [context.objective.of(measure(state)) for state in states]
 
 
-def by_setting(found: Iterable[tuple[str, list[float]]]) -> AverageJct:
+def by_setting(found: Iterable[tuple[str, list[float]]]) -> Figures:
     """The runs of each setting, in their order."""
-    joined: AverageJct = {}
+    joined: Figures = {}
     for label, values in found:
         joined.setdefault(label, []).extend(values)
     return joined

@@ -8,6 +8,8 @@ from typing import Any
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import SUFFIX, save_model
+from decima.errors import ConfigError
+from decima.objectives import is_own, objective_title
 from decima.rl.checkpoint import load_tensors
 from decima.rl.learner import LoopSettings, Observer
 from decima.rl.loop import TrainingResult, train
@@ -18,6 +20,29 @@ from decima.training.learner import ALL_HERE, CollapsedError, DecimaLearner, Poo
 from decima.training.rollouts import ABOVE, REFERENCE
 
 MODEL = f"model{SUFFIX}"
+
+
+def config_of(folder: RunFolder) -> TrainConfig:
+    """Return the configuration of a run; ConfigError if another version wrote it."""
+    try:
+        return config_from(folder.config)
+    except ConfigError as error:
+        raise ConfigError(f"{folder.config_file}: {error}") from error
+
+
+def check_resumed(config: TrainConfig, objective: str | None) -> None:
+    """Raise ConfigError unless a run may be resumed with the objective that the command names.
+
+    A function of one's own is code, which a file such as a run's must not cause to run: the command
+    names it again.
+    """
+    if objective is not None and objective != config.objective:
+        raise ConfigError(f"objective {objective!r}: this run minimises {config.objective!r}")
+    if objective is None and is_own(config.objective):
+        raise ConfigError(
+            f"objective {config.objective!r} of this run is code of your own: to run it, give "
+            f"--objective {config.objective} again"
+        )
 
 
 def run_training(
@@ -34,7 +59,7 @@ def run_training(
     a CollapsedError. The weights do not depend on `pools`. `say` gets a line for each setting, with
     its teacher. A NotFiniteError has the command to replay what was not finite.
     """
-    config = config_from(folder.config)
+    config = config_of(folder)
     is_resumed = folder.checkpoint_file.exists()
     learner = DecimaLearner(config, pools, is_resumed=is_resumed)
     for line in learner.teacher_lines():
@@ -73,6 +98,7 @@ _LEVEL = 0.5  # points of percent; smaller differences are noise on so few seque
 
 def verdict(folder: RunFolder, best_iteration: int) -> str:
     """Describe the best model of a run beside the heuristics, on the validation sequences."""
+    title = objective_title(folder.config["objective"])
     found = _validation(folder, best_iteration)
     score = found["score"]
     share = 1 + score / 100
@@ -82,7 +108,7 @@ def verdict(folder: RunFolder, best_iteration: int) -> str:
         if name.startswith(ABOVE)
     }
     best = min(others, key=lambda name: others[name])
-    reached = f"{score:+.1f} % against {REFERENCE} on the held-out sequences that chose it"
+    reached = f"{title} {score:+.1f} % against {REFERENCE} on the held-out sequences that chose it"
     ahead = others[best] - score
     if score < 0.0 and abs(ahead) < _LEVEL:
         return (

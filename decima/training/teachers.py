@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decima.agent.lookahead.heuristic_plans import HeuristicPlans
+from decima.agent.heuristic_plans import HeuristicPlans
 from decima.agent.plans import Plans, copied_plans
 from decima.agent.tables import Legal
-from decima.training.episodes import EpisodeSource, Setting, avg_jct_s
+from decima.objectives import Objective
+from decima.training.episodes import EpisodeSource, Setting, figures
 from spark_sim.vector import VectorSimulator
 from traces.arrays import TraceArrays
 from traces.numbers import Int64
@@ -21,19 +22,24 @@ class Teacher(NamedTuple):
     """The best of some heuristics in one setting."""
 
     name: str
-    percent: float  # percent of its average JCT above that of strict fair there
+    percent: float  # percent of its objective above that of strict fair there
 
 
 def best_teacher(
-    names: tuple[str, ...], source: EpisodeSource, setting: Setting, arrays: TraceArrays
+    names: tuple[str, ...],
+    source: EpisodeSource,
+    setting: Setting,
+    arrays: TraceArrays,
+    objective: Objective,
 ) -> Teacher:
     """Play all of the heuristics on sequences of the setting and return the best."""
     episodes = source.for_choosing_teachers(setting, SEQUENCES)
-    mean_s = {
-        name: float(np.mean(avg_jct_s(episodes, arrays, name))) for name in ("strict_fair", *names)
+    means = {
+        name: float(np.mean(figures(episodes, arrays, name, objective)))
+        for name in ("strict_fair", *names)
     }
-    found = [Teacher(name, 100 * (mean_s[name] / mean_s["strict_fair"] - 1)) for name in names]
-    return min(found, key=lambda one: one.percent)
+    teachers = [Teacher(name, 100 * (means[name] / means["strict_fair"] - 1)) for name in names]
+    return min(teachers, key=lambda teacher: teacher.percent)
 
 
 class Labeller:

@@ -2,7 +2,7 @@
 
 Candidates are compared on training sequences that no evaluation draws (with arrivals from a file or
 a recording, only task durations differ from those of an evaluation). All candidates play the same
-sequences with the same task durations. The score is the geometric mean of the average JCT relative
+sequences with the same task durations. The score is the geometric mean of the objective relative
 to strict fair's on the same sequence. A plain mean would be dominated by the sequences with the few
 largest jobs.
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
+from decima.objectives import objective_named
 from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import WorkerPool
@@ -37,7 +38,7 @@ FIRST_TRAINING_SEQUENCE = 1_000_000
 FORMAT = "decima-tuned"
 VERSION = 1
 HELD_BACK = 40  # sequences on which the parameters found are compared with the shipped ones
-REFERENCE = "strict_fair"  # heuristic whose average JCT divides that of a candidate
+REFERENCE = "strict_fair"  # heuristic whose objective divides that of a candidate
 
 _MAX_ROUNDS = 4
 _MAX_HELD_BACK = 100_000
@@ -52,12 +53,12 @@ class Tuned:
     found: Parameters
     """the best on the training sequences"""
     ratio: float
-    """geometric mean of their average JCT over the reference's on the training sequences"""
+    """geometric mean of their objective over the reference's on the training sequences"""
     shipped_ratio: float
     """ratio with the shipped parameters"""
-    found_s: Float64
-    """(H,) average JCT on each held-out sequence"""
-    shipped_s: Float64
+    found_figures: Float64
+    """(H,) objective on each held-out sequence"""
+    shipped_figures: Float64
     """(H,) with the shipped parameters"""
     trials: int
     config: EvaluationConfig
@@ -65,7 +66,7 @@ class Tuned:
     @property
     def held_back(self) -> Estimate:
         """Change from shipped to found parameters on held-out sequences: geometric percent."""
-        return geometric_percent(np.log(self.found_s / self.shipped_s))
+        return geometric_percent(np.log(self.found_figures / self.shipped_figures))
 
     @property
     def is_better(self) -> bool:
@@ -83,17 +84,18 @@ class Tuned:
         return self.found if self.is_better else self.shipped
 
     @property
-    def avg_jct_s(self) -> float:
-        """Average JCT with `parameters`, mean over the held-out sequences."""
-        return float((self.found_s if self.is_better else self.shipped_s).mean())
+    def figure(self) -> float:
+        """Objective with `parameters`, mean over the held-out sequences."""
+        return float((self.found_figures if self.is_better else self.shipped_figures).mean())
 
     def to_json(self) -> dict[str, Any]:
         return {
             **parameters_json(self.policy, self.parameters),
             "training": {
                 "relative_to": REFERENCE,
-                "avg_jct_ratio": self.ratio,
-                "shipped_avg_jct_ratio": self.shipped_ratio,
+                "objective": self.config.objective,
+                "ratio": self.ratio,
+                "shipped_ratio": self.shipped_ratio,
                 "found": dict(self.found),
                 "trials": self.trials,
                 "first_sequence": FIRST_TRAINING_SEQUENCE,
@@ -101,10 +103,10 @@ class Tuned:
             },
             "held_back": {
                 "first_sequence": FIRST_TRAINING_SEQUENCE + self.config.sequences,
-                "sequences": len(self.found_s),
+                "sequences": len(self.found_figures),
                 "percent_against_shipped": self.held_back.mean,
                 "ci95_percent": self.held_back.ci95,
-                "avg_jct_s": self.avg_jct_s,
+                self.config.objective: self.figure,
                 "kept": "found" if self.is_better else "shipped",
             },
             "config": self.config.to_json(),
@@ -124,10 +126,10 @@ def tune(
     pool: WorkerPool = HERE,
     progress: DescentProgress | None = None,
 ) -> Tuned:
-    """Search the parameters of `policy` for the least average JCT under `config`.
+    """Search the parameters of `policy` for the least objective of `config`.
 
     `held_back` sequences beside those of `config` decide whether the result is saved. Raises
-    ConfigError if the policy has nothing to tune, or nothing ever waits.
+    ConfigError if the policy has nothing to tune.
     """
     if policy not in HEURISTICS or not HEURISTICS[policy].search:
         tunable = ", ".join(name for name, spec in HEURISTICS.items() if spec.search)
@@ -142,25 +144,24 @@ def tune(
     first = FIRST_TRAINING_SEQUENCE
     training = range(first, first + config.sequences)
     kept_back = range(training.stop, training.stop + held_back)
-    reference_s = sequences.play([(REFERENCE, {})], training)[0, 0]
-    if not reference_s.all():
-        raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to tune")
+    objective = objective_named(config.objective)
+    reference = sequences.play([(REFERENCE, {})], training, objective)[0, 0]
 
     def scores(candidates: list[Parameters]) -> list[float]:
-        every_s = sequences.play([(policy, one) for one in candidates], training)[:, 0]
-        return [float(np.exp(np.log(avg_s / reference_s).mean())) for avg_s in every_s]
+        played = sequences.play([(policy, one) for one in candidates], training, objective)[:, 0]
+        return [float(np.exp(np.log(figures / reference).mean())) for figures in played]
 
     shipped = HEURISTICS[policy].defaults
     best = descend(policy, scores, rounds=_MAX_ROUNDS, progress=progress)
     compared = [(policy, best.parameters), (policy, shipped)]
-    found_s, shipped_s = sequences.play(compared, kept_back)[:, 0]
+    found, shipped_figures = sequences.play(compared, kept_back, objective)[:, 0]
     return Tuned(
         policy=policy,
         found=best.parameters,
         ratio=best.score,
         shipped_ratio=scores([shipped])[0],
-        found_s=found_s,
-        shipped_s=shipped_s,
+        found_figures=found,
+        shipped_figures=shipped_figures,
         trials=best.scores,
         config=config,
     )

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from decima.agent.network import PolicyNetwork
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.pool import SentOnce
-from decima.training.config import EpisodesConfig, TrainConfig, ValidationConfig, WorkloadConfig
+from decima.training.config import (
+    EpisodesConfig,
+    StepConfig,
+    TrainConfig,
+    ValidationConfig,
+    WorkloadConfig,
+)
+from decima.training.evolve import Perturbation, Perturbing, play_perturbed
 from decima.training.gradients import Differentiating, Request, gradient
 from decima.training.rollouts import (
     Playing,
@@ -18,6 +26,8 @@ from decima.training.rollouts import (
     validate,
 )
 
+Step = TypeVar("Step", bound=StepConfig)
+
 _TRACE = "random-dag"
 """a generated trace, so nothing is read; machine code depends on types, not on jobs"""
 
@@ -26,11 +36,16 @@ def warm_up(config: TrainConfig) -> None:
     """Compile what `config` needs, minutes of one core once for a machine, and load it here."""
     context = SentOnce(TrainingContext(_tiny(config)))
     weights = flat_parameters(PolicyNetwork(context.value.config.network))
-    for iteration in range(context.value.config.iterations):
+    config = context.value.config
+    for iteration in range(config.iterations):
+        if config.step_at(iteration)[0] is config.evolve:
+            flat = weights.numpy()
+            play_perturbed(Perturbing(context, flat, flat, iteration), Perturbation(0, 1))
+            continue
         found = play(Playing(context, weights, iteration, 0.0), range(1))
         rollouts = [] if found is None else [found]
         total = float(sum(len(one.advantage) for one in rollouts))
-        request = Request(0, max(total, 1.0), 0.0)
+        request = Request(0, 1, max(total, 1.0), 0.0)
         gradient(Differentiating(context, SentOnce([rollouts]), iteration, weights, request), 0)
     validate(Validating(context, weights), Validation(None, range(1)))
 
@@ -41,16 +56,18 @@ def warm_up_task(config: TrainConfig, _number: int) -> None:
 
 
 def _tiny(config: TrainConfig) -> TrainConfig:
-    """Return `config` with one job where there would be many."""
+    """Return `config` with one job where there would be many, and its steps once."""
+
+    def once(step: Step, **changes: Any) -> Step:
+        return replace(step, iterations=min(1, step.iterations), sequences=1, **changes)
+
     return replace(
         config,
         initial_model=None,
         workload=WorkloadConfig(trace=_TRACE, executors=2, interarrival_s=(), batch_jobs=(1,)),
         episodes=EpisodesConfig(settings=1, shards=1),
-        imitate=replace(config.imitate, iterations=1, sequences=1, minibatches=1),
-        reinforce=replace(config.reinforce, iterations=1, sequences=1, rollouts=2, minibatches=1),
-        search=replace(
-            config.search, iterations=1, sequences=1, labels=1.0, draws=2, minibatches=1
-        ),
+        imitate=once(config.imitate, minibatches=1),
+        reinforce=once(config.reinforce, rollouts=2, minibatches=1),
+        evolve=once(config.evolve, pairs=2),
         validation=ValidationConfig(sequences=1),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from decima.policies import networks_of
-from decima.policy_names import decides_alone
+from decima.policy_names import is_learned
 from decima.registry import Parameters
 from decima.rl.parallel.pool import K, SentOnce
 from decima.whatif.load import average_slots, varying_slots
@@ -99,7 +99,7 @@ def parts_of(runs: Mapping[K, Run]) -> dict[tuple[K, ...], tuple[Run, ...]]:
     groups: dict[tuple[int, str], list[K]] = {}
     found: dict[tuple[K, ...], tuple[Run, ...]] = {}
     for key, run in runs.items():
-        if decides_alone(run.policy):
+        if is_learned(run.policy):
             groups.setdefault((run.executors, run.policy), []).append(key)
         else:
             found[(key,)] = (run,)
@@ -116,7 +116,7 @@ def play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
     asked = [arriving(shared, run) for run in part]
     first = part[0]
     cluster = shared.settings.cluster(shared.executors(first))
-    if decides_alone(first.policy):
+    if is_learned(first.policy):
         times_s = workload.learned_jct_s(cluster, first.policy, asked, networks)
     else:
         times_s = [

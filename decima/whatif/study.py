@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decima.policy_names import decides_alone
+from decima.policy_names import is_learned
 from decima.registry import HEURISTICS, Parameters
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import K, WorkerPool
@@ -242,7 +242,7 @@ class _Study:
     def all_slots_avg_s(self) -> Float64 | None:
         """(draws,) average JCT if all slots were there always; None where they are."""
         settings = self._settings
-        if self._shared.slots is None or decides_alone(settings.reference):
+        if self._shared.slots is None or is_learned(settings.reference):
             return None
         name, tuned = settings.reference, None
         runs = {

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.heuristics.es_rule import HIDDEN, PARAMETERS, Features
+from decima.objectives import check_objective
 from decima.registry import HEURISTICS, Parameters
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE
 from traces.files.names import suggestion
@@ -16,12 +17,6 @@ from traces.numbers import Float64
 ALONE, WITH_CLASSES = "es_rule", "es_classes"
 """policies that can be fitted: for equal executors, and for several classes"""
 REFERENCE = "strict_fair"  # heuristic that scores are relative to, on the same sequence
-
-Objective = Literal["avg_jct", "avg_and_p95", "makespan"]
-"""objective of a run: average JCT; average JCT times the 95th percentile of the JCT to the power
-`P95_POWER`, for rules that must not win by keeping the largest jobs waiting; makespan
-"""
-P95_POWER = 0.5
 
 Start = Literal["tuned_srw", "shipped"]
 """weights that resemble this heuristic, or those in the package of what is fitted"""
@@ -41,8 +36,8 @@ class RuleFitConfig:
 
     settings: tuple[EvaluationConfig, ...]
     """traces, clusters and arrivals, all of them in every generation"""
-    objective: Objective = "avg_jct"
-    """objective to minimise; continuous arrivals have no useful makespan"""
+    objective: str = "avg_jct"
+    """what to minimise (`decima.objectives`); continuous arrivals have no useful makespan"""
     seed: int = 0
     sequences: int = 4
     """sequences of each setting, drawn for each generation"""
@@ -63,10 +58,7 @@ class RuleFitConfig:
     def __post_init__(self) -> None:
         if not self.settings:
             raise ConfigError("no setting to fit to")
-        if self.objective not in get_args(Objective):
-            raise ConfigError(
-                f"objective {self.objective!r}: there are {', '.join(get_args(Objective))}"
-            )
+        check_objective(self.objective)
         if len({bool(one.classes) for one in self.settings}) > 1:
             raise ConfigError("some settings have classes of executors and some have none")
         if self.start not in get_args(Start):
@@ -128,6 +120,6 @@ class RuleFitConfig:
 
 def _described(setting: EvaluationConfig) -> dict[str, Any]:
     content = setting.to_json()
-    for label in ("policies", "parameters", "sequences", "seed"):
+    for label in ("policies", "parameters", "sequences", "seed", "objective"):
         del content[label]
     return content

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 
 import numpy as np
 
-from decima.errors import ConfigError
+from decima.objectives import objective_named
 from decima.registry import Parameters
 from decima.rl.parallel.pool import WorkerPool
-from decima.training.candidates import AVG_JCT, Candidates, Figure
-from decima.training.rule_fit.config import P95_POWER, REFERENCE, Objective, RuleFitConfig
-from spark_sim.metrics import RunMetrics
+from decima.training.candidates import Candidates
+from decima.training.rule_fit.config import REFERENCE, RuleFitConfig
 from traces.numbers import Float64
 
 
@@ -21,7 +19,7 @@ class CandidateScorer:
 
     def __init__(self, config: RuleFitConfig, pool: WorkerPool) -> None:
         self._candidates = Candidates(config.workloads(), pool)
-        self._policy, self._figure = config.policy, _FIGURES[config.objective]
+        self._policy, self._objective = config.policy, objective_named(config.objective)
 
     def scores(self, candidates: Sequence[Parameters], numbers: range, label: str) -> Float64:
         """(C,) geometric mean of `logs` of each."""
@@ -33,20 +31,6 @@ class CandidateScorer:
         Of ratios, so that no setting and no heavy-tailed sequence outweighs the others.
         """
         every = [(REFERENCE, {}), *((self._policy, one) for one in candidates)]
-        reference, *values = self._candidates.play(every, numbers, self._figure, label)
-        if not reference.all():
-            raise ConfigError(f"{REFERENCE} completes every job at once: there is nothing to fit")
+        reference, *values = self._candidates.play(every, numbers, self._objective, label)
         logs: Float64 = np.log(np.array(values) / reference)
         return logs
-
-
-def _avg_and_p95(found: RunMetrics) -> float:
-    return float(found.avg_jct_s * found.jct_percentile_s(95) ** P95_POWER)
-
-
-_FIGURES: Mapping[Objective, Figure] = {
-    "avg_jct": AVG_JCT,
-    "avg_and_p95": _avg_and_p95,
-    "makespan": attrgetter("makespan_s"),
-}
-"""the figure that each objective minimises"""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.agent.lookahead.kernels import inlined_kernel, kernel
+from decima.agent.kernels import inlined_kernel, kernel
 from decima.heuristics import run
 from decima.heuristics.compiled import Numbers, Scratch
 from spark_sim.kernels.dispatch import assign

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from decima.agent.lookahead.heuristic_plan_kernels import Round, label
+from decima.agent.heuristic_plan_kernels import Round, label
 from decima.agent.plans import Plans
 from decima.agent.tables import Legal
 from decima.registry import Heuristic
@@ -15,7 +15,7 @@ from traces.numbers import Int64
 
 
 class HeuristicPlans:
-    """Plans of one heuristic: labels of an imitation, candidates of a search."""
+    """Plans of one heuristic: labels of an imitation."""
 
     def __init__(self, name: str, trace: TraceArrays, classes: Table) -> None:
         self._compiled = Heuristic(name).compiled(trace, classes)

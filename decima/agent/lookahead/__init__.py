@@ -1,1 +1,0 @@
-"""Search: the network proposes plans, the simulator compares their futures, the best is played."""

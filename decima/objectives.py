@@ -1,0 +1,145 @@
+"""Objectives: figures of a run that policies are compared, tuned and trained by; lower is better.
+
+`decima evaluate`, `tune`, `fit-rule`, `train` and their reports take the same names:
+
+* those of `OBJECTIVES`,
+* `deadlines:F`, the share of jobs that take longer than F times their lower bound alone on the
+  cluster (`RunMetrics.slowdown`), and
+* `my_file.py:function` or `module:function`, a function of your own from `RunMetrics` to a positive
+  number. Such a name runs code, so it is taken from a command or a program, never from a file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from decima.errors import ConfigError
+from decima.own_code import OwnCodeError, error_text, load_callable
+from spark_sim.metrics import RunMetrics
+from traces.files.names import suggestion
+
+DEADLINES = "deadlines:"
+P95_POWER = 0.5
+_LARGEST_FACTOR = 1e6
+
+
+@dataclass(frozen=True)
+class Objective:
+    """An objective and what it is called."""
+
+    name: str
+    title: str
+    """name in tables and reports, such as "average JCT\""""
+    unit: str
+    """"s", or "" for a plain number"""
+    figure: Callable[[RunMetrics], float]
+    """a positive number for each run, so that ratios of runs exist"""
+
+    def __reduce__(self) -> tuple[Callable[[str], Objective], tuple[str]]:
+        """Travel between processes by name: functions of a user's own cannot."""
+        return objective_named, (self.name,)
+
+    def value(self, metrics: RunMetrics) -> float:
+        """Figure of one run; ConfigError if a function of one's own fails."""
+        if not is_own(self.name):
+            return float(self.figure(metrics))
+        try:
+            return float(self.figure(metrics))
+        except Exception as error:
+            raise ConfigError(f"objective {self.name!r} failed: {error_text(error)}") from error
+
+    def of(self, metrics: RunMetrics) -> float:
+        """Figure of one run; ConfigError if it is not a positive, finite number."""
+        figure = self.value(metrics)
+        if not 0.0 < figure < math.inf:
+            raise ConfigError(
+                f"objective {self.name!r} is {figure:g} for a run of {len(metrics.jct_s)} jobs: it "
+                "must be a positive, finite number"
+            )
+        return figure
+
+
+def objective_named(name: str) -> Objective:
+    """Return the objective of that name; your own code is loaded. ConfigError if there is none."""
+    check_objective(name)
+    if name in OBJECTIVES:
+        return OBJECTIVES[name]
+    if name.startswith(DEADLINES):
+        factor = float(name.removeprefix(DEADLINES))
+        title = f"share of jobs beyond {factor:g} times their time alone"
+        return Objective(name, title, "", partial(_missed_deadlines, factor=factor))
+    try:
+        return Objective(name, name, "", load_callable(name))
+    except OwnCodeError as error:
+        raise ConfigError(f"objective {name!r}: {error}") from error
+
+
+def objective_title(name: str) -> str:
+    """Return what the objective of that name is called; a function of one's own is not loaded."""
+    return name if is_own(name) else objective_named(name).title
+
+
+def check_objective(name: str) -> None:
+    """Raise ConfigError if no objective can have this name; your own code is not loaded."""
+    if name in OBJECTIVES:
+        return
+    if name.startswith(DEADLINES):
+        text = name.removeprefix(DEADLINES)
+        try:
+            is_possible = 1.0 <= float(text) <= _LARGEST_FACTOR
+        except ValueError:
+            is_possible = False
+        if not is_possible:
+            raise ConfigError(
+                f"objective {name!r:.60}: {text!r:.40} is no factor of a job's time alone, "
+                f"which is a number from 1 to {_LARGEST_FACTOR:,.0f}"
+            )
+    elif not is_own(name):
+        known = ", ".join((*OBJECTIVES, f"{DEADLINES}FACTOR", "FILE.py:FUNCTION"))
+        raise ConfigError(
+            f"objective {name!r:.60}{suggestion(name, OBJECTIVES)}: there are {known}"
+        )
+
+
+def is_own(name: str) -> bool:
+    """Return whether the name is that of a function of the user's own."""
+    return ":" in name and not name.startswith(DEADLINES)
+
+
+def _geometric_jct(metrics: RunMetrics) -> float:
+    return float(np.exp(np.log(metrics.jct_s).mean())) if len(metrics.jct_s) else math.nan
+
+
+def _root_mean_square_jct(metrics: RunMetrics) -> float:
+    return math.sqrt(np.square(metrics.jct_s).mean()) if len(metrics.jct_s) else math.nan
+
+
+def _avg_and_p95(metrics: RunMetrics) -> float:
+    return float(metrics.avg_jct_s * metrics.jct_percentile_s(95) ** P95_POWER)
+
+
+def _missed_deadlines(metrics: RunMetrics, factor: float) -> float:
+    """Share of late jobs, half a late job added so that it is never 0 (Krichevsky-Trofimov)."""
+    return (float((metrics.slowdown > factor).sum()) + 0.5) / (len(metrics.slowdown) + 1.0)
+
+
+OBJECTIVES: Mapping[str, Objective] = {
+    objective.name: objective
+    for objective in (
+        Objective("avg_jct", "average JCT", "s", lambda metrics: metrics.avg_jct_s),
+        Objective("geometric_jct", "geometric mean of the JCT", "s", _geometric_jct),
+        Objective("rms_jct", "root mean square of the JCT", "s", _root_mean_square_jct),
+        Objective("slowdown", "average slowdown", "", lambda metrics: metrics.avg_slowdown),
+        Objective("p95", "p95 of the JCT", "s", lambda metrics: metrics.jct_percentile_s(95)),
+        Objective("p99", "p99 of the JCT", "s", lambda metrics: metrics.jct_percentile_s(99)),
+        Objective("avg_and_p95", "average JCT times the root of its p95", "", _avg_and_p95),
+        Objective("makespan", "makespan", "s", lambda metrics: metrics.makespan_s),
+    )
+}
+"""objectives by name; `rms_jct` weighs the longest jobs, `avg_and_p95` keeps rules from winning by
+leaving the largest jobs waiting"""

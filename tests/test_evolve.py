@@ -1,0 +1,186 @@
+"""The step `evolve` of a training: perturbations, the direction, the width, what stays fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
+
+import numpy as np
+import pytest
+import torch
+
+from decima.agent.network import PolicyNetwork
+from decima.rl.optimiser import flat_parameters
+from decima.rl.parallel.local import HERE
+from decima.rl.parallel.pool import SentOnce
+from decima.training.config import TrainConfig, config_from
+from decima.training.evolve import (
+    Evolution,
+    Perturbation,
+    Perturbing,
+    network_weights,
+    noise,
+    play_perturbed,
+    scale_of,
+)
+from decima.training.rollouts import TrainingContext, Validating, Validation, validate
+from traces.numbers import Float32
+
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+
+NONE = {"iterations": 0}
+SMALL_NETWORK = {"embedding": 2, "hidden": [2], "head_hidden": [3]}
+
+
+def config_of(trace: Path | str = "random-dag", **evolve: Any) -> TrainConfig:
+    """Settings of a training with two settings and no other step."""
+    return config_from(
+        {
+            "workload": {
+                "trace": str(trace),
+                "executors": 4,
+                "interarrival_s": [3.0],
+                "batch_jobs": [4],
+            },
+            "episodes": {"settings": 2},
+            "network": SMALL_NETWORK,
+            "imitate": NONE,
+            "reinforce": NONE,
+            "evolve": {"iterations": 40, "pairs": 4, "sequences": 2, "jobs": 4, **evolve},
+            "validation": {"sequences": 2, "jobs": 4},
+        }
+    )
+
+
+def initial(config: TrainConfig) -> Float32:
+    torch.manual_seed(1)
+    return flat_parameters(PolicyNetwork(config.network)).numpy()
+
+
+def test_flat_weights_are_those_of_the_network() -> None:
+    config = config_of()
+    torch.manual_seed(1)
+    network = PolicyNetwork(config.network)
+    arrays = network_weights(config.network, flat_parameters(network).numpy()).arrays
+    state = network.state_dict()
+    assert list(arrays) == list(state)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, state[name].numpy())
+
+
+def test_noise_depends_on_its_numbers_alone() -> None:
+    """So a perturbation need not travel."""
+    config = config_of()
+    first = noise(config, 3, 1, 50)
+    np.testing.assert_array_equal(first, noise(config, 3, 1, 50))
+    for iteration, pair in ((3, 2), (4, 1)):
+        assert np.abs(first - noise(config, iteration, pair, 50)).max() > 0.1
+
+
+def test_the_unperturbed_weights_play_as_in_a_validation(
+    trace_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal sequences give equal figures, by the likeliest plans."""
+    config = config_of(trace_file)
+    context = SentOnce(TrainingContext(config))
+    weights = initial(config)
+    source = context.value.source
+    held_back = source.for_validation()
+    monkeypatch.setattr(source, "for_evolving", lambda _: [held_back[:2], held_back[2:]])
+    shared = Perturbing(context, weights, np.ones_like(weights), 0)
+    logs = play_perturbed(shared, Perturbation(0, 0))
+    validating = Validating(context, torch.from_numpy(weights))
+    for row, episodes in zip(logs, (range(2), range(2, 4)), strict=True):
+        _, figures = validate(validating, Validation(None, episodes))
+        np.testing.assert_allclose(np.exp(row), figures, rtol=1e-14)
+    moved = play_perturbed(shared, Perturbation(0, 1))
+    assert (moved != logs).any()
+
+
+@pytest.mark.parametrize("parts", [(), ("limit_head",), ("encoder", "end_head")])
+def test_only_free_parts_move(trace_file: Path, parts: tuple[str, ...]) -> None:
+    """The critic never does, nor a head for classes where there are none."""
+    config = config_of(trace_file, parts=parts, pairs=3, sequences=1)
+    weights = initial(config)
+    moved, metrics = Evolution(config, len(weights)).iterate(
+        SentOnce(TrainingContext(config)), weights, 0, HERE
+    )
+    assert metrics["pair_difference"] > 0
+    before = network_weights(config.network, weights).arrays
+    for name, array in network_weights(config.network, moved).arrays.items():
+        part = name.partition(".")[0]
+        is_free = part in parts if parts else part not in ("value_head", "class_head")
+        assert (array != before[name]).any() == is_free, name
+
+
+class QuadraticPool:
+    """Pool whose tasks score weights by their distance from an optimum, the same in all settings.
+
+    The logarithm of the objective is (theta - optimum)^2 / P in units of the weights' scale.
+    """
+
+    slots = 1
+
+    def __init__(self, config: TrainConfig, weights: Float32) -> None:
+        self.config = config
+        self.scale = scale_of(config, weights)
+        self.optimum = weights + 0.5 * self.scale * noise(config, 10**6, 0, len(weights))
+
+    def log_objective(self, weights: Float32) -> float:
+        free = self.scale > 0
+        return float(np.mean(np.square((weights - self.optimum)[free] / self.scale[free])))
+
+    def map(
+        self,
+        _function: Callable[[S, T], R],
+        shared: S,
+        tasks: Mapping[K, T],
+        *,
+        label: str,
+    ) -> Iterator[tuple[K, R]]:
+        assert label
+        assert isinstance(shared, Perturbing)
+        size = len(shared.weights)
+        for key, task in tasks.items():
+            assert isinstance(task, Perturbation)
+            step = task.sign * shared.width * noise(self.config, shared.iteration, task.pair, size)
+            yield key, cast("R", np.full((2, 2), self.log_objective(shared.weights + step)))
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_it_descends_to_a_known_optimum() -> None:
+    """The distance falls to a fifth in 200 iterations, and sigma goes to where the cost is asked.
+
+    A perturbation of sigma in units of the scale adds sigma^2 to the logarithm on average.
+    """
+    config = config_of(iterations=200, pairs=24, rate=1.0, cost=0.01)
+    weights = initial(config)
+    pool = QuadraticPool(config, weights)
+    evolution = Evolution(config, len(weights))
+    context = SentOnce(TrainingContext(config))
+    start = pool.log_objective(weights)
+    for iteration in range(200):
+        weights, metrics = evolution.iterate(context, weights, iteration, pool)
+    assert pool.log_objective(weights) < start / 5
+    assert metrics["sigma"] == pytest.approx(0.1, rel=0.25)
+    assert metrics["perturbation_cost"] == pytest.approx(1.0, rel=0.25)
+
+
+def test_sigma_stays_where_no_cost_is_asked() -> None:
+    config = config_of(cost="none", sigma=0.07)
+    weights = initial(config)
+    evolution = Evolution(config, len(weights))
+    evolution.iterate(SentOnce(TrainingContext(config)), weights, 0, QuadraticPool(config, weights))
+    assert evolution.sigma == 0.07
