@@ -34,7 +34,8 @@ from decima.evaluation.timeline import (
     timeline_table,
     write_timeline,
 )
-from decima.policy_names import SHIPPED_MODEL, is_learned
+from decima.evaluation.trained_range import unlike_training
+from decima.policy_names import SHIPPED_MODEL, is_learned, model_path
 from decima.registry import HEURISTICS
 from decima.rl.statistics import method
 from spark_sim.compiled.progress import announce
@@ -104,7 +105,7 @@ def evaluate(
         recorded = _recorded(config, timeline, page)
         report = run_evaluation(config, pool=pool, timelines=recorded, progress=show)
     _print(report)
-    for note in notes_of(config, report.trace):
+    for note in (*notes_of(config, report.trace), *_training_notes(report)):
         stdout().print(note, soft_wrap=True, markup=False)
     if json_path is not None:
         write_json(json_path, report.to_json())
@@ -114,6 +115,17 @@ def evaluate(
         write_timeline(report, timeline)
     if page is not None:
         write_report(page, page_sections(report))
+
+
+def _training_notes(report: Report) -> Iterator[str]:
+    """Warn if the shipped network plays a workload unlike those that it was trained on."""
+    learned = [name for name in report.policies if is_learned(name)]
+    words = unlike_training(report.config, report.trace)
+    if words and model_path(SHIPPED_MODEL) in map(model_path, learned):
+        yield (
+            f"note: {SHIPPED_MODEL} was hardly trained for such a workload: {', '.join(words)}. "
+            "Train for it first (`decima train`), or take it only if its interval is below zero."
+        )
 
 
 def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None) -> range:
