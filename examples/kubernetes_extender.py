@@ -20,11 +20,17 @@ parser.add_argument("--harmony", default="http://127.0.0.1:8750", help="of `harm
 parser.add_argument("--secret-file", type=Path, default=Path("secret"))
 parser.add_argument("--port", type=int, default=8760)
 given = parser.parse_args()
+try:
+    secret = given.secret_file.read_text().strip()
+except (OSError, UnicodeDecodeError) as error:
+    parser.error(f"--secret-file {given.secret_file}: {error}")
+if not secret:
+    parser.error(f"--secret-file {given.secret_file} is empty")
 
 
 def fetch(url: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    headers = {"X-Harmony-Secret": given.secret_file.read_text().strip()} if data else {}
+    headers = {"X-Harmony-Secret": secret} if data else {}
     with urlopen(Request(url, data, headers), timeout=10) as answer:  # noqa: S310
         return json.load(answer)
 

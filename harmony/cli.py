@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from decima.rl.command import OneLineErrors
+from decima.rl.command import OneLineErrors, set_option
 from decima.rl.errors import StudyError
 from decima.rl.option_types import INPUT, OUTPUT, Whole
 from decima.rl.study.command import (
@@ -23,7 +23,6 @@ from decima.rl.study.command import (
     output_option,
     resume_option,
     seed_option,
-    set_option,
     train_in,
 )
 from harmony.config import CONFIGS, RATES, Arrivals, Config

@@ -184,10 +184,10 @@ def test_what_is_as_large_as_usual_unfolds_as_before(codec: str) -> None:
 @pytest.mark.parametrize(
     ("arrival_ms", "task_ms", "num_tasks", "words"),
     [
-        (1e300, 500, 3, "arrival 1e+300 ms must lie in 0..9.0072e+15"),
-        (2.0**53 + 2, 500, 3, "arrival 9007199254740994.0 ms must lie in"),
-        (0, 3e38, 300, "duration 3e+38 ms must be positive and at most 9.0072e+15"),
-        (0, 1e16, 1, "duration 1e+16 ms must be positive"),
+        (1e300, 500, 3, "arrival 1e+300 ms must be at most 9.0072e+15"),
+        (2.0**53 + 2, 500, 3, "arrival 9007199254740994.0 ms must be at most"),
+        (0, 3e38, 300, "duration 3e+38 ms must be at most 9.0072e+15"),
+        (0, 1e16, 1, "duration 1e+16 ms must be at most"),
         (0, 1e15, 10, "work of 1e+16 ms must be at most 9.0072e+15"),
     ],
 )
@@ -218,7 +218,7 @@ def test_arrivals_are_resolved(tmp_path: Path) -> None:
     path.write_text("arrival_ms,job\n0,j\n1e16,j\n")
     with pytest.raises(TraceError, match=r"a\.csv:3: arrival_ms 1e16: must be at most 9\.0"):
         read_arrivals(path, trace)
-    with pytest.raises(TraceError, match=r"arrival 1e\+16 ms must lie in"):
+    with pytest.raises(TraceError, match=r"arrival 1e\+16 ms must be at most"):
         Arrivals(np.array([1e16]), np.zeros(1, np.int32))
 
 

@@ -307,6 +307,36 @@ def test_figures_of_the_readme_are_those_of_the_results() -> None:
     assert [one for one in baselines if one[1] not in rows.get(one[0], "")] == []
 
 
+def test_commands_on_pages_name_policies_that_there_are() -> None:
+    """But in the log of the network, whose commands are of older versions."""
+    known = {*HEURISTICS, "decima"}
+    named = [
+        (path.name, name)
+        for path in sorted(DOCS.rglob("*.md"))
+        if not path.name.endswith("-log.md")
+        for names in re.findall(r"--policies ([^\s`]+)", path.read_text())
+        for name in names.split(",")
+        if re.fullmatch("[a-z_]+", name)  # no file, no variable
+    ]
+    assert len(named) > 40
+    assert [one for one in named if one[1] not in known] == []
+
+
+def test_settings_of_a_training_named_on_pages_exist() -> None:
+    """Where a key of some step stands behind a section: `section.key`."""
+    config = TrainConfig().to_json()
+    sections = {name: set(one) for name, one in config.items() if isinstance(one, dict)}
+    keys = {key for one in sections.values() for key in one}
+    assert "learning_rate" in keys
+    wrong = [
+        (path.name, section, key)
+        for path in (DOCS / "training.md", *(DOCS / "how-to").glob("*.md"))
+        for section, key in re.findall(r"`([a-z_]+)\.([a-z_]+)[^`]*`", path.read_text())
+        if key in keys and key not in sections.get(section, set())
+    ]
+    assert wrong == []
+
+
 def test_the_page_of_environments_names_all() -> None:
     """Those of the older systems too, as `gymnasium.make` takes them."""
     page = (DOCS / "environment.md").read_text()

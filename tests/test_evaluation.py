@@ -138,7 +138,9 @@ def test_a_sentence_says_how_a_learned_policy_compares(run: Command, tmp_path: P
     )
     wins = sum(a < b for a, b in zip(own, reference, strict=True))
     percent = found["decima"]["difference_to_first"]["mean_percent"]
-    assert result.stdout.splitlines()[-1] == (
+    *_, line, note = result.stdout.splitlines()
+    assert note.startswith("note: decima was hardly trained")  # for jobs of six tasks
+    assert line == (
         f"decima: average JCT {percent:+.1f} % against strict_fair, lower in {wins} of 3 sequences"
     )
     assert "fifo: average JCT" not in result.stdout

@@ -182,6 +182,22 @@ class MockedApi(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.parametrize("content", [None, "", "\n"])
+def test_the_extender_needs_a_secret_before_it_listens(tmp_path: Path, content: str | None) -> None:
+    """One line that names the file, and no server."""
+    secret = tmp_path / "secret"
+    if content is not None:
+        secret.write_text(content)
+    command = [sys.executable, "examples/kubernetes_extender.py", "--secret-file", str(secret)]
+    ended = subprocess.run(  # noqa: S603 - our own example
+        [*command, "--port", "0"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 2
+    assert f"--secret-file {secret}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "listening" not in ended.stdout
+
+
 def test_the_extender_scores_the_node_of_a_pod(server: PlacementServer, tmp_path: Path) -> None:
     """Against a mocked API: the worker of a new job belongs on c, which has free GPUs."""
     secret = tmp_path / "secret"

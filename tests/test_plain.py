@@ -80,7 +80,16 @@ HEADER = "job,stage,num_tasks,task_ms,parents,executors,arrival_ms\n"
         pytest.param(HEADER + "a,s,0,5,,,\n", ":2: stage 's': 0 tasks", id="empty stage"),
         pytest.param(HEADER + "a,s,-3,5,,,\n", ":2: stage 's': -3 tasks", id="negative count"),
         pytest.param(HEADER + "a,s,1,0,,,\n", ":2: level 1, rest wave: duration 0 ms", id="zero"),
-        pytest.param(HEADER + "a,s,1,-2,,,\n", ":2: level 1, rest wave: duration -2", id="minus"),
+        pytest.param(
+            HEADER + "a,s,1,-2,,,\n",
+            ":2: level 1, rest wave: duration -2 ms must be positive",
+            id="minus",
+        ),
+        pytest.param(
+            HEADER + "a,s,1,5,,,-1\n",
+            ":2: job 'a': arrival -1.0 ms must not be negative",
+            id="early",
+        ),
         pytest.param(HEADER + "a,s,1,nan,,,\n", ":2: task_ms 'nan' must be finite", id="nan"),
         pytest.param(HEADER + "a,s,1,,,,\n", ":2: level 1 holds no duration", id="no duration"),
         pytest.param(HEADER + "a,s,1,5,,0,\n", ":2: executor level 0", id="level zero"),

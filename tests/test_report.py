@@ -6,6 +6,7 @@ import copy
 import gzip
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from click.testing import CliRunner
 from decima import evaluate
 from decima.cli.main import main
 from decima.report import comparison_sections, read_results, results_of
-from decima.report.comparison import by_size, distribution, executor_time, in_system, table
+from decima.report.comparison import by_size, executor_time, in_system, table
 from decima.report.figures import lonely, write_figures
+from decima.report.forest import ForestRow, forest
 from decima.report.headline import headline, summary_headline
 from decima.report.page import page
-from decima.report.section import Lines, Section, Series
-from decima.rl.statistics import difference_percent
+from decima.report.section import Lines, Section, Series, completion, share_complete
+from decima.rl.statistics import Estimate, difference_percent
 from tests.commands import SMALL, refused, small_config
 from tests.pages import results_json, run_folder, two_runs
 from traces.files.errors import FileError
@@ -116,7 +118,9 @@ def test_one_sequence_has_no_interval_and_no_star() -> None:
 def test_the_curves_of_two_jobs_worked_out_by_hand() -> None:
     """Sequence 0: jobs at 0 and 4 s that take 6 and 20 s; sequence 1: 2 and 4 s."""
     results = results_of(results_json(), "here")
-    series = distribution(results)
+    series = share_complete(
+        {name: np.concatenate(one.jct_s) for name, one in results.policies.items()}
+    )
     assert series.x[0] == 2.0
     assert series.x[-1] == 20.0
     shares = dict(zip(series.x, series.y["a"], strict=True))
@@ -184,6 +188,82 @@ def test_several_settings_begin_with_their_result() -> None:
         summary_headline({"c": rows["c"]}, "a", 3)
     )
     assert summary_headline({}, "a", 3) == ""
+
+
+def test_quantiles_stand_apart_where_distributions_lie_on_each_other() -> None:
+    """Of jobs of 1 to 100 s, and the same at half and at twice the time; 0 s divides nothing."""
+    jct_s = np.arange(1.0, 101.0)
+    chart = completion("jobs", {"a": jct_s, "half": jct_s / 2, "twice": 2 * jct_s})
+    assert chart.series.x == list(range(1, 100))
+    assert set(chart.series.y["a"]) == {0.0}
+    assert set(chart.series.y["half"]) == {-50.0}
+    assert set(chart.series.y["twice"]) == {100.0}
+    assert completion("jobs", {"a": jct_s}).y == "share of jobs"
+    nothing = completion("jobs", {"a": np.zeros(3), "b": np.ones(3)})
+    assert set(nothing.series.y["b"]) == {None}
+    assert share_complete({"a": np.full(3, 2.0), "b": np.full(2, 2.0)}) == Series(
+        [2.0], {"a": [1.0], "b": [1.0]}
+    )
+
+
+# --- the forest plot -----------------------------------------------------------------------------
+
+
+def forest_rows(section: Section) -> Sequence[ForestRow]:
+    assert section.forest is not None
+    return section.forest.rows
+
+
+def test_a_comparison_opens_with_the_paired_differences() -> None:
+    """A row for each policy but the baseline, with its words, before the table."""
+    content = results_json(avg_jct_s={"a": [10.0, 20.0], "b": [5.0, 10.02]})
+    results = results_of(content, "here")
+    (row,) = forest_rows(comparison_sections([results])[0])
+    assert row.label == "b"
+    assert row.difference == difference_percent(np.array([5.0, 10.02]), np.array([10.0, 20.0]))
+    assert row.verdict == "below"
+    shown = page(comparison_sections([results]), title="t", command="c")
+    words = row.difference.words("+.1f", " %")
+    assert 0 < shown.index('class="forest"') < shown.index(words) < shown.index("<table")
+
+
+def test_a_page_of_several_settings_opens_with_a_row_for_each() -> None:
+    results = results_of(results_json(), "here")
+    summary, *_ = comparison_sections([results, results])
+    assert [row.label for row in forest_rows(summary)] == [
+        f"b: {number}. {results.label}" for number in (1, 2)
+    ]
+
+
+def test_a_comparison_with_one_policy_has_no_forest_plot() -> None:
+    content = results_json()
+    content["config"]["policies"].remove("b")
+    del content["policies"]["b"]
+    assert comparison_sections([results_of(content, "here")])[0].forest is None
+
+
+def test_the_axis_of_a_forest_plot_holds_zero_and_all_but_the_longest_intervals() -> None:
+    """Places are shares of the width; an interval of 900 % is cut beside ones of some percent."""
+    rows = {
+        "lower": Estimate(-20.0, (-30.0, -10.0)),
+        "open": Estimate(5.0, (-5.0, 10.0)),
+        "random": Estimate(900.0, (800.0, 1000.0)),
+    }
+    drawn = forest("Forest", rows)
+    assert drawn is not None
+    assert [row.verdict for row in drawn.rows] == ["below", "open", "above"]
+    axis = drawn.axis
+    assert axis.low < -30.0
+    assert 10.0 < axis.high < 800.0
+    assert axis.share(axis.low) == 0.0
+    assert axis.share(1000.0) == 100.0
+    assert 0.0 in axis.ticks
+    assert all(axis.low <= tick <= axis.high for tick in axis.ticks)
+    assert 3 <= len(axis.ticks) <= 12
+    equal = forest("Forest", {"same": Estimate(0.0, (0.0, 0.0)), "unknown": None})
+    assert equal is not None
+    assert [row.label for row in equal.rows] == ["same"]
+    assert 0.0 < equal.axis.share(0.0) < 100.0
 
 
 # --- the commands --------------------------------------------------------------------------------
@@ -261,7 +341,8 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
     names = {path.partition(".")[0] for path in contents[0]}
     assert len(contents[0]) == 2 * len(names)
     assert {"timelines-a", "timelines-b", "training-0-entropy"} <= names
-    assert "evaluation-0-share-of-jobs-complete-within-so-many-seconds-all-sequences" in names
+    assert "evaluation-0-quantiles-of-jct-against-a-jobs-of-all-sequences" in names
+    assert "evaluation-0-average-jct-against-a-paired-by-sequence" in names
     assert max(map(len, names)) < 80
     assert len(contents[1]) > 6
     assert contents[1].items() <= contents[0].items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,50 @@ def test_hovering_tells_the_task_under_the_mouse(shown: Any) -> None:
         assert lines[1] == f"stage {stages[row['stage']]}"
     mouse(shown, "mouseMoved", *at(shown, 0, 1, 3000.0))
     until(shown, "return document.getElementById('tip').hidden")
+
+
+def test_rows_are_numbered_and_jobs_listed_with_their_colours(shown: Any) -> None:
+    """A number beside each row; a job's button has the colour of its tasks, and chooses it."""
+    labels = shown.execute_script(
+        """
+        const middle = (one) => {
+          const box = one.getBoundingClientRect();
+          return box.top + box.height / 2;
+        };
+        return CHARTS.map((chart) => [...chart.rows.children].map((label, row) => {
+          const box = chart.canvas.getBoundingClientRect();
+          return [label.textContent, middle(label) - (box.top + (row + 0.5) * box.height / 2)];
+        }));
+        """
+    )
+    for rows in labels:
+        assert [text for text, _ in rows] == ["executor 0", "1"]
+        assert all(abs(offset) < 1.5 for _, offset in rows)
+    buttons = "return [...document.querySelectorAll('#jobs button')].map((one) => one.innerText)"
+    assert shown.execute_script(buttons) == ["0 small", f"1 {HOSTILE}"]
+    colours = """
+        const chart = CHARTS[0], x = Math.round(3000 / VIEW.to * chart.canvas.width);
+        chart.draw();
+        const pixel = [...chart.context.getImageData(x, 3, 1, 1).data].slice(0, 3).join(", ");
+        const patch = document.querySelector("#jobs button[data-job='1'] i");
+        return [`rgb(${pixel})`, getComputedStyle(patch).backgroundColor];
+    """
+    pixel, patch = shown.execute_script(colours)
+    assert pixel == patch
+    choose = "document.querySelector(\"#jobs button[data-job='1']\").click()"
+    shown.execute_script(choose)
+    assert shown.execute_script("return CHOSEN.job") == 1
+    pressed = "return [...document.querySelectorAll('#jobs button')].map((one) => one.ariaPressed)"
+    assert shown.execute_script(pressed) == ["false", "true"]
+    shown.execute_script(choose)
+    assert shown.execute_script("return CHOSEN.job") is None
+
+
+def test_one_is_no_plural(shown: Any) -> None:
+    """Of the words with a number on the page."""
+    text = shown.execute_script("return document.body.innerText")
+    assert "1 executor on offer, 1 stage to choose from" in text
+    assert re.findall(r"(?<![\d.,])1 (?:jobs|stages|executors|tasks|plans|sequences)\b", text) == []
 
 
 def test_both_charts_keep_the_same_time_when_one_is_zoomed(shown: Any) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from decima.report import comparison_sections, results_of, write_page
+from decima.report.forest import forest
 from decima.report.section import Lines, Section, Series
 from decima.report.training import training_section
+from decima.rl.statistics import Estimate
 from decima.training.config import TrainConfig
 from tests.browser import (
     complaints,
@@ -125,6 +127,43 @@ def test_nothing_of_a_legend_or_caption_is_hidden_on_a_small_screen(
     assert small.execute_script(_CUT, seen) == []
 
 
+COMMAND = "decima evaluate --policies " + ",".join(f"a_policy_{number}" for number in range(40))
+
+
+@pytest.mark.parametrize("kind", ["comparison", "training", "forest"])
+def test_no_page_scrolls_sideways_on_a_small_screen(small: Any, tmp_path: Path, kind: str) -> None:
+    """Whatever the command at its foot is, and however long names and intervals are."""
+    if kind == "comparison":
+        sections = [*comparison(), decisions()]
+    elif kind == "training":
+        sections = [training_section(training(tmp_path / "run"))]
+    else:
+        content = {"sentences": [], "caption": "", "headings": [], "rows": []}
+        rows = {LONG * 3: Estimate(-1234.5, (-98765.4, 12345.6)), "b": Estimate(0.0, None)}
+        sections = [Section("one", "One", "table.html", content, forest("Forest", rows))]
+    path = tmp_path / "page.html"
+    write_page(path, sections, title="Report", command=COMMAND)
+    open_page(small, path)
+    assert small.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert COMMAND in small.execute_script("return document.body.innerText")
+
+
+def test_a_legend_has_colons_before_values_only(driver: Any, tmp_path: Path) -> None:
+    """Under no mouse there is no value: names alone, and not that of the axis."""
+    resize(driver, 1280)
+    show(driver, tmp_path / "page.html", [lines([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])])
+    words = """
+        const content = (one, part) => getComputedStyle(one, part).content.replace(/none|"/g, "");
+        return [...document.querySelectorAll(".u-series")]
+          .filter((row) => getComputedStyle(row).visibility === "visible")
+          .map((row) => [...row.cells].map((cell) =>
+            content(cell, "::before") + cell.textContent + content(cell, "::after")).join(""));
+    """
+    assert driver.execute_script(words) == ["line"]
+    driver.execute_script("plots[0][0].setCursor({ left: plots[0][0].valToPos(2, 'x'), top: 9 })")
+    assert driver.execute_script(words) == ["x: 2", "line: 5"]
+
+
 # --- few values, small values, large values ------------------------------------------------------
 
 
@@ -151,8 +190,8 @@ def test_charts_of_one_validation_show_its_points(driver: Any, tmp_path: Path) -
     for chart in (0, 1):
         assert {"0,114,178", "213,94,0"} <= set(driver.execute_script(_COLOURS, chart))
     ticks = driver.execute_script(_TICKS)
-    assert ticks[0][0] == ["0"]
-    assert ticks[2][0] == ["0", "1"]
+    assert ticks[0][0] == ["1"]
+    assert ticks[2][0] == ["1", "2"]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -164,7 +203,7 @@ def test_ticks_never_repeat_and_iterations_are_whole(
     section = training_section(training(tmp_path / "run"))
     show(driver, tmp_path / "page.html", [section])
     for across, up in driver.execute_script(_TICKS):
-        assert set(across) <= {"0", "1"}
+        assert set(across) <= {"1", "2"}
         assert len(up) > 1
         assert len(set(up)) == len(up), up
     resize(driver, 1280)

@@ -30,19 +30,19 @@ def run_folder(path: Path, scores: dict[int, float], seed: int = 0) -> Path:
 
 
 def test_runs_stand_beside_each_other(tmp_path: Path) -> None:
-    """At iteration 2 the first run is half way between its scores at 1 and 3."""
+    """After iteration 3 the first run is half way between its scores after 2 and 4."""
     first = run_folder(tmp_path / "first", {1: -2.0, 3: -4.0})
     second = run_folder(tmp_path / "second", {2: -5.0, 5: -3.0}, seed=1)
     section = runs_section([first, second])
     assert section.content["rows"] == [
-        RunRow("first", 10, 10.0, -4.0, 3, None),
-        RunRow("second", 10, 10.0, -5.0, 2, None),
+        RunRow("first", 10, "10 min", -4.0, 4, None),
+        RunRow("second", 10, "10 min", -5.0, 3, None),
     ]
     assert section.content["settings"] == [("seed", ["0", "1"])]
     by_iteration, by_minutes = section.charts
     assert isinstance(by_iteration, Lines)
     assert isinstance(by_minutes, Lines)
-    assert by_iteration.series.x == [1, 2, 3, 5]
+    assert by_iteration.series.x == [2, 3, 4, 6]
     assert by_iteration.series.y == {
         "first": [-2.0, -3.0, -4.0, None],
         "second": [None, -5.0, pytest.approx(-4.3333), -3.0],

@@ -17,10 +17,10 @@ from decima.report.decisions import decisions_section
 from decima.report.explain.moments import moments
 from decima.report.explain.reasons import LEAST_WEIGHT
 from decima.report.page import page
-from decima.report.section import Lines
+from decima.report.section import Lines, Series
 from decima.report.training import training_section
 from decima.rl.run_folder import RunFolder
-from decima.training.config import TrainConfig
+from decima.training.config import ImitateConfig, ReinforceConfig, TrainConfig
 from spark_sim import PASS
 from tests.commands import refused, small_config
 from tests.networks import random_network
@@ -30,18 +30,47 @@ from tests.pages import run_folder
 def test_a_training_beside_its_references(tmp_path: Path) -> None:
     """19 % below strict fair and 10 % below es_rule: es_rule itself is 10 % below strict fair."""
     section = training_section(run_folder(tmp_path / "run"))
-    assert section.content["best"]["iteration"] == 2
+    assert section.content["best_after"] == 3  # iterations count from 1, as in the terminal
+    assert section.content["planned"] == TrainConfig().iterations
+    assert section.content["duration"] == "25 s"
     assert section.content["references"] == [("es_rule", pytest.approx(-10.0))]
     assert section.content["settings"] == [("<b>", -15.0), ("one", -19.0)]
     charts = {chart.title: chart.series for chart in section.charts if isinstance(chart, Lines)}
     score = charts["Average JCT against strict_fair on held-out sequences"]
-    assert score.x == [0, 2]
+    assert score.x == [1, 3]
     assert score.y["model"] == [-10.0, -19.0]
     assert score.y["es_rule"] == [-25.0, -10.0]
     assert charts["Throughput"].y == {"Throughput": [10.0, 30.0, 40.0]}
     assert charts["Entropy"].y == {"Entropy": [0.5, 0.4, 0.3]}
     (lengths,) = charts["Length of an episode"].y.values()
     assert lengths[0] == TrainConfig().episodes.start_jobs
+
+
+def test_each_step_of_a_training_has_its_loss_and_the_others_a_line_between(tmp_path: Path) -> None:
+    """Two iterations of imitation, then 23 of policy gradient, whose loss is another one."""
+    config = TrainConfig(
+        imitate=ImitateConfig(iterations=2), reinforce=ReinforceConfig(iterations=23)
+    )
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config.to_json()))
+    rows = [
+        {
+            "iteration": number,
+            "loss": 3.0 if number < 2 else 0.1,
+            "entropy": 0.5 if number < 2 else 0.1,
+        }
+        for number in range(25)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    charts = {one.title: one for one in training_section(folder).charts if isinstance(one, Lines)}
+    assert charts["Loss, imitate"].series == Series([1.0, 2.0], {"Loss, imitate": [3.0, 3.0]})
+    reinforce = charts["Loss, reinforce"].series
+    assert reinforce.x == list(range(3, 26))
+    assert all(set(values) == {0.1} for values in reinforce.y.values())
+    assert charts["Loss, reinforce"].marks == []
+    assert charts["Entropy"].marks == [(2.5, "reinforce begins")]
+    assert charts["Entropy"].series.y["moving mean"] == [0.5] * 2 + [0.1] * 23
 
 
 def test_a_training_is_called_by_its_folder(
@@ -69,7 +98,10 @@ def test_a_training_is_reported_while_another_process_holds_it(tmp_path: Path) -
     with RunFolder.open(folder):
         result = CliRunner().invoke(main, ["report", str(folder), "-o", str(out)])
     assert result.exit_code == 0, result.output
-    assert "after iteration 2" in out.read_text()
+    assert "after iteration 3" in out.read_text()
+    assert f"3 of {TrainConfig().iterations} iterations, 25 s of training" in " ".join(
+        out.read_text().split()
+    )
     assert "<b>_percent" not in out.read_text()
 
 

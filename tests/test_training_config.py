@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from decima.cli.main import main
 from decima.errors import ConfigError
+from decima.rl.run_folder import RunFolder, read_run
 from decima.training.config import (
     ImitateConfig,
     ReinforceConfig,
@@ -20,6 +25,9 @@ from decima.training.config import (
     read_config,
 )
 from decima.training.episodes import EpisodeSource
+from decima.training.session import run_training
+from deeprm.cli import main as deeprm
+from harmony.cli import main as harmony
 from tests.commands import refused
 from traces import load_trace
 
@@ -38,6 +46,16 @@ SMALL = (
     "validation.sequences=1",
     "validation.jobs=5",
 )
+
+
+REFUSED = """
+import sys
+from decima.cli.main import main
+try:
+    main(["train", "--out", sys.argv[1], "--set", "imitate.sequences=0"])
+except SystemExit:
+    print("torch" in sys.modules)
+"""
 
 
 def small(trace_file: Path, *more: str) -> TrainConfig:
@@ -309,9 +327,9 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("network.embedding=0", ("embedding 0 must be at least 1",)),
         ("network.hidden=[0]", ("hidden",)),
         ("network.head_hidden=[]", ("head_hidden",)),
-        ("reinforce.iterations=-1", ("iterations: -1 is negative",)),
+        ("reinforce.iterations=-1", ("reinforce: iterations: -1 is negative",)),
         ("seed", ("expected KEY=VALUE or SECTION.KEY=VALUE",)),
-        ("episodes.shards=5", ("4 sequences for 5 shards",)),
+        ("episodes.shards=1001", ("episodes.shards: 1001 is above 1,000",)),
         ("episodes.end_jobs=3", ("from 4.0 to 3.0 jobs",)),
         ("episodes.backlog=-1", ("episodes.backlog: -1 is negative",)),
         ("episodes.longest=0", ("episodes.longest: 0.0 is not > 0",)),
@@ -320,7 +338,7 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("reinforce.max_kl=0", ("max_kl must be > 0",)),
         ("reinforce.max_norm=0", ("max_norm must be > 0",)),
         ("reinforce.fallback=0", ("fallback must be > 0",)),
-        ("reinforce.minibatches=0", ("minibatches must be at least 1",)),
+        ("reinforce.minibatches=0", ("reinforce: minibatches must be at least 1",)),
         ("validation.patience=0", ("patience must be >= 1",)),
         ("rule.work_0=1.0", ("unknown setting rule",)),
     ],
@@ -332,6 +350,43 @@ def test_contradictions_are_one_line(
     out = tmp_path / "run"
     refused(command("--out", out, *sets(trace_file, change)), *parts)
     assert not (out / "config.json").exists()
+
+
+@pytest.mark.parametrize("asked", [("--device", "cuda"), ("--set", "device=cuda")])
+@pytest.mark.parametrize("program", [main, deeprm, harmony])
+def test_a_device_is_refused_with_the_reason(
+    program: click.Command, asked: tuple[str, str], tmp_path: Path
+) -> None:
+    """By every program that trains."""
+    result = CliRunner().invoke(program, ["train", "--out", str(tmp_path / "run"), *asked])
+    assert result.exit_code == 2
+    assert "device: training and evaluation run on CPUs" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_iteration_of_fewer_sequences_than_shards_trains(
+    trace_file: Path, tmp_path: Path
+) -> None:
+    """One sequence and two shards, of which one is empty, in each step."""
+    changes = ("imitate.iterations=1", "imitate.sequences=1", "reinforce.iterations=1",
+               "reinforce.sequences=1", "episodes.settings=1", "episodes.shards=2",
+               "validation.sequences=1", "evolve.iterations=1", "evolve.sequences=1",
+               "evolve.pairs=2", "evolve.jobs=5")  # fmt: skip
+    config = small(trace_file, *changes)
+    run = tmp_path / "run"
+    with RunFolder.create(run, config.to_json()) as folder:
+        run_training(folder)
+    imitated, reinforced, evolved = read_run(run).metrics
+    for value in (imitated["loss"], reinforced["loss"], evolved["log_objective"]):
+        assert math.isfinite(value)
+
+
+def test_a_wrong_setting_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
+    """Which takes seconds, and no rule of the settings needs it."""
+    words = [sys.executable, "-c", REFUSED, str(tmp_path / "run")]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
+    assert "imitate: sequences must be at least 1" in ended.stderr
+    assert ended.stdout.strip() == "False"
 
 
 def test_rollouts_are_compared_only_where_there_are_several(trace_file: Path) -> None:

@@ -18,7 +18,7 @@ from traces.errors import TraceError, located
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS
 from traces.files.rows import write_rows
-from traces.model import MAX_NAME, RESOLVED
+from traces.model import LATEST, MAX_NAME
 from traces.text import parse_number, read_table
 from traces.trace import Trace
 
@@ -47,7 +47,8 @@ class Arrivals:
             )
         bad = times[~((times >= 0) & (times <= MAX_TIME_MS))]  # also of NaN
         if len(bad):
-            raise TraceError(f"arrival {bad[0]:g} ms must lie in 0..{MAX_TIME_MS:g}: {RESOLVED}")
+            rule = "not be negative" if bad[0] < 0 else f"be at most {LATEST}"
+            raise TraceError(f"arrival {bad[0]:g} ms must {rule}")
         early = np.flatnonzero(np.diff(times) < 0)
         if len(early):
             k = int(early[0]) + 1
@@ -222,7 +223,7 @@ def read_arrivals(path: Path, trace: Trace) -> Arrivals:
                 rule = "lines must be in order of time" if times else "must not be negative"
                 raise TraceError(f"arrival_ms {row['arrival_ms']:.60}: {rule}")
             if time_ms > MAX_TIME_MS:
-                rule = f"must be at most {MAX_TIME_MS:g}: {RESOLVED}"
+                rule = f"must be at most {LATEST}"
                 raise TraceError(f"arrival_ms {row['arrival_ms']:.60}: {rule}")
             job = trace.job(clean(row["job"], MAX_NAME))
         times.append(time_ms)

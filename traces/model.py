@@ -38,7 +38,7 @@ MAX_TASKS_PER_STAGE = 10_000_000  # a larger count is taken for a corrupt file, 
 
 MAX_NAME = 1_000  # characters of a name; importers shorten longer ones
 
-RESOLVED = "later times are not resolved to a millisecond"
+LATEST = f"{MAX_TIME_MS:g}: later times are not resolved to a millisecond"
 
 MAX_EXECUTORS = 1_000_000  # a larger executor level is also taken for a corrupt file
 
@@ -79,9 +79,9 @@ class LevelDurations:
         for wave, values in zip(WAVES, self.waves, strict=True):
             bad = values[~((values > 0) & (values <= MAX_TIME_MS))]  # also of NaN
             if len(bad):
+                rule = f"at most {LATEST}" if bad[0] > 0 else "positive"
                 raise TraceError(
-                    f"level {self.executors}, {wave} wave: duration {bad[0]:g} ms "
-                    f"must be positive and at most {MAX_TIME_MS:g}: {RESOLVED}"
+                    f"level {self.executors}, {wave} wave: duration {bad[0]:g} ms must be {rule}"
                 )
         if not any(len(values) for values in self.waves):
             raise TraceError(f"level {self.executors} holds no duration in any wave")
@@ -164,10 +164,8 @@ class Job:
         if not self.stages:
             raise TraceError(f"job {self.name!r} has no stage")
         if self.arrival_ms is not None and not 0 <= self.arrival_ms <= MAX_TIME_MS:
-            raise TraceError(
-                f"job {self.name!r}: arrival {self.arrival_ms} ms must lie in 0..{MAX_TIME_MS:g}: "
-                f"{RESOLVED}"
-            )
+            rule = "not be negative" if self.arrival_ms < 0 else f"be at most {LATEST}"
+            raise TraceError(f"job {self.name!r}: arrival {self.arrival_ms} ms must {rule}")
         names = set[str]()
         for stage in self.stages:
             if stage.name in names:
@@ -177,8 +175,7 @@ class Job:
         _ = self.topological_order
         if not self.work_ms <= MAX_TIME_MS:
             raise TraceError(
-                f"job {self.name!r}: work of {self.work_ms:g} ms must be at most {MAX_TIME_MS:g}: "
-                f"{RESOLVED}"
+                f"job {self.name!r}: work of {self.work_ms:g} ms must be at most {LATEST}"
             )
 
     def _check_parents(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,13 +32,17 @@ from decima.evaluation.timeline import (
     timeline_table,
     write_timeline,
 )
-from decima.policy_names import SHIPPED_MODEL, is_learned
+from decima.evaluation.trained_range import unlike_training
+from decima.policy_names import SHIPPED_MODEL, is_learned, model_path
 from decima.registry import HEURISTICS
 from decima.rl.option_types import OUTPUT, POLICIES
 from decima.rl.statistics import method
 from spark_sim.compiled.progress import announce
 from traces.files.names import counted
 from traces.files.writing import write_json
+
+if TYPE_CHECKING:
+    from decima.report import Section
 
 _MOST_RECORDED = 2_500_000  # largest number of tasks for a page, some 100 bytes each
 
@@ -97,7 +101,7 @@ def evaluate(
         recorded = _recorded(config, timeline, page)
         report = run_evaluation(config, pool=pool, timelines=recorded, progress=show)
     _print(report)
-    for note in notes_of(config, report.trace):
+    for note in (*notes_of(config, report.trace), *_training_notes(report)):
         stdout().print(note, soft_wrap=True, markup=False)
     if json_path is not None:
         write_json(json_path, report.to_json())
@@ -106,7 +110,18 @@ def evaluate(
     if timeline is not None:
         write_timeline(report, timeline)
     if page is not None:
-        _write_page(report, page)
+        write_report(page, page_sections(report))
+
+
+def _training_notes(report: Report) -> Iterator[str]:
+    """Warn if the shipped network plays a workload unlike those that it was trained on."""
+    learned = [name for name in report.policies if is_learned(name)]
+    words = unlike_training(report.config, report.trace)
+    if words and model_path(SHIPPED_MODEL) in map(model_path, learned):
+        yield (
+            f"note: {SHIPPED_MODEL} was hardly trained for such a workload: {', '.join(words)}. "
+            "Train for it first (`decima train`), or take it only if its interval is below zero."
+        )
 
 
 def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None) -> range:
@@ -116,7 +131,8 @@ def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None
     return range(0) if page is None else recorded_within(config, _MOST_RECORDED)
 
 
-def _write_page(report: Report, page: Path) -> None:
+def page_sections(report: Report) -> list[Section]:
+    """Return the sections of the page: the comparison, timelines, and a network's decisions."""
     # Only a page needs these libraries, which load slowly.
     from decima.report import Timelines, comparison_sections, results_of
 
@@ -131,7 +147,7 @@ def _write_page(report: Report, page: Path) -> None:
 
         workload = Workload.of(report.config)
         sections.append(decisions_section(workload, report.config, learned, 0))
-    write_report(page, sections)
+    return sections
 
 
 def _print(report: Report) -> None:

@@ -27,6 +27,7 @@ from decima.spark.demo import DemoConfig, run_demo
 from decima.spark.trial import TrialConfig, run_trial, words
 from spark_sim.compiled.progress import announce
 from traces import load_trace
+from traces.files.names import counted
 from traces.files.writing import write_json
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
         table.add_row(one.policy, *(f"{time_s:.2f} s" for time_s in times))
     stdout().print(table)
     stdout().print(
-        f"\n{jobs} jobs on {slots} slots; one run each, so look for large differences only."
+        f"\n{counted(jobs, 'job')} on {counted(slots, 'slot')}; one run each, so look for large "
+        "differences only."
     )
 
 

@@ -21,17 +21,8 @@ from decima.cli.workers import (
     worker_options,
 )
 from decima.objectives import objective_title
-from decima.rl.command import refuse_beside_resume
-from decima.rl.option_types import (
-    FOLDER,
-    INPUT,
-    MINUTES,
-    NAME_OR_FILE,
-    POLICIES,
-    SECONDS,
-    SETTING,
-    Whole,
-)
+from decima.rl.command import refuse_beside_resume, set_option
+from decima.rl.option_types import FOLDER, INPUT, MINUTES, NAME_OR_FILE, POLICIES, SECONDS, Whole
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
@@ -67,9 +58,7 @@ if TYPE_CHECKING:
     "and a batch]",
 )
 @click.option("--objective", type=POLICIES, help=f"{OBJECTIVE_HELP}  [default: avg_jct]")
-@click.option(
-    "--set", "changes", multiple=True, type=SETTING, metavar="KEY=VALUE", help="Change one setting."
-)
+@set_option
 @click.option(
     "--out",
     required=True,
@@ -102,12 +91,6 @@ def train(
     --minutes stop after the current iteration, or abandon it after five seconds. `--resume`
     continues to the same result as an uninterrupted run.
     """
-    # torch takes a second to load, and other commands do not need it.
-    from decima.rl.loop import StopReason
-    from decima.rl.progress import RichProgress
-    from decima.rl.run_folder import RunFolder
-    from decima.training.session import check_resumed, config_of, run_training
-
     if resume:
         refuse_beside_resume(
             "out", "workers", "cluster", "cluster_archive", "page", "minutes", "objective"
@@ -116,6 +99,13 @@ def train(
     config = None if resume else _config(config_path, changes, said, objective)
     if objective is not None:
         refuse_own_code(where, [objective])
+
+    # torch takes a second to load, which a refused setting need not wait for.
+    from decima.rl.loop import StopReason
+    from decima.rl.progress import RichProgress
+    from decima.rl.run_folder import RunFolder
+    from decima.training.session import check_resumed, config_of, run_training
+
     notes = [] if config is None else _notes(config)
     with ExitStack() as stack:
         if config is None:
@@ -168,9 +158,11 @@ def _config(
 ) -> TrainConfig:
     """Return the configuration of a new run; raise if its first model is missing."""
     from decima.training.config import read_config
-    from decima.training.learner import first_network
 
     config = read_config(path, changes, workload, objective)
+
+    from decima.training.learner import first_network
+
     first_network(config, is_resumed=False)
     return config
 

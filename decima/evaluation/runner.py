@@ -110,7 +110,7 @@ def evaluate(
     workload = Workload.of(config)
     draw_sequence(config, workload.trace, 0)  # faults show before any task starts
     for name in config.policies:
-        _policy(workload, config, name, 0)
+        policy_on(workload, config, name, 0)
     if progress is not None:
         progress(0, total)
     shared = _Shared(
@@ -223,13 +223,17 @@ def _key(config: EvaluationConfig, number: int) -> int:
     return int(Streams(config.seed, number).actions().integers(2**63))
 
 
-def _policy(
+def policy_on(
     workload: Workload,
     config: EvaluationConfig,
     name: str,
     number: int,
     networks: Networks | None = None,
 ) -> Policy:
+    """Return the policy `name` of `config` for sequence `number`.
+
+    `networks` are those that this process need not read from files.
+    """
     if is_custom(name):
         return CustomPolicy(name)
     return policy_named(
@@ -287,7 +291,7 @@ def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:
         simulate(
             workload,
             config,
-            _policy(workload, config, part.policy, number, networks),
+            policy_on(workload, config, part.policy, number, networks),
             number,
             timeline=number in timelines,
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from decima.registry import HEURISTICS
-from decima.report.section import Lines, Section, share_complete
+from decima.report.forest import Forest, forest
+from decima.report.section import Section, completion
+from decima.whatif.advice import can_be_trusted
 from decima.whatif.applications.advice import caveats, findings
 from decima.whatif.applications.report import application_rows, facts, way_cells
 from decima.whatif.applications.settings import OWN_WAYS
@@ -27,16 +29,23 @@ def applications_section(found: ApplicationsWhatIf) -> Section:
             "summaries": {name: _summary(name) for name in found.ways},
             "applications": list(application_rows(found)),
         },
+        forest=_forest(found),
         charts=[
-            Lines(
-                "Share of the recorded jobs complete within so many seconds",
-                share_complete({name: one.jct_s.mean(axis=0) for name, one in found.ways.items()}),
-                "completion time, s",
-                "share of jobs",
-                log_x=True,
+            completion(
+                "the recorded jobs",
+                {name: one.jct_s.mean(axis=0) for name, one in found.ways.items()},
             )
         ],
     )
+
+
+def _forest(found: ApplicationsWhatIf) -> Forest | None:
+    """Average JCT against the reference, paired by draw; None where the replay is too far off."""
+    if not can_be_trusted(found.check()):
+        return None
+    reference = found.settings.reference
+    rows = {name: found.of_draws(name) for name in found.ways if name != reference}
+    return forest(f"Average JCT against {reference}", rows)
 
 
 def _summary(way: str) -> str:

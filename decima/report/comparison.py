@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.evaluation.report import FIGURES, estimate
+from decima.report.forest import comparison_forest
 from decima.report.headline import headline, summary_headline
 from decima.report.results import PolicyResults, Results, difference_to
-from decima.report.section import Bars, Lines, Section, Series, series, share_complete
+from decima.report.section import Bars, Lines, Section, Series, completion, series
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, method
 from spark_sim.metrics import jobs_in_system
 from traces.numbers import Float64
@@ -83,11 +84,6 @@ def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | Non
         if found is None or not (found[0] > 0 if sign > 0 else found[1] < 0):
             return None
     return leader if len(policies) > 1 else None
-
-
-def distribution(results: Results) -> Series:
-    """Share of the jobs of all sequences that are complete within x seconds."""
-    return share_complete({n: np.concatenate(p.jct_s) for n, p in results.policies.items()})
 
 
 def by_size(results: Results) -> Series:
@@ -179,6 +175,7 @@ def comparison_section(results: Results, number: int) -> Section:
             "figures": [(name, *HEADINGS[name]) for name in FIGURES],
             "intervals": _intervals(results),
         },
+        forest=comparison_forest([results]),
         charts=charts(results),
     )
 
@@ -194,18 +191,15 @@ def _intervals(results: Results) -> str:
 def charts(results: Results) -> list[Lines | Bars]:
     """The charts of one evaluation."""
     return [
-        Lines(
-            "Share of jobs complete within so many seconds, all sequences",
-            distribution(results),
-            "completion time, s",
-            "share of jobs",
-            log_x=True,
+        completion(
+            "jobs of all sequences",
+            {name: np.concatenate(one.jct_s) for name, one in results.policies.items()},
         ),
         Lines(
-            "Mean completion time by a job's work in executor seconds, all sequences",
+            "Mean JCT by a job's work in executor-seconds, all sequences",
             by_size(results),
-            "work, executor seconds",
-            "completion time, s",
+            "work, executor-seconds",
+            "JCT, s",
             log_x=True,
             log_y=True,
         ),
@@ -233,6 +227,7 @@ def summary_section(all_results: Sequence[Results]) -> Section:
             "settings": len(all_results),
             "rows": rows,
         },
+        forest=comparison_forest(all_results),
     )
 
 

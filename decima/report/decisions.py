@@ -14,9 +14,8 @@ import numpy as np
 
 from decima.agent.model import shared_model
 from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.runner import Workload
+from decima.evaluation.runner import Workload, policy_on
 from decima.policy_names import is_learned, model_path
-from decima.registry import Heuristic
 from decima.report.explain.decision import Explanation, StageShown, explain_decision, memory_gb
 from decima.report.explain.moments import Moment, moments
 from decima.report.explain.words import in_words
@@ -37,11 +36,11 @@ def decisions_section(
 ) -> Section:
     """Return the section on a learned policy's plans on one sequence, `explained` with reasons.
 
-    The heuristics of `config` show what they would have chosen at every plan.
+    Policies of `config` that are not learned show what they would have chosen at every plan.
     """
     network = shared_model(model_path(policy)).network
     others = {
-        name: Heuristic(name, config.parameters.get(name), trace=workload.arrays)
+        name: policy_on(workload, config, name, sequence)
         for name in config.policies
         if not is_learned(name)
     }
@@ -133,7 +132,7 @@ def _stage(stage: StageShown) -> dict[str, Any]:
 
 
 def _choice(workload: Workload, seen: Observation, action: Action) -> dict[str, Any] | None:
-    """Return a heuristic's choice: arrival of the job, stage and limit; None if it passes."""
+    """Return another policy's choice: arrival of the job, stage and limit; None if it passes."""
     if action == PASS:
         return None
     number = int(seen.stages[action.stage]["job"])

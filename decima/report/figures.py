@@ -15,9 +15,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import hsv_to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from decima.report.forest import Forest
 from decima.report.gantt import Tasks, unpack
 from decima.report.section import Bars, Lines, Section
 from traces.files.writing import write_whole
@@ -58,6 +60,12 @@ def write_figures(folder: Path, sections: Sequence[Section], command: str) -> li
 def _figures(sections: Sequence[Section]) -> Iterator[tuple[str, Figure]]:
     """Yield (file stem, figure); stems may repeat."""
     for section in sections:
+        if section.forest is not None:
+            height = 0.9 + 0.28 * len(section.forest.rows)
+            figure = Figure(figsize=(6.4, height), layout="constrained")
+            figure.suptitle(_plain(section.forest.title), fontsize=9)
+            _forest(figure.subplots(), section.forest)
+            yield _name(section, section.forest.title), figure
         for chart in section.charts:
             figure = Figure(figsize=(4.6, 3.2), layout="constrained")
             axes = figure.subplots()
@@ -107,8 +115,17 @@ def _lines(axes: Axes, chart: Lines) -> None:
         )
     axes.set(xlabel=_plain(chart.x), ylabel=textwrap.fill(_plain(chart.y), _LONGEST_LABEL))
     axes.set(xscale="log" if chart.log_x else "linear", yscale="log" if chart.log_y else "linear")
-    if not chart.log_x and all(value.is_integer() for value in chart.series.x):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    every_y = [one for values in chart.series.y.values() for one in values if one is not None]
+    scales = ((axes.xaxis, chart.series.x, chart.log_x), (axes.yaxis, every_y, chart.log_y))
+    for axis, numbers, is_log in scales:
+        if not is_log and all(number.is_integer() for number in numbers):
+            axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    for place, words in chart.marks:
+        axes.axvline(place, color="#8c8c8c", linewidth=0.8, linestyle="--")
+        axes.annotate(
+            words, (place, 1), (3, -3), xycoords=("data", "axes fraction"),
+            textcoords="offset points", va="top", fontsize=7, color="#5b636e",
+        )  # fmt: skip
     axes.grid(color="#e6e9ed", linewidth=0.6)
     if 1 < len(chart.series.y) <= _MOST_NAMED:
         axes.legend(fontsize=7, frameon=False)
@@ -121,6 +138,21 @@ def lonely(values: Sequence[float | None]) -> list[bool]:
         here and not before and not after
         for before, here, after in zip(there, there[1:], there[2:], strict=False)
     ]
+
+
+def _forest(axes: Axes, drawn: Forest) -> None:
+    """Means with their intervals, a row each; a dashed line at zero."""
+    axis = drawn.axis
+    for place, row in enumerate(drawn.rows):
+        low, high = (min(max(end, axis.low), axis.high) for end in row.ends)
+        colour = {"below": "#0072b2", "above": "#d55e00", "open": "#8c8c8c"}[row.verdict]
+        axes.plot([low, high], [place, place], color=colour, linewidth=1.3)
+        if axis.low <= row.difference.mean <= axis.high:
+            axes.plot(row.difference.mean, place, "o", color=colour, markersize=4)
+    axes.axvline(0, color="#5b636e", linewidth=0.8, linestyle="--")
+    axes.set_yticks(range(len(drawn.rows)), [_plain(row.label) for row in drawn.rows], fontsize=8)
+    axes.set(xlim=(axis.low, axis.high), xlabel="%")
+    axes.invert_yaxis()
 
 
 def _bars(axes: Axes, chart: Bars) -> None:
@@ -151,7 +183,17 @@ def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
         interpolation="nearest",
         extent=(0.0, end_s, float(run["executors"]), 0.0),
     )
-    axes.set(xlabel="time, s", ylabel="executor", title=_plain(str(run["policy"])))
+    axes.set(xlabel="time, s", ylabel=run["row"], title=_plain(str(run["policy"])))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if len(run["jobs"]) <= _MOST_NAMED:
+        patches = [
+            Patch(
+                color=tuple(colours[one["number"]]), label=_plain(f"{one['number']} {one['name']}")
+            )
+            for one in run["jobs"]
+        ]
+        axes.legend(handles=patches, fontsize=6, frameon=False, loc="center left",
+                    bbox_to_anchor=(1.0, 0.5))  # fmt: skip
 
 
 def raster(tasks: Tasks, job: NDArray[np.int64], executors: int, columns: int) -> NDArray[np.int64]:

@@ -61,11 +61,17 @@ def tasks_of(table: pa.Table, run: Run) -> pa.Table:
 
 
 def gantt(
-    table: pa.Table, run: Run, trace: Trace | None, most_tasks: int = MOST_TASKS
+    table: pa.Table,
+    run: Run,
+    trace: Trace | None,
+    most_tasks: int = MOST_TASKS,
+    *,
+    row: str = "executor",
 ) -> dict[str, Any]:
     """Data that the page needs to draw one run, in blocks where it has more than `most_tasks`.
 
-    The trace gives the path that decided when a job ended; without it there are no graphs.
+    The trace gives the path that decided when a job ended; without it there are no graphs. `row`
+    is the word for what runs the tasks.
     """
     own = tasks_of(table, run)
     tasks, stages, names = _read(own)
@@ -76,6 +82,7 @@ def gantt(
         "policy": run.policy,
         "sequence": run.sequence,
         "executors": int(tasks.executor.max()) + 1,
+        "row": row,
         "end_ms": float(tasks.finish_ms.max()),
         "tasks": total,
         "blocks": len(tasks.start_ms) if total > most_tasks else None,

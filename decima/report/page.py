@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from decima.report.section import Section
+from traces.files.names import counted
 from traces.files.writing import write_whole
 
 _SCRIPTS = (
@@ -82,15 +84,24 @@ def content_policy(script: str, style: str) -> str:
     )
 
 
-def _filled(template: str, script: str, style: str, **content: Any) -> str:
+@cache
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("decima.report"), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters |= {"figure": figure_text, "interval": interval_text}
-    return environment.get_template(template).render(
-        script=Markup(script),  # noqa: S704 - this package's files
-        style=Markup(style),  # noqa: S704
-        **content,
+    environment.filters |= {"figure": figure_text, "interval": interval_text, "counted": counted}
+    return environment
+
+
+def _filled(template: str, script: str, style: str, **content: Any) -> str:
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            script=Markup(script),  # noqa: S704 - this package's files
+            style=Markup(style),  # noqa: S704
+            **content,
+        )
     )
 
 

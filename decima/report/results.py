@@ -124,6 +124,8 @@ class Results:
     """the settings, in words"""
     trace: str
     executors: int
+    is_session: bool
+    """True if the executors are slots of one shared session"""
     sequences: Sequence[Jobs]
     policies: Mapping[str, PolicyResults]
     """the first is what the others are compared with"""
@@ -214,6 +216,7 @@ def _results(file: _File) -> Results:
         },
         trace=config.trace,
         executors=config.executors,
+        is_session=config.protocol == "session",
         sequences=[
             Jobs(one.name, np.array(one.arrival_s), np.array(one.work_s)) for one in file.sequences
         ],

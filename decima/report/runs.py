@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from decima.report.section import Lines, Section, series
 from decima.report.training import DRAWN, SCORE, best_validation
+from decima.rl.progress import duration_text
 from decima.rl.run_folder import RunRecord, read_run
 from traces.numbers import Float64
 
@@ -22,10 +23,11 @@ class RunRow(NamedTuple):
 
     name: str
     iterations: int
-    minutes: float
+    duration: str
     best: float | None
     """percent against strict fair on its held-out sequences; None before the first validation"""
     best_iteration: int | None
+    """from 1"""
     drawn: float | None
     """drawn plans at the same iteration"""
 
@@ -58,9 +60,9 @@ def _row(name: str, run: RunRecord) -> RunRow:
     return RunRow(
         name,
         len(run.metrics),
-        last_s / _SECONDS_A_MINUTE,
+        duration_text(last_s),
         None if best is None else best[SCORE],
-        None if best is None else int(best["iteration"]),
+        None if best is None else int(best["iteration"]) + 1,
         None if best is None else best.get(DRAWN),
     )
 
@@ -90,16 +92,13 @@ def _charts(runs: Mapping[str, RunRecord]) -> list[Lines]:
     rows = {name: [row for row in run.metrics if SCORE in row] for name, run in runs.items()}
     scores = {name: np.array([row[SCORE] for row in own]) for name, own in rows.items()}
     title = "Average JCT against strict_fair on held-out sequences"
-    axes = {
-        "iteration": ("iteration", 1.0),
-        "minutes of training": ("elapsed_s", _SECONDS_A_MINUTE),
+    places: dict[str, Callable[[dict[str, float]], float]] = {
+        "iteration": lambda row: row["iteration"] + 1,
+        "minutes of training": lambda row: row.get("elapsed_s", np.nan) / _SECONDS_A_MINUTE,
     }
     found = []
-    for axis, (key, unit) in axes.items():
-        at = {
-            name: np.array([row.get(key, np.nan) for row in own]) / unit
-            for name, own in rows.items()
-        }
+    for axis, place in places.items():
+        at = {name: np.array([place(row) for row in own]) for name, own in rows.items()}
         x = np.unique(np.concatenate(list(at.values())))
         if not len(x) or np.isnan(x).any():
             continue

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decima.report.forest import Forest
 from decima.report.results import significant
 from traces.numbers import Float64
 
 _POINTS = 200  # points of a distribution
+_PERCENTS = np.arange(1, 100)
 
 
 class Series(NamedTuple):
@@ -30,6 +32,7 @@ class Lines(NamedTuple):
     log_x: bool = False
     log_y: bool = False
     stepped: bool = False
+    marks: Sequence[tuple[float, str]] = ()  # places on the x axis, with a word for what begins
 
     def to_json(self) -> dict[str, Any]:
         """Return the chart as `drawLines` of the page's script takes it."""
@@ -56,6 +59,8 @@ class Section(NamedTuple):
     """file in `templates/`; it sees the section as `section`"""
     content: Mapping[str, Any]
     """data of the template"""
+    forest: Forest | None = None
+    """the result as a plot, which opens the section"""
     charts: Sequence[Lines | Bars] = ()
     timelines: Sequence[Mapping[str, Any]] = ()
     """timelines from `gantt`, in the order of the page's choices; in one section at most"""
@@ -83,12 +88,42 @@ def series(x: Float64, y: Mapping[str, Float64]) -> Series:
     )
 
 
+def completion(jobs: str, jct_s: Mapping[str, Float64]) -> Lines:
+    """Chart of the distribution of JCT; `jobs` says of which.
+
+    Of one run it is the share of the jobs that are complete over time. Such curves of several runs
+    lie on each other, so there it is how far each one's quantiles are from the first's.
+    """
+    if len(jct_s) == 1:
+        title = f"Share of {jobs} complete within so many seconds"
+        return Lines(title, share_complete(jct_s), "JCT, s", "share of jobs", log_x=True)
+    first = next(iter(jct_s))
+    return Lines(
+        f"Quantiles of JCT against {first}, {jobs}",
+        quantile_differences(jct_s),
+        "share of the jobs with a shorter JCT, %",
+        f"% against {first}; below 0 is better",
+    )
+
+
+def quantile_differences(jct_s: Mapping[str, Float64]) -> Series:
+    """Percent by which each run's quantiles of JCT exceed those of the first run."""
+    quantiles = {name: np.percentile(values, _PERCENTS) for name, values in jct_s.items()}
+    base = next(iter(quantiles.values()))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        percent = {name: 100 * (values / base - 1) for name, values in quantiles.items()}
+    return series(
+        _PERCENTS.astype(float),
+        {name: np.where(base > 0, values, np.nan) for name, values in percent.items()},
+    )
+
+
 def share_complete(jct_s: Mapping[str, Float64]) -> Series:
     """Share of the jobs of each run that are complete within x seconds; x grows geometrically."""
     every = np.concatenate(list(jct_s.values()))
-    every = every[every > 0]
-    if not len(every):
-        return Series([], {name: [] for name in jct_s})
+    every = np.unique(every[every > 0])
+    if len(every) < 2:
+        return series(every, {name: np.ones(len(every)) for name in jct_s})
     x = np.geomspace(float(every.min()), float(every.max()), _POINTS)
     x[-1] = float(every.max())  # not a rounding below the last job
     return series(

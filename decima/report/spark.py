@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.report.section import Lines, Section, Series, series, share_complete
+from decima.report.section import Lines, Section, Series, completion, series
 from decima.spark.decision_log import DecisionHistory
 from decima.spark.review import Review, held_slots, rows, words
 from decima.spark.trial import TrialOutcome
@@ -50,7 +50,7 @@ def review_section(found: Review, decisions: DecisionHistory) -> Section:
                 "slots",
                 stepped=True,
             ),
-            _shares({row.label: row.jct_s for row in rows(found, decisions)}),
+            completion("the jobs", {row.label: row.jct_s for row in rows(found, decisions)}),
         ],
     )
 
@@ -67,7 +67,7 @@ def replay_section(outcomes: Sequence[TrialOutcome], facts: str) -> Section:
             "same jobs, arrivals and policy; the error is the median over jobs.",
             **replay_table(outcomes)._asdict(),
         },
-        charts=[_shares({one.policy: one.jct_s for one in outcomes})],
+        charts=[completion("the jobs", {one.policy: one.jct_s for one in outcomes})],
     )
 
 
@@ -112,8 +112,3 @@ def _held(decisions: DecisionHistory) -> Series:
     time_s, held = held_slots(decisions)
     drawn = slice(None, None, 1 + (len(time_s) - 1) // _DRAWN_PLANS)
     return series(time_s[drawn], {job: slots[drawn] for job, slots in held.items()})
-
-
-def _shares(jct_s: Mapping[str, Float64]) -> Lines:
-    title = "Share of the jobs complete within so many seconds"
-    return Lines(title, share_complete(jct_s), "JCT, s", "share of jobs", log_x=True)

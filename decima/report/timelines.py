@@ -29,7 +29,7 @@ def timelines_section(results: Results, timelines: Timelines) -> Section:
     runs = ordered_runs(results, timelines.table)
     for run in runs:
         _check_same_jobs(results, timelines.table, run)
-    drawn = _drawn(timelines, runs)
+    drawn = _drawn(timelines, runs, "slot" if results.is_session else "executor")
     return Section(
         anchor="timelines",
         heading="Timelines",
@@ -45,14 +45,15 @@ def timelines_section(results: Results, timelines: Timelines) -> Section:
     )
 
 
-def _drawn(timelines: Timelines, runs: list[Run]) -> list[dict[str, Any]]:
+def _drawn(timelines: Timelines, runs: list[Run], row: str) -> list[dict[str, Any]]:
     """The first two runs in full; of the others, in blocks, as many as `MOST_BYTES` hold."""
     most_tasks = MOST_BLOCKS // max(1, len(runs) - 2)
     found: list[dict[str, Any]] = []
     left = MOST_BYTES
     for number, run in enumerate(runs):
         is_opening = number < 2
-        own = gantt(timelines.table, run, timelines.trace, MOST_TASKS if is_opening else most_tasks)
+        most = MOST_TASKS if is_opening else most_tasks
+        own = gantt(timelines.table, run, timelines.trace, most, row=row)
         if not is_opening:
             left -= len(json.dumps(own))
             if left < 0:

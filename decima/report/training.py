@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from decima.report.section import Lines, Section, series
 from decima.rl.errors import RunError
+from decima.rl.progress import duration_text
 from decima.rl.run_folder import RunRecord, read_run
 from traces.numbers import Float64
+
+if TYPE_CHECKING:
+    from decima.training.config import TrainConfig
 
 _VALIDATION = "validation/"
 SCORE = "validation/score"
@@ -21,7 +25,6 @@ _SETTING = "_percent"
 _NAMED = {
     "reward_rate": ("Average reward", "minus the mean number of jobs in the system"),
     "entropy": ("Entropy", "share of the greatest possible"),
-    "loss": ("Loss", ""),
     "divergence": ("How far an iteration moves the policy", "KL divergence"),
     "gradient_norm": ("Gradient norm", ""),
     "learning_rate": ("Learning rate", ""),
@@ -36,20 +39,21 @@ def training_section(path: Path, number: int = 0) -> Section:
     """The section of the run in a folder, which may be under way; RunError if it is none."""
     run = read_run(path)
     _check_differences(path, run)
-    best = best_validation(run)
+    best, config = best_validation(run), _config_of(run)
     return Section(
         anchor=f"training-{number}",
         heading=training_title(path),
         template="training.html",
         content={
             "iterations": len(run.metrics),
-            "planned": run.config.get("iterations"),
-            "minutes": run.metrics[-1].get("elapsed_s", 0.0) / 60 if run.metrics else 0.0,
+            "planned": None if config is None else config.iterations,
+            "duration": duration_text(run.metrics[-1].get("elapsed_s", 0.0) if run.metrics else 0),
             "best": best,
+            "best_after": None if best is None else int(best["iteration"]) + 1,
             "references": [] if best is None else sorted(references(best).items()),
             "settings": [] if best is None else sorted(_settings(best).items()),
         },
-        charts=_charts(run),
+        charts=_charts(run, config),
     )
 
 
@@ -93,10 +97,11 @@ def best_validation(run: RunRecord) -> dict[str, float] | None:
     return min(rows, key=lambda row: row[SCORE], default=None)
 
 
-def _charts(run: RunRecord) -> list[Lines]:
+def _charts(run: RunRecord, config: TrainConfig | None) -> list[Lines]:
     rows = run.metrics
     if not rows:
         return []
+    steps = _steps(config, rows)
     found = []
     validated = [row for row in rows if SCORE in row]
     if validated:
@@ -107,34 +112,68 @@ def _charts(run: RunRecord) -> list[Lines]:
             for name in _settings(validated[-1])
         }
         found.append(_lines("The same in each setting", "%", validated, by_setting))
-    if "rollouts_percent" in rows[-1]:
-        found.append(_column(rows, "rollouts_percent",
+    known = {name for row in rows for name in row}  # a step may lack the metrics of another
+    if "rollouts_percent" in known:
+        found.append(_column(steps, "rollouts_percent",
                              "Average JCT of the rollouts, which explore, against strict_fair",
                              "%"))  # fmt: skip
-    found += [_column(rows, name, *words) for name, words in _NAMED.items() if name in rows[-1]]
-    if "elapsed_s" in rows[-1] and "plans" in rows[-1]:
+    found += [
+        _column({name: own}, "loss", f"Loss, {name}")  # each step has a loss of its own
+        for name, own in steps.items()
+        if "loss" in own[-1]
+    ]
+    found += [_column(steps, name, *words) for name, words in _NAMED.items() if name in known]
+    if {"elapsed_s", "plans"} <= known:
         found.append(_lines("Throughput", "plans a second", rows, _throughput(rows)))
-    length = curriculum_jobs(run.config)
-    if length is not None:
-        means = np.array([length(int(row["iteration"])) for row in rows])
+    if config is not None:
+        # Loads torch.
+        from decima.training.episodes import mean_jobs
+
+        means = np.array([mean_jobs(config, int(row["iteration"])) for row in rows])
         found.append(_lines("Length of an episode", "mean arrivals", rows, {"": means}))
+    begins = [(own[0]["iteration"] + 0.5, f"{name} begins") for name, own in steps.items()][1:]
+    return [
+        chart._replace(
+            marks=[mark for mark in begins if chart.series.x[0] < mark[0] < chart.series.x[-1]]
+        )
+        for chart in found
+    ]
+
+
+def _steps(
+    config: TrainConfig | None, rows: list[dict[str, float]]
+) -> dict[str, list[dict[str, float]]]:
+    """The rows of each step of the training, by its name in the settings."""
+    if config is None:
+        return {"training": rows}
+    names = {id(getattr(config, field.name)): field.name for field in dataclasses.fields(config)}
+    found: dict[str, list[dict[str, float]]] = {}
+    for row in rows:
+        step, _ = config.step_at(int(row["iteration"]))
+        found.setdefault(names[id(step)], []).append(row)
     return found
 
 
 def _lines(
     title: str, axis: str, rows: list[dict[str, float]], values: dict[str, Float64]
 ) -> Lines:
-    """A chart over iterations; the only line of one may go without a name."""
-    x = np.array([row["iteration"] for row in rows], float)
+    """A chart over iterations, from 1; the only line of one may go without a name."""
+    x = np.array([row["iteration"] + 1 for row in rows], float)
     named = {name or title: column for name, column in values.items()}
     return Lines(title, series(x, named), "iteration", axis)
 
 
-def _column(rows: list[dict[str, float]], name: str, title: str, axis: str) -> Lines:
-    values = np.array([row.get(name, np.nan) for row in rows])
-    lines = {"": values}
-    if len(values) >= _SMOOTHED_FROM:
-        lines["moving mean"] = moving_mean(values, len(values) // _WINDOWS)
+def _column(
+    steps: dict[str, list[dict[str, float]]], name: str, title: str, axis: str = ""
+) -> Lines:
+    """A metric, beside its moving mean within each step."""
+    rows = [row for own in steps.values() for row in own]
+    values = [np.array([row.get(name, np.nan) for row in own]) for own in steps.values()]
+    lines = {"": np.concatenate(values)}
+    if len(rows) >= _SMOOTHED_FROM:
+        width = 1 + 2 * (len(rows) // (2 * _WINDOWS))  # odd: as many before as after
+        means = [moving_mean(own, width) for own in values]
+        lines["moving mean"] = np.concatenate(means)
     return _lines(title, axis, rows, lines)
 
 
@@ -169,14 +208,12 @@ def _throughput(rows: list[dict[str, float]]) -> dict[str, Float64]:
     return {"": found}
 
 
-def curriculum_jobs(config: dict[str, Any]) -> Callable[[int], float] | None:
-    """Mean arrivals in an episode by iteration; None if the run's settings lack it."""
+def _config_of(run: RunRecord) -> TrainConfig | None:
+    """The settings of a run; None if they are of another agent, or of another release."""
     # Loads torch.
     from decima.training.config import config_from
-    from decima.training.episodes import mean_jobs
 
     try:
-        found = config_from(config)
-    except ValueError:  # of another agent, or of another release
+        return config_from(run.config)
+    except ValueError:
         return None
-    return lambda iteration: mean_jobs(found, iteration)

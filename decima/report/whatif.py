@@ -9,8 +9,10 @@ import numpy as np
 
 from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
+from decima.report.forest import Forest, forest
 from decima.report.gantt import Run, gantt, graphs
-from decima.report.section import Lines, Section, series, share_complete
+from decima.report.section import Lines, Section, completion, series
+from decima.rl.statistics import difference_percent
 from decima.whatif.advice import can_be_trusted, findings
 from decima.whatif.allocation_advice import HEADINGS, allocation_rows
 from decima.whatif.caveats import caveats
@@ -50,6 +52,7 @@ def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Sect
             "allocation_headings": HEADINGS,
             "allocations": list(allocation_rows(found)) if can_be_trusted(check) else [],
         },
+        forest=_forest(found) if can_be_trusted(check) else None,
         charts=list(_charts(found)),
     )
 
@@ -64,7 +67,7 @@ def waiting_section(found: WhatIf, check: ReplayReport) -> Section | None:
     for name in (reference, policy):
         arrivals, record = tasks_of(found, name)
         table = task_table(name, 0, trace, arrivals.job, record)
-        drawn.append(gantt(table, Run(name, 0), trace))
+        drawn.append(gantt(table, Run(name, 0), trace, row="slot"))
     return Section(
         anchor="timelines",
         heading="Which jobs wait for which",
@@ -85,6 +88,19 @@ def waiting_section(found: WhatIf, check: ReplayReport) -> Section | None:
 def _cells(found: WhatIf, name: str) -> list[PolicyCell]:
     """Return averages and tails of a policy, with recorded and with resampled arrivals."""
     return policy_cells(found, name, "recorded") + policy_cells(found, name, "resampled")
+
+
+def _forest(found: WhatIf) -> Forest | None:
+    """Average JCT against the reference, with recorded and with resampled arrivals."""
+    reference = found.main.policies[found.settings.reference]
+    rows = {}
+    for name, one in found.main.policies.items():
+        if one is not reference:
+            rows[f"{name}, recorded arrivals"] = difference_percent(one.avg_s, reference.avg_s)
+            rows[f"{name}, resampled"] = difference_percent(
+                one.resampled_avg_s, reference.resampled_avg_s
+            )
+    return forest(f"Average JCT against {found.settings.reference}", rows)
 
 
 def _summary(policy: str) -> str:
@@ -136,12 +152,7 @@ def _charts(found: WhatIf) -> Iterator[Lines]:
         "slots",
         "average completion time, s",
     )
-    yield Lines(
-        "Share of the recorded jobs complete within so many seconds",
-        share_complete(
-            {n: one.recorded_jct_s.mean(axis=0) for n, one in found.main.policies.items()}
-        ),
-        "completion time, s",
-        "share of jobs",
-        log_x=True,
+    yield completion(
+        "the recorded jobs",
+        {n: one.recorded_jct_s.mean(axis=0) for n, one in found.main.policies.items()},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from decima.rl.errors import RunError, StudyError
 from decima.rl.group import CommandGroup
+from decima.rl.option_types import SETTING
 from traces.files.errors import place_and_reason
 from traces.files.names import one_line
 
@@ -68,6 +69,32 @@ def _one_line() -> Iterator[None]:
         if fault.errno == errno.EPIPE:  # the reader of the output has gone; click leaves
             raise
         raise Refused(one_line(place_and_reason(fault))) from fault
+
+
+def _refuse_device(
+    _context: click.Context, option: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """Refuse `--device`, and `--set device=...`: nothing here computes on a GPU."""
+    changes = value if isinstance(value, tuple) else ()
+    names = [change.partition("=")[0].strip() for change in changes]
+    if "device" in names or (option.name == "device" and value is not None):
+        raise Refused("device: training and evaluation run on CPUs, so there is none to choose")
+    return value
+
+
+def set_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--set`, as the argument `changes`."""
+    device = click.option("--device", hidden=True, expose_value=False, callback=_refuse_device)
+    changes = click.option(
+        "--set",
+        "changes",
+        multiple=True,
+        type=SETTING,
+        metavar="KEY=VALUE",
+        callback=_refuse_device,
+        help="Change one setting.",
+    )
+    return changes(device(command))
 
 
 def refuse_beside_resume(*allowed: str) -> None:

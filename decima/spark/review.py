@@ -25,6 +25,7 @@ from decima.spark.auto import AUTO
 from decima.spark.decision_log import MODE_APPLICATIONS, DecisionHistory
 from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
+from traces.files.names import counted
 from traces.files.writing import written_whole
 from traces.numbers import Float64
 
@@ -106,7 +107,8 @@ def rows(found: Review, decisions: DecisionHistory) -> list[Row]:
 def words(found: Review) -> Iterator[str]:
     """Describe how many jobs there were and how accurate the simulated figures are."""
     ended = int((~np.isnan(found.jct_s)).sum())
-    yield f"{len(found.names)} jobs, {ended} of them ended; {found.slots} slots."
+    jobs, slots = counted(len(found.names), "job"), counted(found.slots, "slot")
+    yield f"{jobs}, {ended} of them ended; {slots}."
     if found.moving_delay_ms is not None:
         yield (
             "Each job is simulated as an application of its own, with the measured "

@@ -26,7 +26,7 @@ from decima.spark.replay import (
 from decima.spark.status import SchedulerStatus
 from decima.whatif.replay.pools import DEFAULT_POOL, Pools, allocation_file
 from traces import Job, Trace
-from traces.files.names import suggestion
+from traces.files.names import counted, suggestion
 from traces.loopback import LOOPBACK
 from traces.numbers import Float64
 from traces.spark_log import read_spark_logs
@@ -106,7 +106,8 @@ def words(trace: str, config: TrialConfig, outcomes: Sequence[TrialOutcome]) -> 
     """Describe what was replayed and where."""
     added_ms = float(np.median([one.overhead_ms for one in outcomes]))
     return (
-        f"{config.jobs} jobs of {trace} on {config.slots} slots of a local Spark, mean gap "
+        f"{counted(config.jobs, 'job')} of {trace} on {counted(config.slots, 'slot')} of a local "
+        "Spark, mean gap "
         f"{config.interarrival_s:g} s, tasks at {config.time_scale:g} of their time. Spark adds "
         f"{added_ms:.0f} ms to each, which the simulator includes."
     )

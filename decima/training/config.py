@@ -25,6 +25,7 @@ from traces.files.settings import Maybe, build, change_setting
 
 RewardedObjective = Literal["avg_jct", "rms_jct", "makespan"]
 """objectives that are a sum over time, so that each plan has a reward (`costs.py`)"""
+MOST_SHARDS = 1_000
 LOADS = (0.7, 0.9, 1.1)  # loads of continuous arrivals by default
 
 
@@ -117,7 +118,8 @@ class EpisodesConfig:
     settings: int = 4
     """most settings played in one iteration; they take turns"""
     shards: int = 2
-    """parts of an iteration that one process can play: results depend on it, not on workers"""
+    """parts of an iteration that one process can play, of which those beyond its sequences are
+    empty: results depend on it, not on workers"""
     start_jobs: float = 24.0
     """mean number of arrivals in an episode at first; ends are memoryless (Decima 5.3)"""
     end_jobs: float = 40.0
@@ -134,6 +136,9 @@ class EpisodesConfig:
     def __post_init__(self) -> None:
         for label in ("settings", "shards", "growth_iterations"):
             _require(getattr(self, label) >= 1, f"episodes.{label}: it must be at least 1")
+        _require(
+            self.shards <= MOST_SHARDS, f"episodes.shards: {self.shards} is above {MOST_SHARDS:,}"
+        )
         _require(
             0 < self.start_jobs <= self.end_jobs,
             f"episodes: from {self.start_jobs} to {self.end_jobs} jobs must be > 0, not fall",
@@ -390,12 +395,6 @@ class TrainConfig:
             f"one of {', '.join(get_args(RewardedObjective))}",
         )
         _require(self.iterations >= 1, "the iterations of imitate, reinforce and evolve are all 0")
-        for step in self.steps:
-            count = self.episodes.settings * step.sequences
-            _require(
-                count >= self.episodes.shards,
-                f"episodes.shards: {count} sequences for {self.episodes.shards} shards",
-            )
         _require(
             self.credit.baseline != "input" or self.reinforce.rollouts >= 2,
             'credit.baseline "input" compares rollouts: reinforce.rollouts must be at least 2',

@@ -105,7 +105,9 @@ def _words(kind: Any, error: ValidationError, refusal: type[ValueError]) -> str:
         return f"unknown setting {where:.60}{suggestion(where, _paths(kind))}; there are {known}"
     if fault["type"] == "value_error":
         rule = fault["ctx"]["error"]
-        return str(rule) if isinstance(rule, refusal) else f"{where or 'settings'}: {rule}"
+        words = str(rule)
+        is_named = isinstance(rule, refusal) and words.startswith(where)
+        return words if is_named else f"{where or 'settings'}: {words}"
     needed = _NEEDED.get(fault["type"])
     if fault["type"] == "literal_error":
         needed = f"one of {fault['ctx']['expected']}"

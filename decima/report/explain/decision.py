@@ -228,8 +228,9 @@ def _stage(
 
 
 def memory_gb(seen: Observation, kind: int) -> float | None:
-    """Return the memory of the executors of a class; None for any class."""
-    return None if kind == ANY else float(seen.classes["memory_mb"][kind]) / MB_PER_GB
+    """Return the memory of the executors of a class; None for any class, and for one without."""
+    memory_mb = np.inf if kind == ANY else float(seen.classes["memory_mb"][kind])
+    return memory_mb / MB_PER_GB if np.isfinite(memory_mb) else None
 
 
 def _limits(legal: Legal, log_prob: Tensor, entry: int) -> tuple[LimitShown, ...]:

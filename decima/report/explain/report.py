@@ -12,6 +12,7 @@ from decima.report.explain.decision import Explanation, LimitShown
 from decima.report.explain.reasons import LEAST_WEIGHT, Reason
 from decima.report.explain.words import in_words, percent, values
 from decima.rl.tables import aligned
+from traces.files.names import counted
 
 MOST_STAGES, MOST_LIMITS = 12, 12  # rows shown; one line sums up the rest
 
@@ -35,9 +36,9 @@ def lines_of(found: Explanation) -> Iterator[RenderableType]:
     planned = "" if found.planned_at == found.decision else f", planned at {found.planned_at}"
     yield (
         f"decision {found.decision}{planned} at {found.time_s:.1f} s: "
-        f"{found.jobs_in_system} jobs in the system, "
-        f"{found.on_offer} of {found.executors} executors on offer, "
-        f"{len(found.stages)} stages to choose from\n"
+        f"{counted(found.jobs_in_system, 'job')} in the system, "
+        f"{found.on_offer} of {counted(found.executors, 'executor')} on offer, "
+        f"{counted(len(found.stages), 'stage')} to choose from\n"
     )
     for sentence in in_words(found):
         yield escape(sentence)
@@ -62,7 +63,7 @@ def _probabilities(found: Explanation) -> Iterator[RenderableType]:
     hidden = found.stages[MOST_STAGES:]
     if hidden:
         share = sum(stage.probability for stage in hidden)
-        yield f"and {len(hidden)} further stages with {percent(share)} together"
+        yield f"and {counted(len(hidden), 'further stage')} with {percent(share)} together"
     yield (
         f"leave the rest idle: {percent(found.end_probability)}, in the plan as number "
         f"{found.end_place}"

@@ -180,7 +180,7 @@ def _phrase(found: Explanation, reason: Reason) -> str:
     if name == "cluster":
         return (
             f"the state of the cluster ({counted(found.jobs_in_system, 'job')} in the system, "
-            f"{found.on_offer} of {found.executors} executors on offer)"
+            f"{found.on_offer} of {counted(found.executors, 'executor')} on offer)"
         )
     if stage is None:
         mean = values(found, reason)[1]

@@ -50,9 +50,30 @@ function pointsOf(isStepped) {
 // A scale of one value only has it in the middle.
 function rangeOf(x, isLog) {
   const [low, high] = [x[0], x[x.length - 1]];
-  if (isLog || low !== high) return {};
+  if (low !== high) return {};
+  if (isLog) return { range: [low / 10, low * 10] };
   const reach = Number.isInteger(low) ? 0.5 : Math.abs(low) / 2;
   return { range: [low - reach, low + reach] };
+}
+
+// Lines across the plot where something begins, with a word for it.
+function markPlaces(plot, marks) {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = cssColour("--soft");
+  ctx.font = plot.axes[0].font[0];
+  ctx.textBaseline = "top";
+  ctx.setLineDash([4, 4]);
+  for (const [place, words] of marks) {
+    const x = Math.round(plot.valToPos(place, "x", true)), isLate = x > bbox.left + bbox.width / 2;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.textAlign = isLate ? "right" : "left";
+    ctx.fillText(words, x + (isLate ? -4 : 4), bbox.top + 2);
+  }
+  ctx.restore();
 }
 
 function drawLines(figure, form) {
@@ -73,6 +94,7 @@ function drawLines(figure, form) {
       ...names.map((name, index) => ({ label: name, width: 1.6, paths, points: pointsOf(form.stepped),
         value: valueWords, ...lineOf(index) }))],
     cursor: { drag: { x: true, y: false } },
+    hooks: { draw: [(plot) => markPlaces(plot, form.marks)] },
   };
   place.append(make("div", { class: "unit" }, form.y));
   const plot = new uPlot(options, [series.x, ...names.map((name) => series.y[name])], place);
@@ -87,12 +109,12 @@ function drawParts(figure, shares) {
     const bar = make("div", { class: "bar", role: "img" });
     const words = [];
     for (const [part, colour] of Object.entries(PARTS)) {
-      const percent = 100 * parts[part];
-      words.push(`${part} ${percent.toFixed(1)} %`);
-      const span = make("span", { title: `${part} ${percent.toFixed(1)} %` });
+      const percent = 100 * parts[part], text = percentText(parts[part]);
+      words.push(`${part} ${text}`);
+      const span = make("span", { title: `${part} ${text}` });
       span.style.width = `${percent}%`;
       if (colour !== null) span.style.background = colour;
-      if (percent >= 8) span.textContent = `${Math.round(percent)} %`;
+      if (percent >= 12) span.textContent = text;
       if (colour !== null) span.style.color = part === "work" ? "#fff" : "#111";
       bar.append(span);
     }

@@ -28,6 +28,15 @@ function seconds(value) {
   return value.toFixed(s >= 100 ? 0 : s >= 10 ? 1 : s >= 1 ? 2 : 3) + " s";
 }
 
+// "1 job", "2,000 jobs".
+function counted(number, word) {
+  return `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+}
+
+function percentText(share) {
+  return `${(100 * share).toFixed(1)} %`;
+}
+
 // "stage 7", whether or not the name says so itself.
 function stageWords(name) {
   return /^stage\b/i.test(name) ? name : `stage ${name}`;

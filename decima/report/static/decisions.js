@@ -5,7 +5,7 @@ const MARK = { time_s: null, sequence: null };
 function choiceWords(choice) {
   if (choice === null) return "leaves the rest idle";
   const size = choice.memory_gb === null ? "" : ` of ${choice.memory_gb} GB`;
-  return `job ${choice.job}, ${stageWords(choice.stage)}, up to ${choice.limit} executors${size}`;
+  return `job ${choice.job}, ${stageWords(choice.stage)}, up to ${counted(choice.limit, "executor")}${size}`;
 }
 
 function tableOf(headings, rows) {
@@ -15,24 +15,25 @@ function tableOf(headings, rows) {
   return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
 }
 
-function percentText(share) {
-  return share >= 0.9995 ? "100 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+// Executor-seconds, in a column that says so.
+function workWords(value) {
+  return value.toLocaleString("en", { maximumFractionDigits: value < 100 ? 1 : 0 });
 }
 
 function likelyTable(entry) {
   const rows = entry.likely.map((one) => [`job ${one.job}: ${one.name}`, one.stage, percentText(one.p), String(one.place),
-    String(one.wanted), seconds(one.task_s), seconds(one.path_s), seconds(one.left_s), String(one.held), seconds(one.age_s)]);
+    String(one.wanted), seconds(one.task_s), seconds(one.path_s), workWords(one.left_s), String(one.held), seconds(one.age_s)]);
   rows.push(["leave the rest idle", "", percentText(entry.end.p), String(entry.end.place), "", "", "", "", "", ""]);
   return tableOf(["job", "stage", "comes first", "in the plan", "tasks waiting", "a task", "path to the end",
-    "work left", "holds", "age"], rows);
+    "work left, executor-seconds", "holds", "age"], rows);
 }
 
 function reasonBars(entry) {
   const most = Math.max(...entry.reasons.map(([, weight]) => Math.abs(weight)));
   const grid = make("div", { class: "parts" });
   for (const [name, weight] of entry.reasons) {
-    const bar = make("span", {}, `${weight > 0 ? "+" : ""}${weight.toFixed(2)}`);
-    bar.style.width = `${Math.max(8, (100 * Math.abs(weight)) / most)}%`;
+    const bar = make("span", { class: "weight" }, `${weight > 0 ? "+" : ""}${weight.toFixed(2)}`);
+    bar.style.width = `${(100 * Math.abs(weight)) / most}%`;
     bar.style.background = weight > 0 ? "#0072b2" : "#d55e00";
     bar.style.color = "#fff";
     grid.append(make("div", {}, name), make("div", { class: "bar" }, bar));
@@ -43,7 +44,8 @@ function reasonBars(entry) {
 function showDecision(index) {
   const entry = DATA.decisions[index], place = document.getElementById("decision-shown");
   const heading = make("p", {}, make("b", {}, `Decision ${entry.number} at ${seconds(entry.time_s)}: `),
-    `${entry.jobs} jobs in the system, ${entry.offer} executors on offer, ${entry.stages} stages to choose from. `,
+    `${counted(entry.jobs, "job")} in the system, ${counted(entry.offer, "executor")} on offer, ` +
+    `${counted(entry.stages, "stage")} to choose from. `,
     make("b", {}, choiceWords(entry.taken)));
   const others = Object.entries(entry.others).map(([name, choice]) => [name, choiceWords(choice),
     JSON.stringify(choice) === JSON.stringify(entry.taken) ? "the same" : ""]);

@@ -19,6 +19,7 @@ function jobColour(number, alpha) {
 class Gantt {
   constructor(figure, select) {
     Object.assign(this, { figure, select, canvas: figure.querySelector("canvas") });
+    this.rows = figure.querySelector(".rows");
     this.context = this.canvas.getContext("2d");
   }
 
@@ -27,23 +28,34 @@ class Gantt {
     const tasks = await unpacked(run);
     if (this.wanted !== run) return; // another was chosen meanwhile
     Object.assign(this, { run, tasks, colours: new Uint32Array(run.stages.job.length) });
-    const number = (value) => value.toLocaleString("en");
     const blocks = run.blocks === null ? ""
-      : `, drawn as ${number(run.blocks)} blocks of tasks of one stage that follow each other`;
+      : `, drawn as ${counted(run.blocks, "block")} of tasks of one stage that follow each other`;
     this.figure.querySelector("figcaption").replaceChildren(make("b", {}, run.policy),
-      `, sequence ${run.sequence}: ${number(run.tasks)} tasks on ${run.executors} executors${blocks}`);
-    this.canvas.setAttribute("aria-label", `Tasks of ${run.policy} on ${run.executors} executors over time`);
+      `, sequence ${run.sequence}: ${counted(run.tasks, "task")} on ${counted(run.executors, run.row)}${blocks}`);
+    this.canvas.setAttribute("aria-label", `Tasks of ${run.policy} on ${counted(run.executors, run.row)} over time`);
     this.resize();
   }
 
   resize() {
     const ratio = window.devicePixelRatio || 1, rows = this.run.executors;
-    const css = rows <= 20 ? 12 : rows <= 60 ? 6 : rows <= 130 ? 3 : rows <= 260 ? 2 : 1;
+    const css = rows <= 20 ? 15 : rows <= 60 ? 6 : rows <= 130 ? 3 : rows <= 260 ? 2 : 1;
     this.rowHeight = Math.max(1, Math.round(css * ratio));
     this.canvas.width = Math.max(200, Math.round(this.canvas.clientWidth * ratio));
     this.canvas.height = this.rowHeight * rows;
     this.canvas.style.height = `${this.canvas.height / ratio}px`;
     this.image = this.context.createImageData(this.canvas.width, this.canvas.height);
+    this.labelRows(this.rowHeight / ratio);
+  }
+
+  // The number of each row, or of as many as have room.
+  labelRows(height) {
+    const step = WHOLE_STEPS.find((one) => one * height >= 13);
+    this.rows.replaceChildren();
+    for (let row = 0; row < this.run.executors; row += step) {
+      const label = make("span", {}, row === 0 ? `${this.run.row} 0` : String(row));
+      label.style.top = `${(row + 0.5) * height}px`;
+      this.rows.append(label);
+    }
   }
 
   draw() {
@@ -75,7 +87,7 @@ class Gantt {
     const job = run.jobs.find((one) => one.number === number);
     const names = graphOf(job)?.stage_names, inJob = run.stages.number[stage];
     return {
-      job: number, name: job.name, stage: names ? names[inJob] : String(inJob), executor: row,
+      job: number, name: job.name, stage: names ? names[inJob] : String(inJob), executor: row, row: run.row,
       start_ms: tasks.start[index], finish_ms: tasks.finish[index],
       count: tasks.count ? tasks.count[index] : 1,
     };
@@ -122,6 +134,22 @@ function choose(job) {
   CHOSEN.job = job;
   redraw();
   showGraphs(job);
+  for (const button of document.querySelectorAll("#jobs button"))
+    button.setAttribute("aria-pressed", String(Number(button.dataset.job) === job));
+}
+
+// The jobs of both charts with their colours; a click chooses one.
+function listJobs() {
+  const names = new Map(CHARTS.flatMap((chart) => chart.run.jobs.map((job) => [job.number, job.name])));
+  const buttons = [...names].sort(([a], [b]) => a - b).map(([number, name]) => {
+    const patch = make("i"), button = make("button", { type: "button", "data-job": number, "aria-pressed": "false" });
+    const [red, green, blue] = [0, 8, 16].map((shift) => (jobColour(number, 255) >>> shift) & 255);
+    patch.style.background = `rgb(${red}, ${green}, ${blue})`;
+    button.append(patch, `${number} ${name}`);
+    button.addEventListener("click", () => choose(CHOSEN.job === number ? null : number));
+    return button;
+  });
+  document.getElementById("jobs").replaceChildren(...buttons);
 }
 
 function neighbour(step) {
@@ -181,7 +209,7 @@ function showTip(tip, task, event) {
   tip.hidden = task === null;
   if (task === null) return;
   const tasks = task.count > 1 ? `${task.count} tasks of ` : "";
-  tip.textContent = `job ${task.job}: ${task.name}\n${tasks}${stageWords(task.stage)}\nexecutor ${task.executor}\n` +
+  tip.textContent = `job ${task.job}: ${task.name}\n${tasks}${stageWords(task.stage)}\n${task.row} ${task.executor}\n` +
     `${seconds(task.start_ms / 1000)} to ${seconds(task.finish_ms / 1000)} (${seconds((task.finish_ms - task.start_ms) / 1000)})`;
   const left = Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8);
   const low = event.clientY + 16, isLow = low + tip.offsetHeight > window.innerHeight - 8;
@@ -200,6 +228,7 @@ async function showChosen(isWhole) {
   await Promise.all(CHARTS.map((chart) => chart.show(DATA.timelines.find(
     (run) => run.sequence === sequence && run.policy === chart.select.value))));
   whole = Math.max(...CHARTS.map((chart) => chart.run.end_ms));
+  listJobs();
   if (isWhole) look(0, whole);
   else look(VIEW.from, VIEW.to);
 }

@@ -23,7 +23,6 @@ from decima.rl.option_types import (
     MINUTES,
     OUTPUT,
     SEED,
-    SETTING,
     Whole,
 )
 from traces.files.entry import INTERRUPTED
@@ -39,9 +38,6 @@ _MOST_INPUTS = 1_000_000
 out_option = click.option("--out", required=True, type=FOLDER, help="Run folder.")
 resume_option = click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
 seed_option = click.option("--seed", type=SEED, default=0, show_default=True)
-set_option = click.option(
-    "--set", "changes", multiple=True, type=SETTING, metavar="KEY=VALUE", help="Change one setting."
-)
 output_option = click.option("-o", "--output", required=True, type=OUTPUT)
 
 
