@@ -154,7 +154,7 @@ def test_a_driver_that_is_paused_is_missed_and_comes_back(cluster: Cluster) -> N
     ("conf", "reason"),
     [
         ({"spark.dynamicAllocation.enabled": "true"}, "both would decide on executors"),
-        ({"spark.decima.weight": "-1"}, "a number above 0 is needed"),
+        ({"spark.decima.weight": "1e-320"}, "a number from 1e-6 to 1e6 is needed"),
         ({"spark.decima.coordinator": "127.0.0.1"}, "HOST:PORT is needed"),
         ({"spark.decima.coordinatorSecretFile": "/nowhere"}, "/nowhere"),
         ({"spark.decima.coordinator": "127.0.0.1:1"}, "keeps its executors"),

@@ -62,6 +62,7 @@ def metrics_of(server: CoordinatorServer) -> str:
         *_metric("slots", "gauge", coordinator.settings.slots),
         *_metric("plans_total", "counter", times.count),
         *_metric("fallbacks_total", "counter", coordinator.failures),
+        *_metric("failed_plans_total", "counter", server.failed_plans),
         *_metric("moving_delay_seconds", "gauge", coordinator.delay.ms / 1000),
         *_metric("moving_delay_samples", "gauge", coordinator.delay.samples),
         "# TYPE decima_coordinator_plan_seconds gauge",

@@ -24,6 +24,9 @@ final class Settings {
   private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
+  /** as of the coordinator (decima/spark/coordinator/settings.py) */
+  private static final double LEAST_WEIGHT = 1e-6;
+  private static final double MOST_WEIGHT = 1e6;
   private static final String REQUIRED = "required";
   /** by setting: the least and the most; what lies outside is a slip of the pen */
   private static final Map<String, String[]> TIMES = new HashMap<>();
@@ -339,14 +342,14 @@ final class Settings {
   private double weight() {
     try {
       double found = Double.parseDouble(values.get("weight").trim());
-      if (found > 0 && !Double.isInfinite(found)) {
+      if (found >= LEAST_WEIGHT && found <= MOST_WEIGHT) {
         return found;
       }
     } catch (NumberFormatException other) {
       // below
     }
     throw new SettingsError(
-        PREFIX + "weight: '" + values.get("weight") + "', a number above 0 is needed");
+        PREFIX + "weight: '" + values.get("weight") + "', a number from 1e-6 to 1e6 is needed");
   }
 
   private void checkCoordinator() {
