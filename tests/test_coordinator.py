@@ -267,6 +267,17 @@ def test_applications_keep_what_they_hold_when_the_coordinator_starts_again() ->
     assert made.plan(2.0).targets == {"a": 3, "b": 5}
 
 
+def test_a_driver_that_is_back_keeps_what_it_holds_until_its_first_report() -> None:
+    """Its work is not known yet; once it reports none, its executors are free."""
+    made = coordinator(8)
+    made.register(registered("a"), 3, 0.0)
+    made.register(registered("b"), 5, 0.0)
+    made.report("b", report(5, columns([60], [5])), 1.0)
+    assert made.plan(2.0).targets == {"a": 3, "b": 5}
+    made.report("a", report(3), 3.0)
+    assert made.plan(4.0).targets == {"a": 0, "b": 8}
+
+
 def test_a_smaller_cluster_takes_from_the_largest() -> None:
     made = coordinator(6)
     for key, count in (("a", 3), ("b", 5)):

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.spark.coordinator import connections, secrets
+from decima.spark.coordinator import connections, secrets, server
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.server import CoordinatorServer
 from decima.spark.coordinator.settings import CoordinatorSettings
@@ -28,7 +28,9 @@ from decima.spark.log_files import DecisionLogFiles
 from decima.spark.review import review, words
 from spark_sim import Action, Observation
 from tests.applications import columns, registration
+from tests.certificates import make_certificate, trusting
 from traces.files.private import read_secret
+from traces.files.tls import tls_of
 
 SECRET = b"0123456789abcdef"
 PATIENCE_S = 20.0
@@ -294,7 +296,7 @@ def test_drivers_that_come_back_keep_what_they_hold_until_all_had_time_to() -> N
                 running = columns([20], [held], task_ms=1_000.0)
                 made.send({"stages": running, "registered": held, "number": 7})
                 drivers.append((made, held))
-                await asyncio.sleep(0.7)
+                await asyncio.sleep(0.7)  # the other comes back later
             for made, held in drivers:
                 while made.target is None:
                     found = await made.receive()
@@ -377,6 +379,32 @@ def test_a_log_is_turned_when_it_is_full(tmp_path: Path) -> None:
         json.loads(one.read_text().splitlines()[0])["policy"] == "fifo"
         for one in tmp_path.iterdir()
     )
+
+
+def test_tls_handshakes_that_do_not_come_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the time of a proof, not a minute; and drivers are served over TLS."""
+    certificate, key = make_certificate(tmp_path)
+    monkeypatch.setattr(server, "HELLO_S", 0.3)
+
+    async def story() -> None:
+        made = CoordinatorServer(CoordinatorSettings(8), ready_policy("strict_fair"), SECRET)
+        port = await made.start("127.0.0.1", 0, tls_of("127.0.0.1", certificate, key))
+        try:
+            idle = await Driver.connect(port)
+            one = Driver(
+                *await asyncio.open_connection("127.0.0.1", port, ssl=trusting(certificate))
+            )
+            assert await one.prove()
+            one.send(registration("a"))
+            await one.wait_for_target(8)
+            async with asyncio.timeout(PATIENCE_S):
+                assert await idle.receive() is None
+        finally:
+            made.close()
+
+    run(story)
 
 
 # --- the command -------------------------------------------------------------------------------

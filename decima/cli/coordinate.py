@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,8 +17,11 @@ from decima.errors import ConfigError
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.errors import AttachError
 from traces.files.private import read_secret
+from traces.files.tls import tls_of
 
 if TYPE_CHECKING:
+    import ssl
+
     from decima.spark.coordinator.server import CoordinatorServer
 
 T = TypeVar("T")
@@ -38,14 +39,6 @@ def parse_address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or int(port) > _PORTS:
         raise ConfigError(f"--listen {text!r}: HOST:PORT is needed, such as 127.0.0.1:7087")
     return host.strip("[]"), int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def parse_groups(option: str, values: tuple[str, ...]) -> dict[str, str]:
@@ -76,24 +69,6 @@ def numbers(option: str, values: tuple[str, ...], kind: Callable[[str], T]) -> d
         except ValueError as error:
             raise ConfigError(f"{option} {group}={text}: {text!r} is no such number") from error
     return found
-
-
-def tls_of(host: str, certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the TLS settings; None for plain loopback.
-
-    Raises:
-        ConfigError: another address without TLS, or a certificate that cannot be used.
-    """
-    if certificate is None:
-        if not is_loopback(host):
-            raise ConfigError(f"--listen {host}: beyond loopback, --tls-certificate is needed")
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key)
-    except ssl.SSLError as error:
-        raise ConfigError(f"{certificate}: no certificate with its key: {error.reason}") from error
-    return context
 
 
 @click.command()
@@ -161,7 +136,7 @@ def coordinate(
     from spark_sim.compiled.progress import announce
 
     host, port = parse_address(listen)
-    tls = tls_of(host, tls_certificate, tls_key)
+    tls = tls_of(host, tls_certificate, tls_key, ConfigError)
     parameters = read_all_tuned(tuned).get(policy)
     settings = CoordinatorSettings(
         slots,

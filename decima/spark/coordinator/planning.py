@@ -104,6 +104,7 @@ class Coordinator:
             told,
             settings.weight_of(told.weight, told.user, told.queue),
             settings.caps_of(told.user, told.queue),
+            has_reported=held == 0,
             granted=min(held, settings.slots) if held > 0 else min(told.most, free),
             registered=held,
             serves_since_ms=now_ms,
@@ -125,6 +126,7 @@ class Coordinator:
         self.delay.note_arrivals(came, one.requested_ms, now_ms)
         self.delay.note_departures(-came, now_ms)
         one.registered = told.registered
+        one.has_reported = True
         old, one.stages = one.stages, told.stages
         if told.stages is not None:
             arrival_ms = max(0.0, now_ms - told.stages.age_ms)
