@@ -104,7 +104,8 @@ def test_executors_follow_the_work(cluster: Cluster) -> None:
 def test_a_long_stage_is_shared_before_and_after_a_restart(cluster: Cluster) -> None:
     """One holds all as it is alone; then each holds half, whoever divides and whatever it knows."""
     half = SLOTS // 2
-    one, two = cluster.application("one"), cluster.application("two")
+    patient = {"spark.decima.coordinatorPatience": "10min"}
+    one, two = (cluster.application(name, **patient) for name in ("one", "two"))
     one.begin(*VERY_LONG)
     cluster.until_held(one=SLOTS)
     two.begin(*VERY_LONG)
