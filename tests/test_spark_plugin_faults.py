@@ -114,7 +114,7 @@ def test_a_job_without_a_user_is_told_once_where_users_have_caps(
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"polcy": "fifo"}, "spark.decima.polcy: no such setting"),
+        ({"polcy": "fifo", "required": "false"}, "spark.decima.polcy: no such setting"),
         ({"lapse": "5"}, "spark.decima.lapse: '5' is 5 ms"),
         ({"hold": "10000000000000000d"}, "spark.decima.hold: '10000000000000000d' is"),
         ({"policy": "tuned_srw", "parameters": "/nowhere.json"}, "/nowhere.json"),
@@ -127,7 +127,7 @@ def test_a_job_without_a_user_is_told_once_where_users_have_caps(
 def test_caps_hold_whatever_is_wrong_with_other_settings(
     spark: Spark, program: Path, settings: dict[str, str], reason: str
 ) -> None:
-    """One warning, that names the caps; two slots for ann, before it and after."""
+    """The reason is told first, then the state; two slots for ann, before it and after."""
     tasks = 120 if "python" in settings else 10
     output, told = spark.run(
         "spark-submit", "--class", "SleepJobs", program, *jobs(tasks),
@@ -135,11 +135,14 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
     )  # fmt: skip
     assert (output.count("done "), most(output)["user ann"]) == (4, 2)
     warnings = lines(told, "WARN DecimaPlugin")
-    (warning,) = [one for one in warnings if "decima schedules" not in one]
-    assert REFUSED in warning
-    assert reason in warning
-    assert "Spark's own order goes on under caps {user ann=2}" in warning
+    warnings = [one for one in warnings if "decima: policy decides" not in one]
+    refusal, state = [one for one in warnings if "decima: stand-in" not in one]
+    assert REFUSED in refusal
+    assert reason in refusal
+    assert "decima: caps only: {user ann=2}, " in state
+    assert reason in state
     assert (spark.metric("refused"), spark.metric("launches_over_cap")) == (1, 0)
+    assert (spark.metric("state"), spark.metric("schedules")) == (1, 0)
 
 
 def test_caps_outlive_a_scheduler_that_is_never_heard_again(
@@ -183,26 +186,31 @@ def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -
 @pytest.mark.parametrize(
     "settings",
     [
-        {"polcy": "fifo"},
-        {"policy": "tuned_srw", "parameters": "/nowhere.json"},
-        {"policy": "sjf_cp", "python": "/bin/false"},
+        {"maxSlotPerJob": "2"},
+        {"maxSlotsPerJob": "two"},
+        {"maxSlots_users_bob": "2"},
+        {"polcy": "fifo", "maxSlotsPerJob": "2"},
+        {"required": "true", "policy": "tuned_srw", "parameters": "/nowhere.json"},
+        {"required": "true", "policy": "sjf_cp", "python": "/bin/false"},
     ],
     ids="-".join,
 )
-def test_an_application_that_requires_us_stops_where_settings_are_refused(
+def test_an_application_stops_where_what_it_requires_is_refused(
     spark: Spark, program: Path, settings: dict[str, str]
 ) -> None:
+    """By default each cap that it was given; with `required` the policy, too."""
     done = subprocess.run(  # noqa: S603 - Spark's own
         spark.command(
-            "spark-submit", "--class", "SleepJobs", program, *jobs(900),
-            required="true", **settings,
+            "spark-submit", "--class", "SleepJobs", program, *jobs(900), **settings,
         ),
         cwd=spark.folder, env=spark.environment,
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "done " not in done.stdout
-    assert "spark.decima.required: the application stops" in done.stderr
-    assert list(settings.values())[-1] in done.stderr or "polcy" in done.stderr
+    assert done.returncode != 0 or "python" in settings
+    assert "the application stops (spark.decima.required)" in done.stderr
+    wrong = [*settings, *settings.values()]
+    assert any(one.replace("_", ".") in done.stderr for one in wrong if one != "required")
 
 
 # --- what is seen --------------------------------------------------------------------------------
@@ -211,7 +219,7 @@ def test_an_application_that_requires_us_stops_where_settings_are_refused(
 def test_spark_sql_shows_that_we_schedule(spark: Spark) -> None:
     """One line under its own log level."""
     _, told = spark.run("spark-sql", "-e", QUERY, policy="es_rule")
-    assert len(lines(told, "decima schedules: policy es_rule, mode exact")) == 1
+    assert len(lines(told, "decima: policy decides: policy es_rule, mode exact")) == 1
     assert lines(told, " INFO ") == []
     assert (spark.metric("faults"), spark.metric("refused")) == (0, 0)
 
@@ -233,7 +241,7 @@ def test_sparks_own_page_shows_that_we_schedule(spark: Spark, program: Path) -> 
     def is_listed() -> bool:
         """Return the data of the Environment page, which the browser draws."""
         (name,) = re.findall(r'"id" : "([^"]+)"', read("api/v1/applications")) or [""]
-        row = '"decima.status", "schedules: policy fifo, mode exact"'
+        row = '"decima.status", "policy decides: policy fifo, mode exact"'
         return row in read(f"api/v1/applications/{name}/environment")
 
     with running(spark, command):
