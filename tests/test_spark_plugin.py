@@ -322,7 +322,6 @@ def test_what_cannot_be_used_is_told_once_and_spark_goes_on(
     assert len(warnings) == 1
     assert reason in warnings[0]
     assert (spark.metric("refused"), spark.metric("attached")) == (1, 0)
-    assert (spark.metric("state"), spark.metric("schedules")) == (0, 0)
 
 
 # --- processes and ports -------------------------------------------------------------------------

@@ -96,6 +96,46 @@ def test_users_of_a_thrift_server_have_their_caps(
     assert lines((spark.folder / "output").read_text(), "came without a user") == []
 
 
+@pytest.mark.parametrize("way", ["--jars", "spark.jars", "--driver-class-path"])
+def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
+    tmp_path: Path, classes: Classes, tmp_path_factory: pytest.TempPathFactory, way: str
+) -> None:
+    """Its end closes the class loader of `--jars`; no task has run by then."""
+    peaks = compiled(tmp_path_factory.mktemp("peaks"), classes, "Peaks", 8)
+    jar = Path(f"{classes.jar},{peaks}") if way != "--driver-class-path" else peaks
+    spark, port, watched = Spark(NEWEST, jar, tmp_path), free_port(), free_port()
+    server = spark.command(
+        "spark-submit", "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+        "spark-internal", "--hiveconf", f"hive.server2.thrift.port={port}",
+        "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1",
+        maxSlotsPerUser=2, metricsPort=watched,
+    )  # fmt: skip
+    jars = server.index("--jars")
+    if way == "spark.jars":
+        server[jars : jars + 2] = ["--conf", f"spark.jars={jar}"]
+    elif way == "--driver-class-path":
+        server[jars : jars + 2] = [way, f"{classes.jar}:{peaks}"]
+
+    def beeline(user: str, query: str) -> list[str]:
+        url = f"jdbc:hive2://127.0.0.1:{port}"
+        return [str(spark.home / "bin" / "beeline"), "-u", url, "-n", user, "-e", query]
+
+    def naps(user: str) -> list[str]:
+        nap = f"java_method('Peaks', 'nap', concat('{user}', substr(id, 99))) AS nap"
+        return beeline(user, NAPS.format(nap))
+
+    with running(spark, server):
+        until(lambda: is_open(port), 600)
+        at_once(spark, beeline("eve", "SHOW DATABASES"))
+        found = at_once(spark, naps("ann"), naps("bob"))
+        (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('Peaks', 'peaks')"))
+        state = value(watched, "decima_state")
+    assert [" 16 " in one for one in found] == [True] * 2, found
+    assert "| ann 2 bob 2 " in most_at_once
+    assert state == 3
+    assert lines((spark.folder / "output").read_text(), "NoClassDefFoundError") == []
+
+
 def test_a_job_without_a_user_is_told_once_where_users_have_caps(
     spark: Spark, program: Path
 ) -> None:
@@ -142,7 +182,6 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
     assert "decima: caps only: {user ann=2}, " in state
     assert reason in state
     assert (spark.metric("refused"), spark.metric("launches_over_cap")) == (1, 0)
-    assert (spark.metric("state"), spark.metric("schedules")) == (1, 0)
 
 
 def test_caps_outlive_a_scheduler_that_is_never_heard_again(
@@ -161,6 +200,24 @@ def test_caps_outlive_a_scheduler_that_is_never_heard_again(
     assert done.stdout.split() == ["abandoned", "1", "most", "2", "left", "0"]
     (warning,) = lines(done.stderr, "no sign of life")
     assert "caps go on to hold" in warning
+
+
+def test_an_application_of_a_cluster_ends_without_an_error(
+    spark: Spark, classes: Classes, tmp_path: Path
+) -> None:
+    """Its backend is gone when the scheduler lets go: nothing is offered any more."""
+    jar = compiled(tmp_path, classes, "Late", 8)
+    command = spark.command(
+        "spark-submit", "--conf", "spark.plugins=", "--conf", "spark.executor.memory=512m",
+        "--class", "decima.spark.Late", jar,
+    )  # fmt: skip
+    command[command.index("local[8]")] = "local-cluster[1,1,512]"
+    done = subprocess.run(  # noqa: S603 - Spark's own
+        command, cwd=spark.folder, env=spark.environment,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["attached", "false"], done.stderr[-3_000:]
+    assert lines(done.stderr, " ERROR ") == []
 
 
 def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -> None:

@@ -327,7 +327,10 @@ final class Control {
 
   /** Whether a task of this task set may start now. */
   boolean mayStart(Watched set) {
-    if (!attached || set.isUnlimited) {
+    if (!attached) {
+      return !context.isStopped(); // while it stops nothing starts, and so nothing beyond a cap
+    }
+    if (set.isUnlimited) {
       return true;
     }
     if (areCapsMiscounted) {

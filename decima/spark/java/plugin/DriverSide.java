@@ -27,8 +27,6 @@ final class DriverSide implements DriverPlugin {
   private Map<String, String> given = Collections.emptyMap();
   private SparkContext context;
   private volatile Decider decider;
-  /** Spark has told of its environment, or will do so once we return */
-  private volatile boolean isStarted = false;
 
   /**
    * Spark calls this before its scheduler is there, and before it tells of its environment.
@@ -68,7 +66,6 @@ final class DriverSide implements DriverPlugin {
       refuse(fault);
     }
     metrics.health.tell();
-    isStarted = true;
     metrics.health.watch();
   }
 
@@ -162,7 +159,7 @@ final class DriverSide implements DriverPlugin {
   private void show(String state) {
     try {
       context.conf().set(STATUS, state);
-      if (isStarted && !context.isStopped()) {
+      if (!context.isStopped()) {
         context.getClass().getMethod("postEnvironmentUpdate").invoke(context);
       }
     } catch (ReflectiveOperationException other) {
