@@ -158,9 +158,26 @@ def test_hostile_names_stay_text(live: Live) -> None:
 @pytest.mark.parametrize(
     ("change", "state", "words"),
     [
-        (lambda one: replace(one, mode="shadow"), "live", "nothing is changed in shadow mode"),
-        (lambda one: replace(one, is_ready=False), "starting", "strict fair decides meanwhile"),
-        (lambda one: replace(one, is_lapsed=True), "lapsed", "Spark's own order is in force"),
+        (
+            lambda one: replace(one, mode="shadow", state="nothing", reason="mode shadow"),
+            "live",
+            "Nothing: mode shadow.",
+        ),
+        (
+            lambda one: replace(one, state="policy decides", reason="policy fifo"),
+            "live",
+            "Policy decides: policy fifo.",
+        ),
+        (
+            lambda one: replace(one, state="stand-in", reason="Python is starting"),
+            "starting",
+            "Stand-in: Python is starting.",
+        ),
+        (
+            lambda one: replace(one, state="caps only", reason="no plan came"),
+            "lapsed",
+            "Caps only: no plan came.",
+        ),
         (lambda one: replace(one, heard_s=20.0), "slow", "No report from Spark for 20 s"),
         (
             lambda one: replace(one, is_attached=False, ended_because=HOSTILE),
@@ -168,7 +185,7 @@ def test_hostile_names_stay_text(live: Live) -> None:
             f"The scheduler detached: {HOSTILE}.",
         ),
     ],
-    ids=["shadow", "starting", "lapsed", "slow", "ended"],
+    ids=["shadow", "policy", "stand-in", "caps only", "slow", "ended"],
 )
 def test_it_says_how_the_scheduler_is(
     live: Live, change: Callable[[SchedulerStatus], SchedulerStatus], state: str, words: str

@@ -295,11 +295,11 @@ def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"polcy": "fifo"}, "spark.decima.polcy: no such setting"),
+        ({"polcy": "fifo", "required": "false"}, "spark.decima.polcy: no such setting"),
         ({"policy": "decima:sampled"}, "'decima:sampled' needs spark.decima.python"),
         ({"policy": "absent.safetensors"}, "absent.safetensors: no such file"),
         ({"policy": "auto"}, "'auto' needs spark.decima.python"),
-        ({"maxSlotsPerJob": "0"}, "slots are whole numbers from 1 on"),
+        ({"maxSlotsPerJob": "0", "required": "false"}, "slots are whole numbers from 1 on"),
         ({"policy": "sjf_cp", "python": "/nowhere/python"}, "/nowhere/python"),
         ({"policy": "es_rule", "parameters": "rule.json"}, "its features are not those"),
         ({"policy": "absent.safetensors", "python": sys.executable}, "absent.safetensors"),

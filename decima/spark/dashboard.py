@@ -90,6 +90,8 @@ def content(status: SchedulerStatus) -> dict[str, Any]:
         "mode": status.mode,
         "policy": _policy(status)[:_NAME_LENGTH],
         "why": None if status.choice is None else status.choice.why[:_NAME_LENGTH],
+        "state": status.state,
+        "reason": status.reason,
         "is_attached": status.is_attached,
         "is_ready": status.is_ready,
         "is_lapsed": status.is_lapsed,

@@ -3,6 +3,7 @@
 const EVERY_MS = 1000, SLOWEST_MS = 30000, PATIENCE_MS = 5000;
 const KEPT_S = 300, LEAST_S = 60, GAP_S = 5;
 const OTHERS = "#8c8c8c";
+const KINDS = { "policy decides": "live", "stand-in": "starting", "caps only": "lapsed", nothing: "lapsed" };
 const COLOURS = PALETTE.filter((one) => one !== OTHERS);
 
 const HISTORY = []; // of the last KEPT_S seconds: when, all slots, and [key, slots held] by job
@@ -41,9 +42,9 @@ function sayHow(status) {
   if (status.heard_s !== null && status.heard_s > GAP_S) {
     return say("slow", `No report from Spark for ${span(status.heard_s)}.`);
   }
-  if (status.is_lapsed) return say("lapsed", "The plan has expired: Spark's own order is in force.");
-  if (!status.is_ready) return say("starting", "The policy is starting; strict fair decides meanwhile.");
-  return say("live", status.mode === "shadow" ? "Watching: nothing is changed in shadow mode." : "Attached.");
+  if (status.state === null) return say("live", "Attached.");
+  const kind = status.mode === "shadow" ? "live" : KINDS[status.state];
+  return say(kind, `${status.state[0].toUpperCase()}${status.state.slice(1)}: ${status.reason}.`);
 }
 
 function showFacts(status) {

@@ -22,7 +22,7 @@ public final class Attachment {
   final Decider decider;
   private final Map<?, ?> parameters;
   /** of a driver in Python: the plugin has its own */
-  private final Metrics metrics = new Metrics();
+  private final Metrics metrics = new Metrics(state -> {});
   private Worker worker = null;
 
   /**
@@ -59,6 +59,7 @@ public final class Attachment {
   Attachment(
       SparkContext context, Settings settings, Map<?, ?> parameters, Consumer<Throwable> refuse)
       throws Exception {
+    JarClasses.load();
     checkVersion(context.version());
     this.parameters = parameters;
     Control control =
@@ -111,6 +112,7 @@ public final class Attachment {
     if (settings.isInDriver) {
       metrics.of(decider);
       metrics.serve(settings.metricsPort);
+      metrics.health.watch();
     }
     if (settings.isInside() && !settings.isSparkOrder()) {
       // A policy of its own: what decides must not remember jobs that do not exist.
