@@ -36,7 +36,8 @@ function say(state, words) {
 
 function sayHow(status) {
   if (status.ended_because !== null) {
-    return say("ended", `The scheduler detached: ${status.ended_because}. Spark's own order is in force.`);
+    const caps = status.state === "caps only" ? ", under the caps" : "";
+    return say("ended", `The scheduler detached: ${status.ended_because}. Spark's own order is in force${caps}.`);
   }
   if (!status.is_attached) return say("waiting", "The scheduler is not attached.");
   if (status.heard_s !== null && status.heard_s > GAP_S) {

@@ -163,6 +163,22 @@ final class Settings {
     return EACH.containsKey(name) || name.startsWith(ONE);
   }
 
+  /**
+   * Settings with caps beside the others.
+   *
+   * @throws SettingsError one of `caps` is none.
+   */
+  static Map<String, String> withCaps(Map<String, String> settings, Map<String, String> caps) {
+    Map<String, String> found = new LinkedHashMap<>(settings);
+    for (Map.Entry<String, String> one : caps.entrySet()) {
+      if (DEFAULTS.containsKey(one.getKey()) && !isCap(one.getKey())) {
+        throw new SettingsError(one.getKey() + " is no cap; there are " + EACH.keySet());
+      }
+      found.put(one.getKey(), one.getValue());
+    }
+    return found;
+  }
+
   /** Spark's own order under the caps that can be read, whatever is wrong with other settings. */
   static Settings capsOnly(Map<String, String> given) {
     Map<String, String> kept = new LinkedHashMap<>();
