@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from decima.spark import JobStatus, SchedulerStatus
+from decima.spark.coordinator.status import WORDS
 from decima.spark.dashboard import serve
 from tests.browser import (
     complaints,
@@ -84,6 +86,30 @@ def test_it_shows_jobs_and_facts_and_asks_nobody_else(live: Live) -> None:
     assert asked
     assert set(asked) == {f"{live.url}status.json"}
     assert complaints(live.driver) == []
+
+
+def test_the_page_of_a_coordinator_speaks_of_applications_and_executors(driver: Any) -> None:
+    """In headings, figures, labels and explanations; what it does not count is not there."""
+    status = replace(live_status(), mode="applications", jvm={}, state=None, reason=None)
+    url, stop = serve(lambda: status, 0, words=WORDS)
+    try:
+        driver.get(url)
+        until(driver, "return document.documentElement.dataset.state === 'live'")
+        text = driver.execute_script(
+            "return document.title + document.body.innerText"
+            " + [...document.querySelectorAll('[aria-label]')].map(one => one.ariaLabel).join(' ')"
+        )
+    finally:
+        stop()
+        driver.get("about:blank")
+    wrong = re.findall(r"\b(?:jobs?|slots?|session|laps\w+|unknown|starved|attached)\b", text, re.I)
+    assert wrong == []
+    for expected in (
+        "6 of 8 registered", "3, 1 without an executor", "Executors by application", "target",
+        "6 of 8 executors held by 2 applications", "all executors of the cluster",
+        "Dividing the executors.",
+    ):  # fmt: skip
+        assert expected.lower() in text.lower()
 
 
 def test_it_keeps_up_by_itself(live: Live) -> None:

@@ -163,7 +163,7 @@ async def _serve(
     tls: ssl.SSLContext | None,
     status_port: int | None,
 ) -> None:
-    from decima.spark.coordinator.status import metrics_of, status_of
+    from decima.spark.coordinator.status import WORDS, metrics_of, status_of
     from decima.spark.dashboard import serve
 
     found = await server.start(host, port, tls)
@@ -173,7 +173,10 @@ async def _serve(
     try:
         if status_port is not None:
             page, stop = serve(
-                lambda: status_of(server), status_port, metrics=lambda: metrics_of(server)
+                lambda: status_of(server),
+                status_port,
+                metrics=lambda: metrics_of(server),
+                words=WORDS,
             )
             say(f"status: {page}")
         await server.run()

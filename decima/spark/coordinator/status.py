@@ -11,6 +11,24 @@ if TYPE_CHECKING:
     from decima.spark.coordinator.server import CoordinatorServer
 
 
+WORDS = {
+    "job": "application",
+    "slot": "executor",
+    "limit": "target",
+    "whole": "cluster",
+    "held": "registered",
+    "unserved": "without an executor",
+    "age": "with work for",
+    "present": "connected",
+    "since": "running for",
+    "live": "Dividing the executors.",
+    "gone": "the coordinator has ended or is too busy",
+    "hint": "A stage with tasks to start for longer than five moving delays offers its executors; "
+    "the others keep theirs, and all do for ten moving delays after such a division.",
+}
+"""words of the page, as `decima.spark.dashboard.SESSION`"""
+
+
 def status_of(server: CoordinatorServer) -> SchedulerStatus:
     """Return the status with each application as a job, and its target as the limit."""
     coordinator, times = server.coordinator, server.times
