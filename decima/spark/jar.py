@@ -120,9 +120,7 @@ def pack(path: Path, classes: Path) -> None:
     Raises:
         AttachError: it cannot be written.
     """
-    compiled = {
-        str(one.relative_to(classes)): one.read_bytes() for one in classes.rglob("*.class")
-    }
+    compiled = {str(one.relative_to(classes)): one.read_bytes() for one in classes.rglob("*.class")}
     names = sorted(name.removesuffix(".class").replace("/", ".") for name in compiled)
     entries = compiled | _resources() | {_CLASSES: "".join(f"{name}\n" for name in names).encode()}
     with written_whole(path, AttachError) as file, zipfile.ZipFile(file, "w") as jar:
