@@ -372,6 +372,15 @@ def test_only_one_may_be_attached(session: Any) -> None:
     decima.spark.attach(session, policy="tuned_srw").detach()
 
 
+def test_a_wrong_path_of_a_log_is_told_whoever_is_attached(session: Any, tmp_path: Path) -> None:
+    log = tmp_path / "no" / "log.jsonl"
+    with (
+        decima.spark.attach(session, policy="strict_fair"),
+        pytest.raises(AttachError, match=f"decision log {log}: no such folder"),
+    ):
+        decima.spark.attach(session, policy="tuned_srw", decision_log=log)
+
+
 def test_bad_input_is_refused_before_spark_is_touched(session: Any, tmp_path: Path) -> None:
     """One line each that names the value."""
     before = spark_objects(session)

@@ -58,8 +58,7 @@ class SchedulerStatus:
     prior_misses: int
     """for which none were, or ambiguous ones; both 0 without `priors`"""
     state: str | None = None
-    """who orders tasks: "policy decides", "stand-in", "caps only" or "nothing"; None of a coordinator
-    """
+    """who orders tasks: "policy decides", "stand-in", "caps only" or "nothing"; else None"""
     reason: str | None = None
     """of the state"""
     choice: Choice | None = None

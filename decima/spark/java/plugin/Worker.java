@@ -194,8 +194,12 @@ final class Worker {
       DriverSide.LOG.info("the Python that decides is ready");
       WorkerLink made = new WorkerLink(end);
       link = made;
-      made.run();
-      return "the worker process ended";
+      try {
+        made.run();
+        return "the worker process ended";
+      } catch (IOException reset) {
+        return "the worker process ended (" + reset.getMessage() + ")";
+      }
     } catch (Exception error) {
       return "the worker process: " + error.getMessage();
     } finally {
