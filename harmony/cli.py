@@ -30,6 +30,7 @@ from harmony.gpu_types import servers_of
 from harmony.jobs import equal_arrivals
 from traces.files.private import read_secret
 from traces.files.settings import changed
+from traces.files.tls import tls_of
 
 FIGURES = {
     "figure10": 58,
@@ -274,18 +275,29 @@ def import_trace(
 @main.command()
 @click.argument("model", type=INPUT)
 @click.option("--secret-file", type=INPUT, required=True, help="Mode 0600; comes with requests.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Beyond loopback: clear text.")
+@click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8750, show_default=True, type=Whole(0, 65_535))
-def serve(model: Path, secret_file: Path, host: str, port: int) -> None:
+@click.option("--tls-certificate", type=INPUT, help="PEM file; needed beyond loopback.")
+@click.option("--tls-key", type=INPUT, help="Its key, if not in the same file.")
+def serve(
+    model: Path,
+    secret_file: Path,
+    host: str,
+    port: int,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+) -> None:
     """Answer over HTTP where a policy places a job.
 
     Example: harmony serve harmony/data/policy-6-0.safetensors --secret-file secret
     """
     from harmony.serving import server_of
 
-    with server_of(model, read_secret(secret_file, StudyError), host, port) as server:
-        bound = server.server_address
-        click.echo(f"serving http://{host}:{bound[1]}/place; Ctrl-C stops it", err=True)
+    tls = tls_of(host, tls_certificate, tls_key, StudyError)
+    with server_of(model, read_secret(secret_file, StudyError), host, port, tls) as server:
+        scheme = "http" if tls is None else "https"
+        address = f"{scheme}://{host}:{server.server_port}/place"
+        click.echo(f"serving {address}; Ctrl-C stops it", err=True)
         server.serve_forever()
 
 

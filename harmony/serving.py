@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from hmac import compare_digest
 from http import HTTPStatus
@@ -29,11 +31,14 @@ DEADLINE_S = 10.0
 MOST_BYTES = 2**20
 """of a request's body"""
 MOST_CONNECTIONS = 32
+"""that have shown the secret, and as many others: beyond it the oldest of these is closed"""
 
 Answer = Callable[[Any], dict[str, Any]]
 
 
-def server_of(model: Path, secret: bytes, host: str, port: int) -> PlacementServer:
+def server_of(
+    model: Path, secret: bytes, host: str, port: int, tls: ssl.SSLContext | None = None
+) -> PlacementServer:
     """Return a server, listening, that answers by a model.
 
     Raises:
@@ -53,7 +58,7 @@ def server_of(model: Path, secret: bytes, host: str, port: int) -> PlacementServ
     first = measured(config.cluster.table_file).models[0]
     answer({"servers": names, "job": {"model": first, "count": {"workers": 1}}})
     try:
-        return PlacementServer((host, port), answer, secret)
+        return PlacementServer((host, port), answer, secret, tls)
     except OSError as fault:
         raise StudyError(f"{host}:{port}: cannot listen: {fault.strerror}") from fault
 
@@ -63,18 +68,47 @@ class PlacementServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], answer: Answer, secret: bytes) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        answer: Answer,
+        secret: bytes,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.answer = answer
         self.secret = secret
-        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._strangers: OrderedDict[int, socket.socket] = OrderedDict()
+        """connections that have not shown the secret, the oldest first"""
+        self._known: set[int] = set()
         super().__init__(address, _Handler)
 
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection; its thread makes the handshake, which may never come."""
+        connection, address = super().get_request()
+        if self._tls is not None:
+            connection = self._tls.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+        return connection, address
+
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Handle a connection in a thread, or close it if there are too many."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        """Handle a connection in a thread; idle ones keep nobody out."""
+        with self._lock:
+            self._strangers[id(request)] = request
+            if len(self._strangers) > MOST_CONNECTIONS:
+                _close(self._strangers.popitem(last=False)[1])
+        super().process_request(request, client_address)
+
+    def admit(self, connection: socket.socket) -> bool:
+        """Note that a connection has shown the secret; return whether there is room for it."""
+        with self._lock:
+            self._strangers.pop(id(connection), None)
+            if len(self._known) >= MOST_CONNECTIONS:
+                return False
+            self._known.add(id(connection))
+            return True
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Handle a connection, which is closed when its time is up."""
@@ -85,7 +119,9 @@ class PlacementServer(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             timer.cancel()
-            self._free.release()
+            with self._lock:
+                self._strangers.pop(id(request), None)
+                self._known.discard(id(request))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a connection that broke off."""
@@ -114,6 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get(SECRET_HEADER, "").encode("latin-1", "replace")
         if not compare_digest(given, self.server.secret):
             return HTTPStatus.FORBIDDEN, {"error": f"{SECRET_HEADER} is not the secret"}
+        if not self.server.admit(self.connection):
+            return HTTPStatus.SERVICE_UNAVAILABLE, {"error": "too many requests at a time"}
         if self.path != "/place":
             return HTTPStatus.NOT_FOUND, {"error": "there is POST /place"}
         length = self.headers.get("Content-Length", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,11 +158,7 @@ def hooked_jar(folder: Path) -> Path:
         changed.append((name, text.replace("decima.spark", "hooked").encode()))
     classes, path = folder / "classes", folder / "hooked.jar"
     jar.compile_java(changed, classes)
-    with zipfile.ZipFile(path, "w") as file:
-        for one in classes.rglob("*.class"):
-            file.write(one, one.relative_to(classes))
-        for name, content in jar._resources().items():
-            file.writestr(name, content)
+    jar.pack(path, classes)
     return path
 
 

@@ -11,7 +11,7 @@ import pytest
 from decima.errors import PolicyError
 from decima.spark.coordinator.messages import MessageError, read_registration, read_report
 from decima.spark.coordinator.planning import Coordinator
-from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.coordinator.settings import WEIGHTS, CoordinatorSettings
 from decima.spark.errors import AttachError
 from spark_sim import Action, Observation
 from tests.applications import columns, coordinator, registered, registration, report
@@ -51,15 +51,70 @@ def test_fifo_serves_the_oldest_work_first() -> None:
 def test_executors_stay_with_a_stage_that_has_more_tasks() -> None:
     """A stage that runs goes on, as in the simulator, and another application gets its floor."""
     made = two()
-    made.report("a", report(8, columns([20], [8])), 10.0)
+    made.report("a", report(8, columns([20], [8], task_ms=1_000.0)), 10.0)
     assert made.plan(11.0).targets == {"a": 8, "b": 0}
     made.report("b", report(0, columns([20])), 12.0)
     assert made.plan(13.0).targets == {"a": 7, "b": 1}
 
 
+def test_a_long_stage_gives_executors_away_and_then_keeps_the_others() -> None:
+    """Sixty tasks of 10 s are more than five moves of 2 s, and the next division is ten later."""
+    made = two()
+    made.register(registered("c"), 0, 0.0)
+    made.report("a", report(8, columns([60], [8])), 10.0)
+    made.report("b", report(0, columns([60])), 10.0)
+    assert made.plan(11.0).targets == {"a": 4, "b": 4, "c": 0}
+    for time_ms, expected in (
+        (12.0, {"a": 3, "b": 4, "c": 1}),
+        (20_012.0, {"a": 3, "b": 3, "c": 2}),
+    ):
+        for key in ("a", "b", "c"):
+            granted = made.applications[key].granted
+            made.report(key, report(granted, columns([60], [granted])), time_ms)
+        assert made.plan(time_ms).targets == expected
+
+
+def test_a_long_stage_without_other_work_keeps_all() -> None:
+    made = two()
+    for time_ms in (10.0, 30_000.0):
+        made.report("a", report(8, columns([60], [8])), time_ms)
+        assert made.plan(time_ms).targets == {"a": 8, "b": 0}
+
+
+@pytest.mark.parametrize("policy", ["strict_fair", "fifo", "tuned_srw", "es_rule", "decima"])
+def test_the_division_of_a_load_is_that_of_a_coordinator_that_starts_now(policy: str) -> None:
+    """Whatever divided before: `a` got all as it was alone, and `b` came during its long stage."""
+    load = {
+        "a": (3, columns([120], [48], [45], 1_500.0, age_ms=9_000.0)),
+        "b": (1, columns([60], [3], [2], 1_500.0)),
+    }
+
+    def division(made: Coordinator, now_ms: float) -> dict[str, int]:
+        for key, (held, stages) in load.items():
+            made.applications[key].granted = held
+            made.report(key, report(held, stages), now_ms)
+        return made.plan(now_ms).targets
+
+    before = coordinator(4, policy)
+    for key in load:
+        before.register(registered(key), 0, 0.0)
+    before.report("a", report(4, columns([120], [4], task_ms=1_500.0)), 1.0)
+    before.report("b", report(0, columns([60], task_ms=1_500.0)), 1.0)
+    before.plan(2.0)
+    found = [division(before, 30_000.0)]
+    for order in (("a", "b"), ("b", "a")):
+        again = coordinator(4, policy)
+        for key in order:
+            again.register(registered(key), load[key][0], 0.0)
+        found.append(division(again, 1.0))
+    assert found[1:] == found[:1] * 2
+    if policy == "strict_fair":
+        assert found[0] == {"a": 2, "b": 2}
+
+
 def test_an_executor_between_two_tasks_of_a_stage_is_not_on_offer() -> None:
     made = two()
-    made.report("a", report(8, columns([20], [8], [2])), 10.0)
+    made.report("a", report(8, columns([20], [8], [2], task_ms=1_000.0)), 10.0)
     made.report("b", report(0, columns([20])), 10.0)
     assert made.plan(11.0).targets == {"a": 7, "b": 1}
 
@@ -103,6 +158,20 @@ def test_a_cap_is_shared_by_the_applications_of_its_group(caps: dict[str, int]) 
         made.report(key, report(made.applications[key].granted, columns([20])), 10.0)
     targets = made.plan(11.0).targets
     assert targets == {"a": 2, "b": 1, "c": 3}
+
+
+def test_first_executors_do_not_break_a_cap() -> None:
+    """`a` holds four of ann's five, which run last tasks; the others begin at once."""
+    made = coordinator(8, caps={"user:ann": 5})
+    for key in ("a", "b", "c"):
+        made.register(registered(key), 0, 0.0)
+    made.applications["a"].granted = 4
+    made.report("a", report(4, columns([4], [4])), 1.0)
+    for key in ("b", "c"):
+        made.report(key, report(0, columns([20])), 1.0)
+    targets = made.plan(2.0).targets
+    assert sum(targets.values()) == 5
+    assert min(targets.values()) >= 1
 
 
 def test_an_application_gets_no_more_than_its_own_settings_allow() -> None:
@@ -194,8 +263,19 @@ def test_applications_keep_what_they_hold_when_the_coordinator_starts_again() ->
     made = coordinator(8)
     for key, count in (("a", 3), ("b", 5)):
         made.register(registered(key), count, 0.0)
-        made.report(key, report(count, columns([20], [count])), 1.0)
+        made.report(key, report(count, columns([20], [count], task_ms=1_000.0)), 1.0)
     assert made.plan(2.0).targets == {"a": 3, "b": 5}
+
+
+def test_a_driver_that_is_back_keeps_what_it_holds_until_its_first_report() -> None:
+    """Its work is not known yet; once it reports none, its executors are free."""
+    made = coordinator(8)
+    made.register(registered("a"), 3, 0.0)
+    made.register(registered("b"), 5, 0.0)
+    made.report("b", report(5, columns([60], [5])), 1.0)
+    assert made.plan(2.0).targets == {"a": 3, "b": 5}
+    made.report("a", report(3), 3.0)
+    assert made.plan(4.0).targets == {"a": 0, "b": 8}
 
 
 def test_a_smaller_cluster_takes_from_the_largest() -> None:
@@ -217,6 +297,23 @@ def test_executors_of_several_tasks_are_counted_whole() -> None:
     made.report("b", report(6, columns([10], [10])), 3.0)
     targets = made.plan(4.0).targets
     assert targets == {"a": 2, "b": 6}
+
+
+@pytest.mark.parametrize("policy", ["strict_fair", "fifo", "tuned_srw", "es_rule", "decima"])
+def test_weights_and_work_within_their_bounds_can_be_planned(policy: str) -> None:
+    """The lightest application beside the heaviest, with the most tasks and the most work."""
+    least, most = WEIGHTS
+    weights = {"user:low": least, "queue:low": least, "user:high": most, "queue:high": most}
+    made = coordinator(8, policy, weights=weights)
+    for key, weight in (("low", least), ("high", most), ("plain", 1.0)):
+        made.register(registered(key, user=key, queue=key, weight=weight), 0, 0.0)
+    for task_ms in (0.0, 1e-300, 1.0, 9e8):
+        for key in made.applications:
+            held = made.applications[key].granted
+            made.report(key, report(held, columns([10_000_000, 1], [held], task_ms=task_ms)), 1.0)
+        division = made.plan(2.0)
+        assert division.fault is None
+        assert sum(division.targets.values()) == 8
 
 
 class Broken:
@@ -242,6 +339,18 @@ def test_strict_fair_stands_in_for_a_policy_that_fails(action: Action | None) ->
     assert division.targets == {"a": 8}
     assert (division.by, made.failures) == ("strict_fair", 1)
     assert division.fault is not None
+
+
+def test_strict_fair_stands_in_for_a_policy_that_cannot_be_made() -> None:
+    def policy_for(_trace: object) -> Broken:
+        raise RuntimeError("no such graph")
+
+    made = Coordinator(CoordinatorSettings(8), policy_for)
+    made.register(registered("a"), 0, 0.0)
+    made.report("a", report(8, columns([20])), 1.0)
+    division = made.plan(2.0)
+    assert (division.targets, division.by) == ({"a": 8}, "strict_fair")
+    assert "no such graph" in str(division.fault)
 
 
 def test_an_application_keeps_its_executors_between_two_jobs_of_a_query() -> None:
@@ -356,7 +465,7 @@ def test_memory_does_not_grow_with_the_jobs_that_ended() -> None:
     "change",
     [
         {"id": 3}, {"name": None}, {"user": []}, {"weight": 0}, {"weight": float("nan")},
-        {"weight": "1"}, {"most": -1}, {"tasks": 1.5},
+        {"weight": "1"}, {"weight": 1e-320}, {"weight": 1e300}, {"most": -1}, {"tasks": 1.5},
     ],
 )  # fmt: skip
 def test_a_registration_that_makes_no_sense_is_refused(change: dict[str, object]) -> None:
@@ -370,8 +479,10 @@ def test_a_registration_that_makes_no_sense_is_refused(change: dict[str, object]
         {"num_tasks": []}, {"num_tasks": [1]}, {"num_tasks": [0, 5]}, {"num_tasks": "ab"},
         {"launched": [9, 0]}, {"finished": [1, 0]}, {"launched": [0.5, 0]}, {"runnable": [True]},
         {"mean_ms": [-1.0, 1.0]}, {"mean_ms": [None, 1.0]}, {"mean_ms": [1e300, 1.0]},
-        {"mean_ms": [[1.0], [1.0]]}, {"children": [2]}, {"first_child": [0, 2, 1]},
-        {"first_child": [1, 1, 1]}, {"time_ms": -1.0}, {"time_ms": None}, {"children": [-1]},
+        {"mean_ms": [[1.0], [1.0]]}, {"num_tasks": [10_000_001, 1]}, {"num_tasks": [1e15, 1]},
+        {"num_tasks": [10**7, 1], "mean_ms": [1e12, 1.0]}, {"children": [2]},
+        {"first_child": [0, 2, 1]}, {"first_child": [1, 1, 1]},
+        {"time_ms": -1.0}, {"time_ms": None}, {"children": [-1]},
     ],
 )  # fmt: skip
 def test_stages_that_make_no_sense_are_refused(change: dict[str, object]) -> None:
@@ -385,7 +496,8 @@ def test_stages_that_make_no_sense_are_refused(change: dict[str, object]) -> Non
         {"slots": 0}, {"slots": 1.5}, {"slots": 10**6}, {"policy": "none"}, {"wait_s": 0},
         {"idle_s": -1}, {"silence_s": -1}, {"caps": {"user": 0}}, {"caps": {"team:a": 1}},
         {"weights": {"user": 1}},
-        {"weights": {"user:a": 0}}, {"moving_delay_s": float("nan")},
+        {"weights": {"user:a": 0}}, {"weights": {"user:a": 1e-320}},
+        {"weights": {"queue:a": 1e300}}, {"moving_delay_s": float("nan")},
     ],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.spark.coordinator import connections, secrets
+from decima.spark.coordinator import connections, secrets, server
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.server import CoordinatorServer
 from decima.spark.coordinator.settings import CoordinatorSettings
@@ -28,7 +28,9 @@ from decima.spark.log_files import DecisionLogFiles
 from decima.spark.review import review, words
 from spark_sim import Action, Observation
 from tests.applications import columns, registration
+from tests.certificates import make_certificate, trusting
 from traces.files.private import read_secret
+from traces.files.tls import tls_of
 
 SECRET = b"0123456789abcdef"
 PATIENCE_S = 20.0
@@ -222,6 +224,89 @@ def test_a_driver_that_sends_nonsense_is_alone_cut_off(nonsense: object) -> None
     run(story)
 
 
+def test_a_driver_with_a_weight_out_of_bounds_is_refused_alone() -> None:
+    """1e-320 beside 1 made sums infinite; the coordinator served nobody any more."""
+
+    async def story() -> None:
+        async with serving(silence_s=30.0) as (server, port):
+            other, light = await driver(port, "other"), await driver(port, "light", weight=1e-320)
+            answer = await light.receive()
+            assert answer is not None
+            assert "weight is 1e-320: a number from 1e-06 to" in answer["refused"]
+            assert await light.receive() is None
+            other.send({"stages": columns([20]), "registered": 0, "number": 0})
+            await other.wait_for_target(8)
+            assert set(server.coordinator.applications) == {"other"}
+
+    run(story)
+
+
+def test_a_plan_that_fails_costs_its_round(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is counted, its reason is logged once, and targets come once plans succeed again."""
+
+    async def story() -> None:
+        async with serving(silence_s=30.0) as (server, port):
+
+            def failing(_now_ms: float) -> None:
+                raise OverflowError("cannot convert float infinity to integer")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(server.coordinator, "plan", failing)
+                one = await driver(port, "a")
+                while server.failed_plans < 3:
+                    one.send({"stages": columns([20]), "registered": 0, "number": 0})
+                    await asyncio.sleep(0.02)
+            await one.wait_for_target(8)
+            assert f"decima_coordinator_failed_plans_total {server.failed_plans}" in metrics_of(
+                server
+            )
+
+    run(story)
+    errors = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert "OverflowError: cannot convert float infinity to integer" in errors[0]
+
+
+@pytest.mark.parametrize("label", ["nonce", "proof"])
+def test_a_proof_of_no_character_is_no_proof(label: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Half of a surrogate pair has no bytes; nothing is logged of who lacks the secret."""
+
+    async def story() -> None:
+        async with serving() as (_, port):
+            stranger = await Driver.connect(port)
+            assert await stranger.receive() is not None
+            stranger.send({"nonce": "mine", "proof": "mine", label: "\ud800"})
+            assert await stranger.receive() is None
+
+    with caplog.at_level("INFO"):
+        run(story)
+    assert caplog.records == []
+
+
+def test_drivers_that_come_back_keep_what_they_hold_until_all_had_time_to() -> None:
+    """The first one is not given what the other, which is not back yet, holds."""
+
+    async def story() -> None:
+        async with serving(silence_s=30.0) as (_, port):
+            drivers = []
+            for key, held in (("a", 3), ("b", 5)):
+                made = await driver(port, key, held=held)
+                running = columns([20], [held], task_ms=1_000.0)
+                made.send({"stages": running, "registered": held, "number": 7})
+                drivers.append((made, held))
+                await asyncio.sleep(0.7)  # the other comes back later
+            for made, held in drivers:
+                while made.target is None:
+                    found = await made.receive()
+                    assert found is not None
+                    made.target = found.get("target")
+                assert made.target == held
+
+    run(story)
+
+
 class Slow:
     """A policy that takes too long."""
 
@@ -294,6 +379,32 @@ def test_a_log_is_turned_when_it_is_full(tmp_path: Path) -> None:
         json.loads(one.read_text().splitlines()[0])["policy"] == "fifo"
         for one in tmp_path.iterdir()
     )
+
+
+def test_tls_handshakes_that_do_not_come_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the time of a proof, not a minute; and drivers are served over TLS."""
+    certificate, key = make_certificate(tmp_path)
+    monkeypatch.setattr(server, "HELLO_S", 0.3)
+
+    async def story() -> None:
+        made = CoordinatorServer(CoordinatorSettings(8), ready_policy("strict_fair"), SECRET)
+        port = await made.start("127.0.0.1", 0, tls_of("127.0.0.1", certificate, key))
+        try:
+            idle = await Driver.connect(port)
+            one = Driver(
+                *await asyncio.open_connection("127.0.0.1", port, ssl=trusting(certificate))
+            )
+            assert await one.prove()
+            one.send(registration("a"))
+            await one.wait_for_target(8)
+            async with asyncio.timeout(PATIENCE_S):
+                assert await idle.receive() is None
+        finally:
+            made.close()
+
+    run(story)
 
 
 # --- the command -------------------------------------------------------------------------------

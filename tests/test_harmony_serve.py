@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -21,10 +22,18 @@ from harmony.config import PAPER
 from harmony.models import POLICY, new_network
 from harmony.network import Size
 from harmony.placing import place
-from harmony.serving import SECRET_HEADER, PlacementServer, server_of
+from harmony.serving import (
+    DEADLINE_S,
+    MOST_CONNECTIONS,
+    SECRET_HEADER,
+    PlacementServer,
+    server_of,
+)
 from harmony.training_config import TrainConfig
+from tests.certificates import make_certificate, trusting
 from tests.studies import HARMONY
 from traces.files.private import read_secret
+from traces.files.tls import tls_of
 
 ROOT = Path(__file__).parents[1]
 CONFIG = TrainConfig(size=Size(width=16, heads=2, layers=1))
@@ -140,6 +149,78 @@ def test_a_request_that_never_ends_is_cut(
         assert raw.recv(100) == b""
     monkeypatch.undo()
     assert ask(server, json.dumps(described()).encode())[0] == 200
+
+
+def test_idle_connections_keep_nobody_out(server: PlacementServer) -> None:
+    """Twice as many as there are places: the oldest is closed for each that is new."""
+    place = "127.0.0.1", server.server_port
+    idle = [socket.create_connection(place, timeout=60) for _ in range(2 * MOST_CONNECTIONS)]
+    try:
+        began_s = time.monotonic()
+        assert ask(server, json.dumps(described()).encode())[0] == 200
+        assert time.monotonic() - began_s < DEADLINE_S / 2
+        assert idle[0].recv(100) == b""
+    finally:
+        for one in idle:
+            one.close()
+
+
+def test_requests_with_the_secret_are_bounded_too(
+    server: PlacementServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that waits for its body has the only place."""
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 1)
+    head = f"POST /place HTTP/1.0\r\n{SECRET_HEADER}: {SECRET}\r\nContent-Length: 9\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as raw:
+        raw.sendall(head.encode())
+        while (found := ask(server, json.dumps(described()).encode()))[0] == 200:
+            time.sleep(0.01)
+    assert found == (503, {"error": "too many requests at a time"})
+
+
+def test_beyond_loopback_the_secret_is_encrypted(tmp_path: Path) -> None:
+    """Without a certificate the command refuses; with one, idle handshakes hold up nobody."""
+    secret, model = tmp_path / "secret", tmp_path / "model.safetensors"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    POLICY.save(model, CONFIG, new_network(CONFIG.size).state_dict(), {})
+    for host in ("0.0.0.0", "::", "example.org", ""):  # noqa: S104 - refused
+        result = HARMONY.run("serve", str(model), "--secret-file", str(secret), "--host", host)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert "beyond loopback, --tls-certificate is needed" in result.stderr
+    certificate, key = make_certificate(tmp_path)
+    tls = tls_of("0.0.0.0", certificate, key)  # noqa: S104
+    with server_of(model, SECRET.encode(), "127.0.0.1", 0, tls) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = "127.0.0.1", server.server_port
+        with socket.create_connection(place, timeout=60):
+            connection = http.client.HTTPSConnection(
+                *place, timeout=60, context=trusting(certificate)
+            )
+            body = json.dumps(described())
+            connection.request("POST", "/place", body, {SECRET_HEADER: SECRET})
+            answer = connection.getresponse()
+            assert (answer.status, json.load(answer)["workers"]) == (200, ["c"])
+            connection.close()
+        server.shutdown()
+
+
+@pytest.mark.parametrize("options", [("certificate",), ("certificate", "secret"), (None, "key")])
+def test_a_certificate_that_cannot_be_used_is_one_line(
+    tmp_path: Path, options: tuple[str | None, ...]
+) -> None:
+    """Without its key, with what is no key, and a key alone."""
+    certificate, key = make_certificate(tmp_path)
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    paths = {"certificate": certificate, "key": key, "secret": secret}
+    arguments = ["serve", str(certificate), "--secret-file", str(secret)]
+    for option, name in zip(("--tls-certificate", "--tls-key"), options, strict=False):
+        arguments += [] if name is None else [option, str(paths[name])]
+    result = HARMONY.run(*arguments)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "certificate" in result.stderr
 
 
 def test_a_secret_is_long(tmp_path: Path) -> None:

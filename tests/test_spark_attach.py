@@ -18,6 +18,7 @@ from decima.registry import Heuristic
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
+from spark_sim import Action, Observation
 from tests.spark_work import (
     Hooks,
     local_spark,
@@ -58,6 +59,77 @@ def test_policies_run_jobs_to_their_end(session: Any, policy: str) -> None:
     assert not any(status.jvm["held"].values())
     assert 0 < status.jvm["first_decision_ms_median"] <= status.jvm["first_decision_ms_p90"]
     several(session, jobs=1)
+
+
+class NeverDecides:
+    """A policy that always fails."""
+
+    name = "never"
+
+    def decide(self, _observation: Observation) -> Action:
+        raise RuntimeError("nothing can be decided")
+
+
+def took_s(session: Any, tasks: int = 16, pool: str | None = None) -> float:
+    """Seconds for so many tasks of 0.1 s."""
+    session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+    began_s = time.monotonic()
+    sleep_tasks(session, "capped", tasks, 0.1)
+    session.sparkContext.setLocalProperty("spark.scheduler.pool", None)
+    return time.monotonic() - began_s
+
+
+def test_caps_of_jobs_and_pools_hold(session: Any) -> None:
+    """On eight slots, a job has four of them, and all of a pool one."""
+    caps = {"maxSlotsPerJob": 4, "maxSlots.pool.small": 1, "maxSlotsPerPool": 3}
+    with decima.spark.attach(session, policy="fifo", caps=caps) as scheduler:
+        assert took_s(session) >= 16 * 0.1 / 4
+        assert took_s(session, pool="other") >= 16 * 0.1 / 3
+        assert took_s(session, 8, pool="small") >= 8 * 0.1
+        assert scheduler.status().jvm["launches_over_cap"] == 0
+        assert scheduler.status().jvm["launches_under_limit"] >= 40
+
+
+def test_caps_hold_once_the_policy_has_failed(session: Any) -> None:
+    """Until `detach`, after which nothing of it is left."""
+    before = spark_objects(session)
+    guard = decima.spark.Guard(failures=1)
+    caps = {"maxSlotsPerJob": 1}
+    scheduler = decima.spark.attach(session, policy=NeverDecides(), guard=guard, caps=caps)
+    try:
+        sleep_tasks(session, "first", 8)
+        assert until(lambda: scheduler.status().ended_because is not None)
+        assert took_s(session) >= 16 * 0.1
+        assert scheduler.status().jvm["launches_over_cap"] == 0
+        assert scheduler.status().state == "caps only"
+    finally:
+        scheduler.detach()
+    assert spark_objects(session) == before
+
+
+@pytest.mark.parametrize(
+    ("caps", "words"),
+    [
+        ({"maxSlotPerJob": 2}, "the nearest is spark.decima.maxSlotsPerJob"),
+        ({"maxSlots.pol.small": 2}, "maxSlots.pool.small"),
+        ({"policy": 2}, "policy is no cap"),
+        ({"maxSlotsPerJob": 0}, "maxSlotsPerJob: '0'"),
+        ({"maxSlotsPerJob": 2.5}, "maxSlotsPerJob: '2.5'"),
+        ({"maxSlotsPerPool": None}, "maxSlotsPerPool: 'None'"),
+    ],
+)
+def test_a_cap_that_cannot_be_held_is_refused(
+    session: Any, caps: dict[str, Any], words: str
+) -> None:
+    before = spark_objects(session)
+    with pytest.raises(AttachError, match=words):
+        decima.spark.attach(session, policy="fifo", caps=caps)
+    assert spark_objects(session) == before
+
+
+def test_caps_need_exact_mode(session: Any) -> None:
+    with pytest.raises(AttachError, match="no caps"):
+        decima.spark.attach(session, policy="fifo", mode="soft", caps={"maxSlotsPerJob": 2})
 
 
 @pytest.mark.slow
@@ -298,6 +370,15 @@ def test_only_one_may_be_attached(session: Any) -> None:
         assert first.is_attached
         several(session, jobs=1)
     decima.spark.attach(session, policy="tuned_srw").detach()
+
+
+def test_a_wrong_path_of_a_log_is_told_whoever_is_attached(session: Any, tmp_path: Path) -> None:
+    log = tmp_path / "no" / "log.jsonl"
+    with (
+        decima.spark.attach(session, policy="strict_fair"),
+        pytest.raises(AttachError, match=f"decision log {log}: no such folder"),
+    ):
+        decima.spark.attach(session, policy="tuned_srw", decision_log=log)
 
 
 def test_bad_input_is_refused_before_spark_is_touched(session: Any, tmp_path: Path) -> None:

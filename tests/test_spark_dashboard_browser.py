@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from decima.spark import JobStatus, SchedulerStatus
+from decima.spark.coordinator.status import WORDS
 from decima.spark.dashboard import serve
 from tests.browser import (
     complaints,
@@ -86,6 +88,30 @@ def test_it_shows_jobs_and_facts_and_asks_nobody_else(live: Live) -> None:
     assert complaints(live.driver) == []
 
 
+def test_the_page_of_a_coordinator_speaks_of_applications_and_executors(driver: Any) -> None:
+    """In headings, figures, labels and explanations; what it does not count is not there."""
+    status = replace(live_status(), mode="applications", jvm={}, state=None, reason=None)
+    url, stop = serve(lambda: status, 0, words=WORDS)
+    try:
+        driver.get(url)
+        until(driver, "return document.documentElement.dataset.state === 'live'")
+        text = driver.execute_script(
+            "return document.title + document.body.innerText"
+            " + [...document.querySelectorAll('[aria-label]')].map(one => one.ariaLabel).join(' ')"
+        )
+    finally:
+        stop()
+        driver.get("about:blank")
+    wrong = re.findall(r"\b(?:jobs?|slots?|session|laps\w+|unknown|starved|attached)\b", text, re.I)
+    assert wrong == []
+    for expected in (
+        "6 of 8 registered", "3, 1 without an executor", "Executors by application", "target",
+        "6 of 8 executors held by 2 applications", "all executors of the cluster",
+        "Dividing the executors.",
+    ):  # fmt: skip
+        assert expected.lower() in text.lower()
+
+
 def test_it_keeps_up_by_itself(live: Live) -> None:
     """A job goes, one comes, figures change; the rows that stay are the same elements."""
     live.driver.execute_script("document.querySelector('#jobs tbody tr').dataset.kept = '1'")
@@ -158,9 +184,26 @@ def test_hostile_names_stay_text(live: Live) -> None:
 @pytest.mark.parametrize(
     ("change", "state", "words"),
     [
-        (lambda one: replace(one, mode="shadow"), "live", "nothing is changed in shadow mode"),
-        (lambda one: replace(one, is_ready=False), "starting", "strict fair decides meanwhile"),
-        (lambda one: replace(one, is_lapsed=True), "lapsed", "Spark's own order is in force"),
+        (
+            lambda one: replace(one, mode="shadow", state="nothing", reason="mode shadow"),
+            "live",
+            "Nothing: mode shadow.",
+        ),
+        (
+            lambda one: replace(one, state="policy decides", reason="policy fifo"),
+            "live",
+            "Policy decides: policy fifo.",
+        ),
+        (
+            lambda one: replace(one, state="stand-in", reason="Python is starting"),
+            "starting",
+            "Stand-in: Python is starting.",
+        ),
+        (
+            lambda one: replace(one, state="caps only", reason="no plan came"),
+            "lapsed",
+            "Caps only: no plan came.",
+        ),
         (lambda one: replace(one, heard_s=20.0), "slow", "No report from Spark for 20 s"),
         (
             lambda one: replace(one, is_attached=False, ended_because=HOSTILE),
@@ -168,7 +211,7 @@ def test_hostile_names_stay_text(live: Live) -> None:
             f"The scheduler detached: {HOSTILE}.",
         ),
     ],
-    ids=["shadow", "starting", "lapsed", "slow", "ended"],
+    ids=["shadow", "policy", "stand-in", "caps only", "slow", "ended"],
 )
 def test_it_says_how_the_scheduler_is(
     live: Live, change: Callable[[SchedulerStatus], SchedulerStatus], state: str, words: str

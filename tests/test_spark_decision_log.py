@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,31 @@ def test_a_log_is_for_its_owner_alone(classes: Classes, tmp_path: Path) -> None:
     assert {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()} == {
         "log.jsonl": 0o600, "log.jsonl.1": 0o600,
     }  # fmt: skip
+
+
+def test_a_log_that_is_moved_begins_anew_and_ends_with_its_folder(
+    classes: Classes, tmp_path: Path
+) -> None:
+    """Lines of a file that nobody can find any more would be lost without a word."""
+    folder = tmp_path / "logs"
+    path, moved = folder / "log.jsonl", folder / "moved.jsonl"
+    folder.mkdir()
+    with classes.talk("decima.spark.WriteLog") as jvm:
+
+        def writes(row: str) -> bool:
+            return bool(jvm.ask({"more": True, "rows": [row]}))
+
+        assert jvm.ask(asked(path, 2, "a")) is None
+        path.rename(moved)
+        assert writes("after the move")
+        path.unlink()
+        assert writes("after the removal")
+        assert writes("once more")
+        assert path.read_text().splitlines()[1:] == ['"after the removal"', '"once more"']
+        assert '"run":"a"' in path.read_text().splitlines()[0]
+        shutil.rmtree(folder)
+        assert not writes("nowhere")
+        assert not folder.exists()
 
 
 def test_a_log_is_not_written_through_a_link(classes: Classes, tmp_path: Path) -> None:

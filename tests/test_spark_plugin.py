@@ -237,23 +237,33 @@ def test_a_decision_log_is_written_and_caps_hold(spark: Spark, program: Path, po
 
 
 def test_a_worker_that_is_killed_is_stood_in_for(spark: Spark, program: Path) -> None:
-    """With -9, as soon as it decides: jobs go on under strict fair, and another one is started."""
+    """With -9, as soon as it decides: jobs go on under strict fair and their caps, and another one
+    is started. Metrics and log say so, each with the reason.
+    """
     port = free_port()
+    # A job ends every second or two: then a plan is due, and who decides it is told.
+    many = [f"{number},ann,g,60" for number in range(45)]
     command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(900),
-        policy="sjf_cp", python=sys.executable, metricsPort=port,
+        "spark-submit", "--class", "SleepJobs", program, *many,
+        policy="sjf_cp", python=sys.executable, metricsPort=port, maxSlots_user_ann=6,
     )  # fmt: skip
+    away = 'state="stand-in",reason="strict_fair decides: the worker process ended'
     with running(spark, command) as process:
         until(lambda: "decima_worker 1" in metrics(port), 120)
+        until(lambda: "decima_state 3" in metrics(port), 30)
         (worker,) = children(process.pid, "decima.spark.plugin_worker")
         os.kill(worker, 9)
-        until(lambda: "decima_worker 0" in metrics(port), 30)
-        until(lambda: "decima_worker 1" in metrics(port), 120)
+        until(lambda: away in metrics(port), 30)
+        until(lambda: "decima_fallbacks_total 0" not in metrics(port), 30)
+        until(lambda: "decima_state 3" in metrics(port), 120)
         assert process.wait(timeout=300) == 0
     output = (spark.folder / "output").read_text()
-    assert output.count("done ") == 4
+    assert (output.count("done "), most(output)["user ann"]) == (45, 6)
     assert output.count("strict_fair decides until it is back") == 1
-    assert_healthy(spark, 3_600)
+    ready, gone = "decima: policy decides: policy sjf_cp", "decima: stand-in: strict_fair decides: "
+    assert output.index(f"{gone}Python is starting") < output.index(f"{gone}the worker process end")
+    assert output.index(f"{gone}the worker process ended") < output.rindex(ready)
+    assert spark.metric("launches_over_cap") == spark.metric("faults") == 0
 
 
 def test_a_worker_that_hangs_is_ended_and_started_again(spark: Spark, program: Path) -> None:
@@ -295,11 +305,11 @@ def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"polcy": "fifo"}, "spark.decima.polcy: no such setting"),
+        ({"polcy": "fifo", "required": "false"}, "spark.decima.polcy: no such setting"),
         ({"policy": "decima:sampled"}, "'decima:sampled' needs spark.decima.python"),
         ({"policy": "absent.safetensors"}, "absent.safetensors: no such file"),
         ({"policy": "auto"}, "'auto' needs spark.decima.python"),
-        ({"maxSlotsPerJob": "0"}, "slots are whole numbers from 1 on"),
+        ({"maxSlotsPerJob": "0", "required": "false"}, "slots are whole numbers from 1 on"),
         ({"policy": "sjf_cp", "python": "/nowhere/python"}, "/nowhere/python"),
         ({"policy": "es_rule", "parameters": "rule.json"}, "its features are not those"),
         ({"policy": "absent.safetensors", "python": sys.executable}, "absent.safetensors"),

@@ -96,6 +96,46 @@ def test_users_of_a_thrift_server_have_their_caps(
     assert lines((spark.folder / "output").read_text(), "came without a user") == []
 
 
+@pytest.mark.parametrize("way", ["--jars", "spark.jars", "--driver-class-path"])
+def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
+    tmp_path: Path, classes: Classes, tmp_path_factory: pytest.TempPathFactory, way: str
+) -> None:
+    """Its end closes the class loader of `--jars`; no task has run by then."""
+    peaks = compiled(tmp_path_factory.mktemp("peaks"), classes, "Peaks", 8)
+    jar = Path(f"{classes.jar},{peaks}") if way != "--driver-class-path" else peaks
+    spark, port, watched = Spark(NEWEST, jar, tmp_path), free_port(), free_port()
+    server = spark.command(
+        "spark-submit", "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+        "spark-internal", "--hiveconf", f"hive.server2.thrift.port={port}",
+        "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1",
+        maxSlotsPerUser=2, metricsPort=watched,
+    )  # fmt: skip
+    jars = server.index("--jars")
+    if way == "spark.jars":
+        server[jars : jars + 2] = ["--conf", f"spark.jars={jar}"]
+    elif way == "--driver-class-path":
+        server[jars : jars + 2] = [way, f"{classes.jar}:{peaks}"]
+
+    def beeline(user: str, query: str) -> list[str]:
+        url = f"jdbc:hive2://127.0.0.1:{port}"
+        return [str(spark.home / "bin" / "beeline"), "-u", url, "-n", user, "-e", query]
+
+    def naps(user: str) -> list[str]:
+        nap = f"java_method('Peaks', 'nap', concat('{user}', substr(id, 99))) AS nap"
+        return beeline(user, NAPS.format(nap))
+
+    with running(spark, server):
+        until(lambda: is_open(port), 600)
+        at_once(spark, beeline("eve", "SHOW DATABASES"))
+        found = at_once(spark, naps("ann"), naps("bob"))
+        (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('Peaks', 'peaks')"))
+        state = value(watched, "decima_state")
+    assert [" 16 " in one for one in found] == [True] * 2, found
+    assert "| ann 2 bob 2 " in most_at_once
+    assert state == 3
+    assert lines((spark.folder / "output").read_text(), "NoClassDefFoundError") == []
+
+
 def test_a_job_without_a_user_is_told_once_where_users_have_caps(
     spark: Spark, program: Path
 ) -> None:
@@ -114,7 +154,7 @@ def test_a_job_without_a_user_is_told_once_where_users_have_caps(
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"polcy": "fifo"}, "spark.decima.polcy: no such setting"),
+        ({"polcy": "fifo", "required": "false"}, "spark.decima.polcy: no such setting"),
         ({"lapse": "5"}, "spark.decima.lapse: '5' is 5 ms"),
         ({"hold": "10000000000000000d"}, "spark.decima.hold: '10000000000000000d' is"),
         ({"policy": "tuned_srw", "parameters": "/nowhere.json"}, "/nowhere.json"),
@@ -127,7 +167,7 @@ def test_a_job_without_a_user_is_told_once_where_users_have_caps(
 def test_caps_hold_whatever_is_wrong_with_other_settings(
     spark: Spark, program: Path, settings: dict[str, str], reason: str
 ) -> None:
-    """One warning, that names the caps; two slots for ann, before it and after."""
+    """The reason is told first, then the state; two slots for ann, before it and after."""
     tasks = 120 if "python" in settings else 10
     output, told = spark.run(
         "spark-submit", "--class", "SleepJobs", program, *jobs(tasks),
@@ -135,10 +175,12 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
     )  # fmt: skip
     assert (output.count("done "), most(output)["user ann"]) == (4, 2)
     warnings = lines(told, "WARN DecimaPlugin")
-    (warning,) = [one for one in warnings if "decima schedules" not in one]
-    assert REFUSED in warning
-    assert reason in warning
-    assert "Spark's own order goes on under caps {user ann=2}" in warning
+    warnings = [one for one in warnings if "decima: policy decides" not in one]
+    refusal, state = [one for one in warnings if "decima: stand-in" not in one]
+    assert REFUSED in refusal
+    assert reason in refusal
+    assert "decima: caps only: {user ann=2}, " in state
+    assert reason in state
     assert (spark.metric("refused"), spark.metric("launches_over_cap")) == (1, 0)
 
 
@@ -158,6 +200,24 @@ def test_caps_outlive_a_scheduler_that_is_never_heard_again(
     assert done.stdout.split() == ["abandoned", "1", "most", "2", "left", "0"]
     (warning,) = lines(done.stderr, "no sign of life")
     assert "caps go on to hold" in warning
+
+
+def test_an_application_of_a_cluster_ends_without_an_error(
+    spark: Spark, classes: Classes, tmp_path: Path
+) -> None:
+    """Its backend is gone when the scheduler lets go: nothing is offered any more."""
+    jar = compiled(tmp_path, classes, "Late", 8)
+    command = spark.command(
+        "spark-submit", "--conf", "spark.plugins=", "--conf", "spark.executor.memory=512m",
+        "--class", "decima.spark.Late", jar,
+    )  # fmt: skip
+    command[command.index("local[8]")] = "local-cluster[1,1,512]"
+    done = subprocess.run(  # noqa: S603 - Spark's own
+        command, cwd=spark.folder, env=spark.environment,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["attached", "false"], done.stderr[-3_000:]
+    assert lines(done.stderr, " ERROR ") == []
 
 
 def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -> None:
@@ -183,26 +243,31 @@ def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -
 @pytest.mark.parametrize(
     "settings",
     [
-        {"polcy": "fifo"},
-        {"policy": "tuned_srw", "parameters": "/nowhere.json"},
-        {"policy": "sjf_cp", "python": "/bin/false"},
+        {"maxSlotPerJob": "2"},
+        {"maxSlotsPerJob": "two"},
+        {"maxSlots_users_bob": "2"},
+        {"polcy": "fifo", "maxSlotsPerJob": "2"},
+        {"required": "true", "policy": "tuned_srw", "parameters": "/nowhere.json"},
+        {"required": "true", "policy": "sjf_cp", "python": "/bin/false"},
     ],
     ids="-".join,
 )
-def test_an_application_that_requires_us_stops_where_settings_are_refused(
+def test_an_application_stops_where_what_it_requires_is_refused(
     spark: Spark, program: Path, settings: dict[str, str]
 ) -> None:
+    """By default each cap that it was given; with `required` the policy, too."""
     done = subprocess.run(  # noqa: S603 - Spark's own
         spark.command(
-            "spark-submit", "--class", "SleepJobs", program, *jobs(900),
-            required="true", **settings,
+            "spark-submit", "--class", "SleepJobs", program, *jobs(900), **settings,
         ),
         cwd=spark.folder, env=spark.environment,
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "done " not in done.stdout
-    assert "spark.decima.required: the application stops" in done.stderr
-    assert list(settings.values())[-1] in done.stderr or "polcy" in done.stderr
+    assert done.returncode != 0 or "python" in settings
+    assert "the application stops (spark.decima.required)" in done.stderr
+    wrong = [*settings, *settings.values()]
+    assert any(one.replace("_", ".") in done.stderr for one in wrong if one != "required")
 
 
 # --- what is seen --------------------------------------------------------------------------------
@@ -211,7 +276,7 @@ def test_an_application_that_requires_us_stops_where_settings_are_refused(
 def test_spark_sql_shows_that_we_schedule(spark: Spark) -> None:
     """One line under its own log level."""
     _, told = spark.run("spark-sql", "-e", QUERY, policy="es_rule")
-    assert len(lines(told, "decima schedules: policy es_rule, mode exact")) == 1
+    assert len(lines(told, "decima: policy decides: policy es_rule, mode exact")) == 1
     assert lines(told, " INFO ") == []
     assert (spark.metric("faults"), spark.metric("refused")) == (0, 0)
 
@@ -233,7 +298,7 @@ def test_sparks_own_page_shows_that_we_schedule(spark: Spark, program: Path) -> 
     def is_listed() -> bool:
         """Return the data of the Environment page, which the browser draws."""
         (name,) = re.findall(r'"id" : "([^"]+)"', read("api/v1/applications")) or [""]
-        row = '"decima.status", "schedules: policy fifo, mode exact"'
+        row = '"decima.status", "policy decides: policy fifo, mode exact"'
         return row in read(f"api/v1/applications/{name}/environment")
 
     with running(spark, command):

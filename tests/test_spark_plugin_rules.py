@@ -63,12 +63,38 @@ def test_shares_of_pools_are_no_caps(classes: Classes) -> None:
     assert "mode: 'soft' sets shares of pools, which are no caps" in answers[1]
 
 
-def test_required_is_true_or_false(classes: Classes) -> None:
+def test_required_is_one_of_three(classes: Classes) -> None:
     answers = classes.ask(
-        "decima.spark.TrySettings", [{"required": value} for value in ("true", "false", "ture")]
+        "decima.spark.TrySettings",
+        [{"required": value} for value in ("true", "caps", "false", "ture")],
     )
-    assert answers[:2] == [None, None]
-    assert "spark.decima.required: 'ture', there are true, false" in answers[2]
+    assert answers[:3] == [None, None, None]
+    assert "spark.decima.required: 'ture', there are true, caps, false" in answers[3]
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"),
+    [
+        ("maxSlotPerJob", "maxSlotsPerJob"),
+        ("maxSlotsPerjob", "maxSlotsPerJob"),
+        ("maxSlotsPerUsers", "maxSlotsPerUser"),
+        ("maxslots.user.bob", "maxSlots.user.bob"),
+        ("maxSlots.users.bob", "maxSlots.user.bob"),
+        ("maxSlot.group.a.b", "maxSlots.group.a.b"),
+        ("maxSlots.pools.web", "maxSlots.pool.web"),
+        ("maxSlots.User.ann", "maxSlots.user.ann"),
+        ("polcy", "policy"),
+        ("decisionlog", "decisionLog"),
+        ("Policy", "policy"),
+    ],
+)
+def test_a_misspelt_setting_is_told_with_the_nearest_name(
+    classes: Classes, given: str, nearest: str
+) -> None:
+    (answer,) = classes.ask("decima.spark.TrySettings", [{given: "2"}])
+    assert answer == (
+        f"spark.decima.{given}: no such setting; the nearest is spark.decima.{nearest}"
+    )
 
 
 # --- failures in a row ---------------------------------------------------------------------------

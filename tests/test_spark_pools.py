@@ -51,7 +51,7 @@ def tasks_by_pool(folder: Path, jar: Path, **settings: str) -> dict[str, Spans]:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3_000:]
-    assert "decima schedules" in done.stderr
+    assert "decima: policy decides" in done.stderr
     found: dict[str, Spans] = json.loads(done.stdout.splitlines()[-1])
     assert {len(spans) for spans in found.values()} == {TASKS}
     return found

@@ -90,8 +90,9 @@ TWO = recorded([(0.0, 8, 10_000.0)], [(0.0, 4, 10_000.0)])
         ("fifo", [20.0, 30.0]),
         # One executor each after a second, two more for the first after two; none is left then.
         ("dynamic", [32.0, 41.0]),
-        # The first has started all four; one moves when its task ends, one more when it is idle.
-        ("strict_fair", [30.0, 30.0]),
+        # The first has started three tasks and the second one. Then each has two, to the end: moves
+        # cost nothing here, so that all executors are on offer.
+        ("strict_fair", [40.0, 30.0]),
         ("alone", [20.0, 10.0]),
     ],
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -22,8 +20,11 @@ from decima.spark.errors import AttachError
 from decima.spark.log_files import DecisionLogFiles
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.private import read_secret
+from traces.files.tls import tls_of
 
 if TYPE_CHECKING:
+    import ssl
+
     from decima.spark.coordinator.server import CoordinatorServer
 
 T = TypeVar("T")
@@ -41,14 +42,6 @@ def parse_address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or int(port) > _PORTS:
         raise ConfigError(f"--listen {text!r}: HOST:PORT is needed, such as 127.0.0.1:7087")
     return host.strip("[]"), int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def parse_groups(option: str, values: tuple[str, ...]) -> dict[str, str]:
@@ -79,24 +72,6 @@ def numbers(option: str, values: tuple[str, ...], kind: Callable[[str], T]) -> d
         except ValueError as error:
             raise ConfigError(f"{option} {group}={text}: {text!r} is no such number") from error
     return found
-
-
-def tls_of(host: str, certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the TLS settings; None for plain loopback.
-
-    Raises:
-        ConfigError: another address without TLS, or a certificate that cannot be used.
-    """
-    if certificate is None:
-        if not is_loopback(host):
-            raise ConfigError(f"--listen {host}: beyond loopback, --tls-certificate is needed")
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key)
-    except ssl.SSLError as error:
-        raise ConfigError(f"{certificate}: no certificate with its key: {error.reason}") from error
-    return context
 
 
 @click.command()
@@ -169,7 +144,7 @@ def coordinate(
     from spark_sim.compiled.progress import announce
 
     host, port = parse_address(listen)
-    tls = tls_of(host, tls_certificate, tls_key)
+    tls = tls_of(host, tls_certificate, tls_key, ConfigError)
     parameters = read_all_tuned(tuned).get(policy)
     settings = CoordinatorSettings(
         slots,
@@ -196,7 +171,7 @@ async def _serve(
     tls: ssl.SSLContext | None,
     status_port: int | None,
 ) -> None:
-    from decima.spark.coordinator.status import metrics_of, status_of
+    from decima.spark.coordinator.status import WORDS, metrics_of, status_of
     from decima.spark.dashboard import serve
 
     found = await server.start(host, port, tls)
@@ -206,7 +181,10 @@ async def _serve(
     try:
         if status_port is not None:
             page, stop = serve(
-                lambda: status_of(server), status_port, metrics=lambda: metrics_of(server)
+                lambda: status_of(server),
+                status_port,
+                metrics=lambda: metrics_of(server),
+                words=WORDS,
             )
             say(f"status: {page}")
         await server.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
@@ -65,15 +65,17 @@ def page(sections: Sequence[Section], *, title: str, command: str) -> str:
     )
 
 
-def live_page() -> tuple[str, str]:
+def live_page(words: Mapping[str, str]) -> tuple[str, str]:
     """The page of a live scheduler, which asks its server for `status.json`, and its policy.
 
-    The content-security policy is for a header.
+    The content-security policy is for a header. `words` name what is scheduled
+    (`decima.spark.dashboard`).
     """
     script = "\n".join(_text("static", name) for name in _LIVE_SCRIPTS)
     style = _text("static", "page.css") + _text("static", "live.css")
     policy = content_policy(script, style) + "; connect-src 'self'"
-    return _filled("live.html", script, style, policy=policy), policy
+    data = Markup(_embedded(dict(words)))  # noqa: S704 - `_embedded` escapes
+    return _filled("live.html", script, style, policy=policy, words=words, data=data), policy
 
 
 def content_policy(script: str, style: str) -> str:

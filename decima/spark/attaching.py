@@ -55,6 +55,7 @@ def attach(
     lapse_s: float = 2.0,
     hold_s: float = 0.1,
     pools: str = "keep",
+    caps: Mapping[str, int] | None = None,
     priors: Trace | Path | str | None = None,
     decision_log: DecisionLogFiles | Path | str | None = None,
     metrics_port: int | None = None,
@@ -79,6 +80,9 @@ def attach(
             planner is silent.
         hold_s: a new stage waits for its first decision at most so long.
         pools: "keep" (FAIR pools keep a weight or minShare of their own) or "ignore".
+        caps: the most slots of each job, pool and so on, by the plugin's names without the prefix:
+            `{"maxSlotsPerJob": 8, "maxSlots.pool.small": 2}`. They hold until `detach`, also once
+            the policy failed, and need mode "exact".
         priors: earlier runs of the same queries, for durations before anything is measured, and
             beside the first tasks: a trace, or its file.
         decision_log: a file for one JSON line a plan, bounded in size.
@@ -102,7 +106,7 @@ def attach(
     settings = _settings(chosen, waits, chosen_guard, decision_log, ports) | {"pools": pools}
     loading = _loading(chosen, context, trace, mode, waits.ready_s)
     others = [_content(chosen.name, values), not isinstance(policy, str), _earlier(trace)]
-    attachment = _attachment(context, mode, settings, others)
+    attachment = _attachment(context, mode, settings, caps or {}, others)
     scheduler = Scheduler(attachment, chosen.name, loading, trained_slots_of(policy))
     return _started(scheduler, waits, ports)
 
@@ -227,15 +231,21 @@ def _ms(seconds: float) -> str:
     return f"{round(1000 * seconds)}ms"
 
 
-def _attachment(context: Any, mode: str, settings: dict[str, str], others: list[Any]) -> Any:
+def _attachment(
+    context: Any, mode: str, settings: dict[str, str], caps: Mapping[str, int], others: list[Any]
+) -> Any:
     """Make the JVM's end; nothing of Spark is touched yet. Mode "auto" resolves in `settings`."""
+
+    def java_map(content: Mapping[str, object]) -> Any:
+        made = context._jvm.java.util.HashMap()
+        for name, value in content.items():
+            made.put(str(name), str(value))
+        return made
 
     def made(mode: str) -> Any:
         settings["mode"] = mode
-        java = context._jvm.java.util.HashMap()
-        for name, value in settings.items():
-            java.put(name, value)
-        return new_object(context, _ATTACHMENT, [context._jsc.sc(), java, *others])
+        java = [context._jsc.sc(), java_map(settings), java_map(caps), *others]
+        return new_object(context, _ATTACHMENT, java)
 
     if mode != "auto":
         return made(mode)

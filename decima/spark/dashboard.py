@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -24,6 +24,22 @@ from traces.loopback import ADDRESS
 
 LOG = logging.getLogger("decima.spark")
 
+SESSION = {
+    "job": "job",
+    "slot": "slot",
+    "limit": "limit",
+    "whole": "session",
+    "held": "busy",
+    "unserved": "without a slot",
+    "age": "in the system",
+    "present": "in the system",
+    "since": "attached for",
+    "live": "Attached.",
+    "gone": "the scheduler was detached, or its application has ended or is too busy",
+    "hint": "Where every task finds a slot by itself, nothing is decided; a plan expires if the "
+    "scheduler sends nothing while slots are idle.",
+}
+"""words of the page of a session"""
 SHOWN_JOBS = 200
 _NAME_LENGTH = 200
 _FRESH_S = 0.25
@@ -46,10 +62,11 @@ def serve(
     port: int,
     address: str = ADDRESS,
     metrics: Callable[[], str] | None = None,
+    words: Mapping[str, str] = SESSION,
 ) -> tuple[str, Callable[[], None]]:
     """Serve on `port` (0: any free one), to this machine only, unless `address` is given.
 
-    With `metrics`, its text is `/metrics`, for Prometheus.
+    With `metrics`, its text is `/metrics`, for Prometheus. `words` are those of `SESSION`.
 
     Returns:
         The address of the page, and how to stop.
@@ -60,7 +77,7 @@ def serve(
     # Its template engine is for those who ask for a page.
     from decima.report.page import live_page
 
-    text, policy = live_page()
+    text, policy = live_page(words)
     statuses = _Statuses(status)
     try:
         server = _Server((address, port), statuses, text.encode(), policy, metrics)
@@ -90,6 +107,8 @@ def content(status: SchedulerStatus) -> dict[str, Any]:
         "mode": status.mode,
         "policy": _policy(status)[:_NAME_LENGTH],
         "why": None if status.choice is None else status.choice.why[:_NAME_LENGTH],
+        "state": status.state,
+        "reason": status.reason,
         "is_attached": status.is_attached,
         "is_ready": status.is_ready,
         "is_lapsed": status.is_lapsed,

@@ -23,6 +23,8 @@ PLUGIN = "decima.spark.DecimaPlugin"
 _FOLDERS = ("coordinator", "exact", "network", "plugin", "policy", "tasks")
 _WEIGHTS = (("decima.heuristics", "es_rule.json"), ("decima.agent", "decima.safetensors"))
 """package and name of what lies in its folder ``data``"""
+_CLASSES = "decima/classes.txt"
+"""list of the classes, which `JarClasses.java` loads"""
 _SHIPPED = Path(str(files("decima.spark"))) / "data"
 _COMPILER_S = 300
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -109,9 +111,18 @@ def build_jar(path: Path, environment: Mapping[str, str] = os.environ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         classes = Path(folder) / "classes"
         compile_java(list(_sources().items()), classes, environment)
-        entries = _resources() | {
-            str(one.relative_to(classes)): one.read_bytes() for one in classes.rglob("*.class")
-        }
+        pack(path, classes)
+
+
+def pack(path: Path, classes: Path) -> None:
+    """Write the compiled classes in a folder, their names and the resources as a jar.
+
+    Raises:
+        AttachError: it cannot be written.
+    """
+    compiled = {str(one.relative_to(classes)): one.read_bytes() for one in classes.rglob("*.class")}
+    names = sorted(name.removesuffix(".class").replace("/", ".") for name in compiled)
+    entries = compiled | _resources() | {_CLASSES: "".join(f"{name}\n" for name in names).encode()}
     with written_whole(path, AttachError) as file, zipfile.ZipFile(file, "w") as jar:
         for name, content in sorted(entries.items()):
             jar.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)

@@ -41,7 +41,7 @@ class SchedulerStatus:
     """why it let go; None while it is attached or after `detach`"""
     plans: int
     fallbacks: int
-    """rounds that strict fair decided, because the policy failed"""
+    """rounds that another decided, because the policy failed or was not there any more"""
     last_fault: str | None
     starved: int
     """jobs that were served because they had waited too long"""
@@ -57,6 +57,10 @@ class SchedulerStatus:
     """stages for which earlier runs were found in `priors`"""
     prior_misses: int
     """for which none were, or ambiguous ones; both 0 without `priors`"""
+    state: str | None = None
+    """who orders tasks: "policy decides", "stand-in", "caps only" or "nothing"; else None"""
+    reason: str | None = None
+    """of the state"""
     choice: Choice | None = None
     """under the policy "auto", what is in force and why"""
     is_ready: bool = True

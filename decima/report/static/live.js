@@ -3,6 +3,8 @@
 const EVERY_MS = 1000, SLOWEST_MS = 30000, PATIENCE_MS = 5000;
 const KEPT_S = 300, LEAST_S = 60, GAP_S = 5;
 const OTHERS = "#8c8c8c";
+const WORDS = DATA; // of what is served: the jobs of a session, or the applications of a cluster
+const KINDS = { "policy decides": "live", "stand-in": "starting", "caps only": "lapsed", nothing: "lapsed" };
 const COLOURS = PALETTE.filter((one) => one !== OTHERS);
 
 const HISTORY = []; // of the last KEPT_S seconds: when, all slots, and [key, slots held] by job
@@ -35,28 +37,32 @@ function say(state, words) {
 
 function sayHow(status) {
   if (status.ended_because !== null) {
-    return say("ended", `The scheduler detached: ${status.ended_because}. Spark's own order is in force.`);
+    const caps = status.state === "caps only" ? ", under the caps" : "";
+    return say("ended", `The scheduler detached: ${status.ended_because}. Spark's own order is in force${caps}.`);
   }
   if (!status.is_attached) return say("waiting", "The scheduler is not attached.");
   if (status.heard_s !== null && status.heard_s > GAP_S) {
     return say("slow", `No report from Spark for ${span(status.heard_s)}.`);
   }
-  if (status.is_lapsed) return say("lapsed", "The plan has expired: Spark's own order is in force.");
-  if (!status.is_ready) return say("starting", "The policy is starting; strict fair decides meanwhile.");
-  return say("live", status.mode === "shadow" ? "Watching: nothing is changed in shadow mode." : "Attached.");
+  if (status.state === null) return say("live", WORDS.live);
+  const kind = status.mode === "shadow" ? "live" : KINDS[status.state];
+  return say(kind, `${status.state[0].toUpperCase()}${status.state.slice(1)}: ${status.reason}.`);
 }
 
 function showFacts(status) {
   const facts = {
-    policy: status.policy, mode: status.mode, slots: `${status.held} of ${status.slots} busy`,
-    jobs: `${status.jobs.length + status.jobs_left_out}, ${status.queue} without a slot`,
+    policy: status.policy, mode: status.mode,
+    [`${WORDS.slot}s`]: `${status.held} of ${status.slots} ${WORDS.held}`,
+    [`${WORDS.job}s`]: `${status.jobs.length + status.jobs_left_out}, ${status.queue} ${WORDS.unserved}`,
     "waiting tasks": status.waiting_tasks.toLocaleString("en"),
     "decisions a second": status.decisions_per_s.toFixed(1),
     plans: status.plans.toLocaleString("en"),
     "news to plan": `${status.plan_ms_median.toFixed(1)} ms, p90 ${status.plan_ms_p90.toFixed(1)} ms`,
-    fallbacks: String(status.fallbacks), lapses: status.lapses === null ? "unknown" : String(status.lapses),
-    starved: String(status.starved), "events lost": String(status.dropped_events),
-    "attached for": span(status.uptime_s), ...(status.why === null ? {} : { "chosen because": status.why }),
+    fallbacks: String(status.fallbacks),
+    ...(status.lapses === null ? {} : {
+      lapses: String(status.lapses), starved: String(status.starved), "events lost": String(status.dropped_events),
+    }),
+    [WORDS.since]: span(status.uptime_s), ...(status.why === null ? {} : { "chosen because": status.why }),
   };
   if (status.prior_hits + status.prior_misses > 0) {
     facts["earlier runs found"] = `${status.prior_hits} of ${status.prior_hits + status.prior_misses} stages`;
@@ -91,7 +97,7 @@ function showJobs(status) {
     if (body.rows[index] !== row) body.insertBefore(row, body.rows[index] || null);
   });
   const more = status.jobs_left_out > 0 ? `And ${status.jobs_left_out} more.` : "";
-  write(place("more"), status.jobs.length === 0 ? "No job is in the system." : more);
+  write(place("more"), status.jobs.length === 0 ? `No ${WORDS.job} is ${WORDS.present}.` : more);
 }
 
 function remember(status) {
@@ -133,8 +139,8 @@ function draw() {
     context.fillRect(left, y(one.slots), right - left, Math.max(1, ratio));
   });
   const newest = HISTORY[HISTORY.length - 1], held = newest.held.reduce((sum, [, n]) => sum + n, 0);
-  canvas.setAttribute("aria-label", `${held} of ${newest.slots} slots held by ${newest.held.length} jobs`);
-  write(place("oldest"), `${span(long)} ago; top: ${most} slots`);
+  canvas.setAttribute("aria-label", `${held} of ${newest.slots} ${WORDS.slot}s held by ${newest.held.length} ${WORDS.job}s`);
+  write(place("oldest"), `${span(long)} ago; top: ${most} ${WORDS.slot}s`);
 }
 
 function recolour() {
@@ -164,7 +170,7 @@ async function ask() {
   if (status === null) {
     delay = Math.min(2 * delay, SLOWEST_MS);
     const last = heardAt === null ? "" : ` What is below is of ${heardAt}.`;
-    say("gone", `No answer: the scheduler was detached, or its application has ended or is too busy.${last}`);
+    say("gone", `No answer: ${WORDS.gone}.${last}`);
   } else {
     delay = EVERY_MS;
     heardAt = new Date().toLocaleTimeString();
@@ -173,7 +179,7 @@ async function ask() {
     showJobs(status);
     sayHow(status);
     draw();
-    document.title = `${status.held} of ${status.slots} slots: live scheduler`;
+    document.title = `${status.held} of ${status.slots} ${WORDS.slot}s: live scheduler`;
   }
   again(delay);
 }

@@ -28,6 +28,8 @@ class Application:
     """by the group that shares each"""
     stages: Stages | None = None
     """None: it has no work"""
+    has_reported: bool = True
+    """False: its work is unknown, as another coordinator served it before"""
     arrival_ms: float = 0.0
     """of its oldest unfinished job"""
     granted: int = 0
@@ -62,11 +64,12 @@ class Application:
         return 0.0 if self.waits_since_ms is None else now_ms - self.waits_since_ms
 
     def is_between_jobs(self, now_ms: float, idle_ms: float) -> bool:
-        """Return whether it ran out of work less than `idle_ms` ago.
+        """Return whether it ran out of work less than `idle_ms` ago, or may have work.
 
         With adaptive execution each shuffle of a query ends a Spark job, and the next job follows.
         """
-        return self.stages is None and now_ms < self.idle_since_ms + idle_ms
+        is_recent = now_ms < self.idle_since_ms + idle_ms
+        return self.stages is None and (is_recent or not self.has_reported)
 
     def note_wait(self, now_ms: float) -> None:
         """Update since when it has waited for its first executor, or held one."""

@@ -39,7 +39,7 @@ class Connection:
         except (TimeoutError, MessageError):
             return False
         second = None if hello is None else hello.get("nonce")
-        if hello is None or not isinstance(second, str):
+        if hello is None or not isinstance(second, str) or not second.isascii():
             return False
         if not secrets.is_proof(hello.get("proof"), secret, secrets.DRIVER, first, second):
             return False

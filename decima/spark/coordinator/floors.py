@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from decima.spark.coordinator.applications import Application
-from decima.spark.coordinator.tables import Share, share_of
+from decima.spark.coordinator.tables import Share
 
 
 class Room(NamedTuple):
@@ -19,14 +19,18 @@ class Room(NamedTuple):
 
 
 def shares_with_floors(
-    active: Sequence[Application], room: Room, wait_ms: float, now_ms: float
+    active: Sequence[Application],
+    shares: Sequence[Share],
+    room: Room,
+    wait_ms: float,
+    now_ms: float,
 ) -> list[Share]:
     """(J,) the shares, with an executor free for each application that waits for its first.
 
     If the cluster or a cap is full, the largest holder under it gives one. If all hold just
     one, an application that has waited beyond `wait_ms` replaces the one served longest.
     """
-    shares = [share_of(one) for one in active]
+    shares = list(shares)
     # An application with work keeps one that is idle now.
     used = sum(
         max(share.busy + share.starting, min(1, share.idle, one.waiting_tasks))
@@ -34,15 +38,19 @@ def shares_with_floors(
     )
     free = room.slots - used
     waiting = [job for job, one in enumerate(active) if one.granted == 0 and one.waiting_tasks > 0]
+    totals = [share.total for share in shares]
     for job in sorted(waiting, key=lambda job: active[job].waited_ms(now_ms), reverse=True):
-        holders = _full_groups(room.caps, shares, job)
+        holders = _full_groups(room.caps, totals, job)
         if holders is None and free > 0:
             free -= 1
+            totals[job] += 1
             continue
         every = range(len(active)) if holders is None else holders
         victim = _victim(every, active, shares, job, wait_ms, now_ms)
         if victim is not None:
             shares[victim] = _with_one_less(shares[victim])
+            totals[victim] -= 1
+            totals[job] += 1
     return shares
 
 
@@ -69,12 +77,12 @@ def _victim(
 
 
 def _full_groups(
-    caps: Sequence[Mapping[str, int]], shares: Sequence[Share], waiting: int
+    caps: Sequence[Mapping[str, int]], totals: Sequence[int], waiting: int
 ) -> list[int] | None:
     """Places of the applications that share a full cap with `waiting`; None if no cap is full."""
     for group, cap in caps[waiting].items():
         members = [job for job, groups in enumerate(caps) if group in groups]
-        if sum(shares[job].total for job in members) >= cap:
+        if sum(totals[job] for job in members) >= cap:
             return members
     return None
 

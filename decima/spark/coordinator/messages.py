@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from decima.spark.coordinator.settings import WEIGHTS
 from decima.spark.errors import AttachError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number
+from traces.model import MAX_TASKS_PER_STAGE
 from traces.numbers import Float64, Int64
 
 _MAX_COUNT = 2**31 - 1
-_MAX_WEIGHT = 1e6
 MAX_STAGES = 100_000
 """stages of one application in a report"""
 
@@ -81,8 +82,11 @@ def read_registration(message: Mapping[str, Any]) -> Registration:
         MessageError: a part is missing or of another kind.
     """
     weight = message.get("weight", 1.0)
-    if not is_number(weight) or not 0 < weight <= _MAX_WEIGHT:
-        raise MessageError(f"weight is {weight!r:.40}: a number above 0 is needed")
+    least, most = WEIGHTS
+    if not is_number(weight) or not least <= weight <= most:
+        raise MessageError(
+            f"weight is {weight!r:.40}: a number from {least:g} to {most:,g} is needed"
+        )
     key, name, user, queue = (_text(message, label) for label in ("id", "name", "user", "queue"))
     return Registration(
         key,
@@ -125,6 +129,10 @@ def _stages(columns: Mapping[str, Any]) -> Stages:
         raise MessageError(f"{size:,} stages: from 1 to {MAX_STAGES:,} are allowed")
     if (num_tasks < 1).any() or (finished > launched).any() or (launched > num_tasks).any():
         raise MessageError("stages need finished <= launched <= num_tasks, and a task each")
+    if (num_tasks > MAX_TASKS_PER_STAGE).any():
+        raise MessageError(
+            f"num_tasks is {num_tasks.max():,}: a stage has at most {MAX_TASKS_PER_STAGE:,}"
+        )
     first_child = _counts(columns, "first_child", size + 1)
     children = _counts(columns, "children")
     ordered = first_child[0] == 0 and (np.diff(first_child) >= 0).all()
@@ -133,13 +141,17 @@ def _stages(columns: Mapping[str, Any]) -> Stages:
     age_ms = columns.get("time_ms")
     if not is_number(age_ms) or not 0 <= age_ms <= MAX_TIME_MS:
         raise MessageError(f"time_ms is {age_ms!r:.40}: a time is needed")
+    mean_ms = _times(columns, "mean_ms", size)
+    work_ms = float((num_tasks * mean_ms).sum())
+    if work_ms > MAX_TIME_MS:
+        raise MessageError(f"the work is {work_ms:.3g} ms: at most {MAX_TIME_MS:,} are allowed")
     return Stages(
         float(age_ms),
         num_tasks,
         launched,
         finished,
         np.minimum(runnable, 1),
-        _times(columns, "mean_ms", size),
+        mean_ms,
         _times(columns, "critical_path_ms", size),
         first_child,
         children,

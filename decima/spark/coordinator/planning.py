@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,13 +22,17 @@ from decima.spark.coordinator.floors import Room, shares_with_floors
 from decima.spark.coordinator.messages import Registration, Report
 from decima.spark.coordinator.rounds import Bounds, ClusterRound
 from decima.spark.coordinator.settings import CoordinatorSettings
-from decima.spark.coordinator.tables import Share, message_of, state_of
+from decima.spark.coordinator.tables import Share, message_of, share_of, state_of
 from decima.spark.loading import PolicyFor
 from decima.spark.tables import graph_arrays
 from traces.arrays import TraceArrays
 
 STAND_IN = "strict_fair"
 """decides where the policy fails"""
+_LONG_STAGE = 5.0
+"""moving delays: a stage with tasks to start for longer than so many offers its executors"""
+_STAY = 10.0
+"""moving delays: after long stages gave executors away, all stages keep theirs for so many"""
 _GRAPH = ("slots", "arrival_ms", "first_stage", "first_child", "children")
 Ask = Callable[[Callable[[], None]], None]
 """how a policy is called: within a time, or directly"""
@@ -67,6 +73,8 @@ class Coordinator:
         self.applications: dict[str, Application] = {}
         """by key, in the order of registration"""
         self.delay = MovingDelay(1000 * settings.moving_delay_s, settings.slots)
+        self.stays_until_ms = -math.inf
+        """until when each stage with tasks to start keeps its executors, however long it is"""
         self.failures = 0
         """rounds in which the policy failed"""
         self._arrivals = Arrivals()
@@ -96,6 +104,7 @@ class Coordinator:
             told,
             settings.weight_of(told.weight, told.user, told.queue),
             settings.caps_of(told.user, told.queue),
+            has_reported=held == 0,
             granted=min(held, settings.slots) if held > 0 else min(told.most, free),
             registered=held,
             serves_since_ms=now_ms,
@@ -117,6 +126,7 @@ class Coordinator:
         self.delay.note_arrivals(came, one.requested_ms, now_ms)
         self.delay.note_departures(-came, now_ms)
         one.registered = told.registered
+        one.has_reported = True
         old, one.stages = one.stages, told.stages
         if told.stages is not None:
             arrival_ms = max(0.0, now_ms - told.stages.age_ms)
@@ -151,8 +161,19 @@ class Coordinator:
         }
         working = [every[key] for key in active]
         room = self._room(working, kept)
-        shares = shares_with_floors(working, room, 1000 * self.settings.wait_s, now_ms)
+        is_fixed = now_ms < self.stays_until_ms
+        longest_ms = math.inf if is_fixed else _LONG_STAGE * self.delay.ms
+        shares = shares_with_floors(
+            working,
+            [share_of(one, longest_ms) for one in working],
+            room,
+            1000 * self.settings.wait_s,
+            now_ms,
+        )
         round_, by, fault = self._decided(working, room, shares, now_ms)
+        used = [share.busy + share.starting for share in (share_of(o, math.inf) for o in working)]
+        if not is_fixed and any(map(operator.lt, round_.holds(), used)):
+            self.stays_until_ms = now_ms + _STAY * self.delay.ms
         targets = dict(zip(active, round_.holds(), strict=True)) | kept
         others = [key for key in idlers if key not in kept]
         targets |= self._left_to(others, round_.unattached(), targets)
@@ -195,14 +216,14 @@ class Coordinator:
     ) -> tuple[ClusterRound, str, str | None]:
         """A round that the policy filled, or strict fair where it fails."""
         message = message_of(active, now_ms, self.settings.slots, self._arrivals)
-        trace, policy = self._policy(message)
-        round_ = self._round(active, room, shares, trace, message, now_ms)
         try:
+            trace, policy = self._policy(message)
+            round_ = self._round(active, room, shares, trace, message, now_ms)
             self._ask(lambda: round_.fill(policy))
         except Exception as error:  # noqa: BLE001 - a policy may raise anything
             self.failures += 1
             self._made = None
-            round_ = self._round(active, room, shares, trace, message, now_ms)
+            round_ = self._round(active, room, shares, graph_arrays(message), message, now_ms)
             round_.fill(Heuristic(STAND_IN))
             return round_, STAND_IN, f"{type(error).__name__}: {error}"[:200]
         return round_, self.settings.policy, None

@@ -64,7 +64,7 @@ class ClusterRound:
         rows = range(row["first_stage"], row["first_stage"] + row["num_stages"])
         stages = self._state.stages
         is_open = [stage for stage in rows if stages[stage]["open"]]
-        if not self.is_open or not is_open or row["held"] > 0:
+        if not self.is_open or not is_open or row["held"] > 0 or self._most(job) < 1:
             return
         stage = max(is_open, key=lambda stage: stages[stage]["critical_path_ms"])
         self._assign(stage, 1)

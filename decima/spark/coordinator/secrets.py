@@ -27,6 +27,6 @@ def proof(secret: bytes, who: bytes, first: str, second: str) -> str:
 
 def is_proof(given: object, secret: bytes, who: bytes, first: str, second: str) -> bool:
     """Return whether a value is the proof of that end, in constant time."""
-    if not isinstance(given, str):
+    if not isinstance(given, str) or not given.isascii():
         return False
-    return hmac.compare_digest(given.encode(), proof(secret, who, first, second).encode())
+    return hmac.compare_digest(given, proof(secret, who, first, second))

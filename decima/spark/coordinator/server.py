@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import TimeoutError as LateError
 from typing import Any
 
-from decima.spark.coordinator.connections import Connection
+from decima.spark.coordinator.connections import HELLO_S, Connection
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.messages import (
     MessageError,
@@ -25,6 +25,7 @@ from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.loading import PolicyFor
 from decima.spark.worker import Worker
+from traces.files.names import one_line
 
 LOG = logging.getLogger("decima.spark")
 
@@ -38,6 +39,8 @@ _LOOK_S = 0.5
 """between plans without news, which look at bounds of waiting"""
 _BEAT_S = 0.9
 """between signs of life; a driver waits for some seconds"""
+_RECONNECT_S = 2.0
+"""in which drivers that another coordinator served come back: each tries once a second"""
 _MISSING_S = 120.0
 """an executor that is granted and does not register for so long is worth a warning"""
 
@@ -81,6 +84,9 @@ class CoordinatorServer:
         self.times = PlanTimes()
         self.division: Division | None = None
         """the newest"""
+        self.failed_plans = 0
+        """rounds in which planning itself failed"""
+        self._failed_because: str | None = None
         self._secret = secret
         self._log = log
         self._unknown: OrderedDict[int, Connection] = OrderedDict()
@@ -91,6 +97,7 @@ class CoordinatorServer:
         self._planner: asyncio.Task[None] | None = None
         self._warned: set[str] = set()
         self._beat_s = 0.0
+        self._began_s = self._plans_from_s = time.monotonic()
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port.
@@ -99,18 +106,15 @@ class CoordinatorServer:
             OSError: the address is taken.
         """
         self._server = await asyncio.start_server(
-            self._serve, host, port, backlog=_BACKLOG, ssl=tls
-        )
+            self._serve, host, port, backlog=_BACKLOG, ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HELLO_S,
+        )  # fmt: skip
         self._planner = asyncio.create_task(self._plan_for_ever())
         found: int = self._server.sockets[0].getsockname()[1]
         return found
 
     async def run(self) -> None:
-        """Plan until the server is closed.
-
-        Raises:
-            Exception: planning failed, which no policy can cause.
-        """
+        """Plan until the server is closed."""
         if self._planner is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._planner
@@ -142,8 +146,12 @@ class CoordinatorServer:
                 LOG.debug("a connection without the secret")
         except MessageError as error:
             LOG.warning("a driver's message: %s", error)
+            connection.send({"refused": str(error)})
         except TimeoutError:
             LOG.warning("a driver did not register in time")
+        except Exception as error:  # any: one line, and this connection alone ends
+            LOG.warning("a connection: %s", one_line(f"{type(error).__name__}: {error}"))
+            LOG.debug("the connection", exc_info=error)
         finally:
             self._unknown.pop(id(connection), None)
             connection.close()
@@ -175,6 +183,9 @@ class CoordinatorServer:
         first = read_report({"registered": message.get("held", 0), "number": 0})
         key = self.coordinator.register(told, first.registered, _now_ms())
         self._drivers[key] = connection
+        if first.registered > 0:
+            # Another driver may hold executors, too: no plan before it had time to come back.
+            self._plans_from_s = self._began_s + _RECONNECT_S
         LOG.info("%s (%s, user %s) registered", key, told.name, told.user)
         connection.send({"welcome": {"key": key, "policy": self.coordinator.settings.policy}})
         self._news.set()
@@ -204,12 +215,15 @@ class CoordinatorServer:
                 async with asyncio.timeout(_LOOK_S):
                     await self._news.wait()
             self._news.clear()
-            self._plan()
+            try:
+                self._plan()
+            except Exception as error:  # noqa: BLE001 - any: it costs this round, not all drivers
+                self._note_failed_plan(error)
             self._beat()
             await asyncio.sleep(_PAUSE_S)
 
     def _plan(self) -> None:
-        if not self._drivers:
+        if not self._drivers or time.monotonic() < self._plans_from_s:
             return
         began = time.perf_counter()
         time_ms = int(1000 * time.time())
@@ -222,6 +236,7 @@ class CoordinatorServer:
             self._sent[key] = target
             self._drivers[key].send({"target": target, "number": division.number})
         self.times.note(time.perf_counter() - began)
+        self._failed_because = None
         if division.fault is not None:
             LOG.warning("the policy failed, strict fair decides: %s", division.fault)
         if self.division is None or changed or division.fault is not None:
@@ -229,6 +244,15 @@ class CoordinatorServer:
             if self._log is not None:
                 self._log.plan(division, self.coordinator, time_ms)
         self._warn_of_missing()
+
+    def _note_failed_plan(self, error: Exception) -> None:
+        """Count a round without targets, and log its reason where that is new."""
+        self.failed_plans += 1
+        reason = one_line(f"{type(error).__name__}: {error}")
+        level = logging.DEBUG if reason == self._failed_because else logging.ERROR
+        self._failed_because = reason
+        LOG.log(level, "no plan in this round, targets stay: %s", reason)
+        LOG.debug("the failed plan", exc_info=error)
 
     def _beat(self) -> None:
         """Show the drivers that the coordinator lives."""

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from decima.policies import check_name
 from decima.registry import Parameters
-from decima.spark.checks import check_above_zero, check_count, check_within
+from decima.spark.checks import check_count, check_within
 from decima.spark.errors import AttachError
 from spark_sim.cluster import MAX_EXECUTORS
 
+WEIGHTS = 1e-6, 1e6
+"""least and most weight of an application, user or queue (`Settings.java` has the same)"""
 KINDS = ("user", "queue")
 """groups of applications that caps and weights may name"""
 _HOUR_S = 3_600.0
@@ -64,7 +66,7 @@ class CoordinatorSettings:
         for group, weight in self.weights.items():
             if check_group("weight", group) is None:
                 raise AttachError(f"weight {group!r}: name one, such as {group}:NAME")
-            check_above_zero(f"weight {group}", weight)
+            check_within(f"weight {group}", weight, *WEIGHTS)
 
     def caps_of(self, user: str, queue: str) -> dict[str, int]:
         """Return the caps of an application by the group that shares each."""

@@ -11,6 +11,24 @@ if TYPE_CHECKING:
     from decima.spark.coordinator.server import CoordinatorServer
 
 
+WORDS = {
+    "job": "application",
+    "slot": "executor",
+    "limit": "target",
+    "whole": "cluster",
+    "held": "registered",
+    "unserved": "without an executor",
+    "age": "with work for",
+    "present": "connected",
+    "since": "running for",
+    "live": "Dividing the executors.",
+    "gone": "the coordinator has ended or is too busy",
+    "hint": "A stage with tasks to start for longer than five moving delays offers its executors; "
+    "the others keep theirs, and all do for ten moving delays after such a division.",
+}
+"""words of the page, as `decima.spark.dashboard.SESSION`"""
+
+
 def status_of(server: CoordinatorServer) -> SchedulerStatus:
     """Return the status with each application as a job, and its target as the limit."""
     coordinator, times = server.coordinator, server.times
@@ -62,6 +80,7 @@ def metrics_of(server: CoordinatorServer) -> str:
         *_metric("slots", "gauge", coordinator.settings.slots),
         *_metric("plans_total", "counter", times.count),
         *_metric("fallbacks_total", "counter", coordinator.failures),
+        *_metric("failed_plans_total", "counter", server.failed_plans),
         *_metric("moving_delay_seconds", "gauge", coordinator.delay.ms / 1000),
         *_metric("moving_delay_samples", "gauge", coordinator.delay.samples),
         "# TYPE decima_coordinator_plan_seconds gauge",

@@ -3,7 +3,7 @@
 An application is a job. Its executors are of three kinds: *busy* ones run a stage that has more
 tasks to start, *starting* ones are granted and not registered, the others are *idle*: on offer.
 Executors that run the last tasks of their stages count as idle, as an executor that leaves finishes
-its tasks first.
+its tasks first. So do those of a stage that would keep them for too long.
 """
 
 from __future__ import annotations
@@ -41,14 +41,24 @@ class Share(NamedTuple):
         return self.busy + self.starting + self.idle
 
 
-def share_of(one: Application) -> Share:
-    """Return how the executors of an application are used, from its newest report."""
+def share_of(one: Application, longest_ms: float) -> Share:
+    """Return how the executors of an application are used, from its newest report.
+
+    Args:
+        one: the application.
+        longest_ms: a stage that starts its last task later offers its executors now.
+    """
     if one.stages is None:
         return Share(0, 0, one.granted)
-    launched, num_tasks = one.stages.launched, one.stages.num_tasks
-    goes_on = (launched > 0) & (launched < num_tasks)
-    running = int((launched - one.stages.finished)[goes_on].sum())
-    next_tasks = int((num_tasks - launched)[goes_on].sum())
+    stages = one.stages
+    running_tasks, tasks_left = (
+        stages.launched - stages.finished,
+        stages.num_tasks - stages.launched,
+    )
+    left_ms = tasks_left * stages.mean_ms / np.maximum(1, running_tasks)
+    goes_on = (stages.launched > 0) & (tasks_left > 0) & (left_ms <= longest_ms)
+    running = int(running_tasks[goes_on].sum())
+    next_tasks = int(tasks_left[goes_on].sum())
     present = min(one.granted, one.registered)
     busy = min(present, one.executors_for(running + next_tasks))
     # What it has no task for need not come.

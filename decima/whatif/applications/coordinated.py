@@ -68,7 +68,12 @@ class Coordinated:
             raise SimulationError(f"{self._coordinator.settings.policy}: {division.fault}")
         for one in run.active:
             run.set_target(one, division.targets[self._keys[one.place]])
-        self._due_ms = min(self._wait_ends_ms(run.now_ms), self._idle_ends_ms(run.now_ms))
+        stays_until_ms = self._coordinator.stays_until_ms
+        self._due_ms = min(
+            self._wait_ends_ms(run.now_ms),
+            self._idle_ends_ms(run.now_ms),
+            stays_until_ms if stays_until_ms > run.now_ms else np.inf,
+        )
         run.wake(self._due_ms)
 
     def _wait_ends_ms(self, now_ms: float) -> float:

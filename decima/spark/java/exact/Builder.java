@@ -50,17 +50,27 @@ final class Builder implements SchedulableBuilder {
   /** Called inside submitTasks, which holds the scheduler's lock. */
   public void addTaskSetManager(Schedulable manager, Properties properties) {
     Schedulable ours = manager;
+    Throwable reason = null;
     try {
       ours = limited((TaskSetManager) manager, properties);
     } catch (Throwable fault) {
+      reason = fault;
       control.counters.faults.incrementAndGet();
     }
     onPool.addTaskSetManager(ours, properties);
+    if (reason != null && control.hasCaps) {
+      // Without a task set of ours no cap holds: rather than run beyond it, the job fails.
+      ((TaskSetManager) manager)
+          .abort("decima cannot hold caps for this stage: " + reason, Option.apply(reason));
+    }
     control.reader.touch();
   }
 
   private TaskSetManager limited(TaskSetManager original, Properties properties) throws Exception {
     if (original.getClass() != TaskSetManager.class) {
+      if (control.hasCaps) {
+        throw new IllegalStateException(original.getClass().getName() + " takes no caps");
+      }
       return original; // a scheduler that makes its own: what it changed must stay
     }
     TaskSet set = original.taskSet();

@@ -1,6 +1,8 @@
 package decima.spark;
 
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -20,6 +22,7 @@ import org.slf4j.LoggerFactory;
 final class Caps {
   private static final String GROUP = "spark.jobGroup.id";
   private static final String POOL = "spark.scheduler.pool";
+  private static final String USER = "user";
   /** an event that names a user is read within so long, or it was dropped */
   private static final long PATIENCE_NS = 1000000000L;
   private static final Logger LOG = LoggerFactory.getLogger("decima.spark.DecimaPlugin");
@@ -69,17 +72,24 @@ final class Caps {
     String group = properties.getProperty(GROUP);
     String user = group == null ? null : users.ofStatement(group);
     boolean isLate = System.nanoTime() - set.bornNs > PATIENCE_NS;
-    if (user == null && !isLate && !users.hasStarted(set.manager.taskSet().priority())) {
+    // Only a statement of a server has a group and no user: then an event names the user.
+    boolean isKnown = user != null || group == null || users.isRead(set.manager.taskSet().priority());
+    if (!isKnown && !isLate) {
       return false;
     }
     setCaps(set, properties, user);
+    if (!isKnown) {
+      addCapOfAnybody(set);
+    }
     set.isSettled = true;
     if (user == null && !isWarned) {
       isWarned = true;
       LOG.warn(
-          "a job came without a user ({}): caps of users do not hold for such jobs; set the local"
-              + " property {}",
+          "a job came without a user ({}): {}; set the local property {}",
           set.job,
+          isKnown
+              ? "caps of users do not hold for such jobs"
+              : "Spark did not tell in time whose it is, so the caps of all users hold for it",
           Users.OWN);
     }
     return true;
@@ -111,7 +121,43 @@ final class Caps {
     }
   }
 
+  /** Nobody told whose the task set is: it may be anybody's. */
+  private void addCapOfAnybody(Watched set) {
+    ArrayList all = new ArrayList(Arrays.asList(set.caps));
+    all.add(USER);
+    set.caps = (String[]) all.toArray(new String[0]);
+    ofJob.put(set.job, set.caps);
+  }
+
+  private static boolean isOfUser(Object cap) {
+    return ((String) cap).startsWith(USER + " ");
+  }
+
+  /** Slots that such task sets hold together: as many as the least of users' caps allows. */
+  private int capacityOfAnybody() {
+    Object each = most.get(USER);
+    int found = each == null ? Control.NO_LIMIT : ((Integer) each).intValue();
+    for (Iterator all = most.keySet().iterator(); all.hasNext(); ) {
+      String cap = (String) all.next();
+      found = isOfUser(cap) ? Math.min(found, ((Integer) most.get(cap)).intValue()) : found;
+    }
+    return found;
+  }
+
+  /** Slots left to such task sets beside those that users hold. */
+  private int roomOfAnybody() {
+    int found = capacityOfAnybody() - heldBy(USER);
+    for (Iterator all = held.keySet().iterator(); all.hasNext(); ) {
+      String cap = (String) all.next();
+      found = isOfUser(cap) ? Math.min(found, roomUnder(cap)) : found;
+    }
+    return found;
+  }
+
   int capacity(String cap) {
+    if (cap.equals(USER)) {
+      return capacityOfAnybody();
+    }
     Object own = most.get(cap);
     Object kind = own == null ? most.get(cap.substring(0, cap.indexOf(' '))) : own;
     return ((Integer) kind).intValue();
@@ -130,9 +176,23 @@ final class Caps {
     int found = Control.NO_LIMIT;
     for (int index = 0; index < set.caps.length; index++) {
       String cap = set.caps[index];
-      found = Math.min(found, capacity(cap) - heldBy(cap));
+      found = Math.min(found, cap.equals(USER) ? roomOfAnybody() : roomUnder(cap));
     }
     return Math.max(0, found);
+  }
+
+  /** What task sets hold whose user nobody knows counts for each user. */
+  private int roomUnder(String cap) {
+    return capacity(cap) - heldBy(cap) - (isOfUser(cap) ? heldBy(USER) : 0);
+  }
+
+  /** Count what task sets hold anew, by what Spark says of them; under the scheduler's lock. */
+  void count(Collection watched) {
+    held.clear();
+    for (Iterator all = watched.iterator(); all.hasNext(); ) {
+      Watched set = (Watched) all.next();
+      changeHeld(set, set.manager.runningTasks());
+    }
   }
 
   /** Returns whether a cap is exceeded now. */

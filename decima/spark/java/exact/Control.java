@@ -1,5 +1,6 @@
 package decima.spark;
 
+import com.codahale.metrics.Counter;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -30,6 +31,7 @@ final class Control {
   /** after this part of its hold a new task set starts within a fair share */
   static final long SHARE_PART = 5L;
   private static final String BUILDER = "schedulableBuilder";
+  private static final String QUEUE = "decima";
   private static final Logger LOG = LoggerFactory.getLogger("decima.spark.DecimaPlugin");
   /** contexts that are attached to, if only to watch: the log of one who watches has Spark's choices */
   private static final Set<SparkContext> CLAIMED =
@@ -43,6 +45,10 @@ final class Control {
   final SessionEvents events;
   final Session session = new Session(this);
   final Caps caps;
+  /** whether users have set caps; a field, as what cannot be asked may not let tasks start */
+  final boolean hasCaps;
+  /** a change of what a cap's task sets hold was lost: it is counted anew before a task starts */
+  volatile boolean areCapsMiscounted = false;
   final PoolCounts pools = new PoolCounts();
   final long lapseNs;
   final long holdNs;
@@ -96,6 +102,7 @@ final class Control {
     this.observeOnly = !mode.equals("exact");
     this.shares = mode.equals("soft") ? new Shares(this) : null;
     this.caps = new Caps(caps);
+    this.hasCaps = !caps.isEmpty();
     this.reader = new Reader(capacity);
     this.events = new SessionEvents(this, reader);
     synchronized (scheduler) {
@@ -125,7 +132,11 @@ final class Control {
     beatNs = System.nanoTime();
     attached = true;
     try {
-      context.listenerBus().addToQueue(events, "decima");
+      context.listenerBus().addToQueue(events, QUEUE);
+      caps.users.dropped =
+          (Counter)
+              context.listenerBus().metrics().metricRegistry().getCounters().get(
+                  "queue." + QUEUE + ".numDroppedEvents");
       if (!observeOnly) {
         putInPlace();
       }
@@ -287,11 +298,15 @@ final class Control {
     return attached && leaving.contains(executor);
   }
 
+  /** Offer idle slots; not while the context stops: its backend may be gone, and would say so. */
   void revive() {
+    if (context.isStopped()) {
+      return;
+    }
     try {
       scheduler.backend().reviveOffers();
     } catch (Throwable stopped) {
-      // The context is being stopped: there is nothing left to offer.
+      // It has been stopped meanwhile: there is nothing left to offer.
     }
   }
 
@@ -312,8 +327,17 @@ final class Control {
 
   /** Whether a task of this task set may start now. */
   boolean mayStart(Watched set) {
-    if (!attached || set.isUnlimited) {
+    if (!attached) {
+      return !context.isStopped(); // while it stops nothing starts, and so nothing beyond a cap
+    }
+    if (set.isUnlimited) {
       return true;
+    }
+    if (areCapsMiscounted) {
+      synchronized (scheduler) {
+        caps.count(watched.values());
+        areCapsMiscounted = false;
+      }
     }
     if (caps.room(set) == 0) {
       return false;
@@ -384,8 +408,8 @@ final class Control {
     if (change == 0) {
       return;
     }
-    int now = set.held.addAndGet(change);
     boolean isOverCap = caps.changeHeld(set, change);
+    int now = set.held.addAndGet(change);
     pools.changeHeld(set, change);
     if (change < 0 || !attached || set.isUnlimited) {
       return;

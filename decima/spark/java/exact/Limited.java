@@ -27,15 +27,18 @@ final class Limited extends TaskSetManager {
   // Overridden here and not in resourceOffer, whose signature differs between versions of Spark.
   public Option dequeueTaskHelper(
       String executor, String host, Enumeration.Value locality, boolean speculative) {
-    if (watched != null && (control.isLeaving(executor) || isRefused())) {
+    if (watched != null && isRefused(executor)) {
       return Option.empty();
     }
     return super.dequeueTaskHelper(executor, host, locality, speculative);
   }
 
-  private boolean isRefused() {
+  private boolean isRefused(String executor) {
     long began = System.nanoTime();
     try {
+      if (control.isLeaving(executor)) {
+        return true;
+      }
       if (control.mayStart(watched)) {
         return false;
       }
@@ -52,9 +55,9 @@ final class Limited extends TaskSetManager {
   /** Whether caps leave no slot, or cannot be read: nothing is thrown into Spark's round. */
   private boolean isCapped() {
     try {
-      return control.caps.room(watched) == 0;
+      return control.areCapsMiscounted || control.caps.room(watched) == 0;
     } catch (Throwable fault) {
-      return !control.caps.isEmpty();
+      return control.hasCaps;
     }
   }
 
@@ -68,6 +71,7 @@ final class Limited extends TaskSetManager {
         control.reader.touch();
       }
     } catch (Throwable fault) {
+      control.areCapsMiscounted = control.hasCaps;
       control.counters.faults.incrementAndGet();
     }
   }
@@ -81,6 +85,7 @@ final class Limited extends TaskSetManager {
         watched.ranDry = false; // more than the task that has ended: others are to start again
       }
     } catch (Throwable fault) {
+      control.areCapsMiscounted = control.hasCaps;
       control.counters.faults.incrementAndGet();
     }
   }

@@ -1,5 +1,6 @@
 package decima.spark;
 
+import com.codahale.metrics.Counter;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -32,6 +33,9 @@ final class Users {
 
   /** Spark jobs that run and whose start was read: all events before it were, too */
   private final Set started = new HashSet();
+
+  /** events that Spark has dropped as we were too slow; null: it does not count them */
+  volatile Counter dropped = null;
 
   /** The user that the properties of a job name; null where none is named. */
   static String named(Properties properties) {
@@ -70,7 +74,8 @@ final class Users {
     started.remove(Integer.valueOf(sparkJob));
   }
 
-  synchronized boolean hasStarted(int sparkJob) {
-    return started.contains(Integer.valueOf(sparkJob));
+  /** Whether all events before the start of this job were read, and Spark has dropped none. */
+  synchronized boolean isRead(int sparkJob) {
+    return started.contains(Integer.valueOf(sparkJob)) && (dropped == null || dropped.getCount() == 0);
   }
 }

@@ -52,7 +52,7 @@ final class Watched {
     } catch (NoSuchMethodException older) {
       return false;
     } catch (Exception unknown) {
-      return true;
+      throw new IllegalStateException("TaskSet.isPipelined: " + unknown, unknown);
     }
   }
 

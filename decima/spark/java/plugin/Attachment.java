@@ -22,13 +22,14 @@ public final class Attachment {
   final Decider decider;
   private final Map<?, ?> parameters;
   /** of a driver in Python: the plugin has its own */
-  private final Metrics metrics = new Metrics();
+  private final Metrics metrics = new Metrics(state -> {});
   private Worker worker = null;
 
   /**
    * For a driver in Python; nothing of Spark is touched before `start`.
    *
    * @param settings as of the plugin, without the prefix.
+   * @param caps settings that are caps; they hold until `detach`, also once the policy failed.
    * @param parameters of the policy, as JSON, or null.
    * @param isGuest the policy is an object of the driver's Python, whatever its name.
    * @param priors earlier runs as JSON (`decima.spark.priors`), or null.
@@ -36,13 +37,14 @@ public final class Attachment {
   public Attachment(
       SparkContext context,
       Map<String, String> settings,
+      Map<String, String> caps,
       String parameters,
       boolean isGuest,
       String priors)
       throws Exception {
     this(
         context,
-        Settings.ofDriver(settings, isGuest),
+        Settings.ofDriver(Settings.withCaps(settings, caps), isGuest),
         parameters == null ? null : Json.MAPPER.readValue(parameters, Map.class),
         fault -> DriverSide.LOG.error("{}: detaching", fault.getMessage()));
     if (priors != null) {
@@ -59,6 +61,7 @@ public final class Attachment {
   Attachment(
       SparkContext context, Settings settings, Map<?, ?> parameters, Consumer<Throwable> refuse)
       throws Exception {
+    JarClasses.load();
     checkVersion(context.version());
     this.parameters = parameters;
     Control control =
@@ -111,6 +114,7 @@ public final class Attachment {
     if (settings.isInDriver) {
       metrics.of(decider);
       metrics.serve(settings.metricsPort);
+      metrics.health.watch();
     }
     if (settings.isInside() && !settings.isSparkOrder()) {
       // A policy of its own: what decides must not remember jobs that do not exist.

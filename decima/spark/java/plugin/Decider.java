@@ -40,6 +40,8 @@ final class Decider extends Thread {
   private volatile Map<String, Integer> limits = Collections.emptyMap();
   private volatile boolean isClosed = false;
   private volatile String endedBecause = null;
+  /** its thread plans no more */
+  private volatile boolean hasEnded = false;
 
   /** @param refuse receives the reason, where we let go by ourselves. */
   Decider(Settings settings, Control control, Planner planner, Consumer<Throwable> refuse) {
@@ -72,6 +74,9 @@ final class Decider extends Thread {
    */
   void begin(Map<?, ?> parameters) {
     try {
+      if (settings.decisionLog != null) {
+        LogFiles.check(settings.decisionLog);
+      }
       control.attach();
       // Not before: the log may be that of a scheduler which is attached already.
       if (settings.decisionLog != null) {
@@ -110,6 +115,7 @@ final class Decider extends Thread {
       }
     } finally {
       endedBecause = whyEnded();
+      hasEnded = true;
       letGo();
       endLog();
     }
@@ -203,17 +209,68 @@ final class Decider extends Thread {
 
   // --- what is told --------------------------------------------------------------------------
 
+  /**
+   * Who orders tasks, and why.
+   *
+   * @param refusal what was asked for cannot be had, because of this; or null.
+   */
+  SchedulingState state(String refusal) {
+    String ended = whyEnded();
+    if (!control.attached || control.context.isStopped()) {
+      String reason = refusal == null ? ended : refusal;
+      return new SchedulingState(
+          SchedulingState.Kind.NOTHING, reason == null ? "it is not attached" : reason);
+    }
+    if (refusal != null || ended != null) {
+      return left(refusal == null ? ended : refusal);
+    }
+    if (settings.isShadow()) {
+      return left("mode shadow puts no plan in force");
+    }
+    if (settings.isSparkOrder()) {
+      return left("policy spark leaves order to Spark");
+    }
+    if (hasEnded) {
+      return left("the thread that plans has ended");
+    }
+    if (control.lapsed) {
+      return left("no plan came for " + control.lapseNs / 1e9 + " s while slots stood idle");
+    }
+    if (judge != null && judge.isLeft()) {
+      String why = asksPython() ? judge.why : worker.awayBecause();
+      return left("policy auto leaves order to Spark: " + why);
+    }
+    String away = isReady() ? planner.standInBecause : worker.awayBecause();
+    if (away != null) {
+      return new SchedulingState(
+          SchedulingState.Kind.STAND_IN, planner.standIn() + " decides: " + away);
+    }
+    String chosen = judge == null ? "" : ", chosen " + judge.chosen;
+    return new SchedulingState(SchedulingState.Kind.POLICY, settings + chosen);
+  }
+
+  /** Spark's own order is in force. */
+  private SchedulingState left(String reason) {
+    boolean areCapsHeld = control.hasCaps && !control.observeOnly;
+    return areCapsHeld
+        ? new SchedulingState(SchedulingState.Kind.CAPS_ONLY, settings.caps + ", " + reason)
+        : new SchedulingState(SchedulingState.Kind.NOTHING, reason);
+  }
+
   /** A picture of now; the names are those of `decima.spark.status`. */
   Map<String, Object> picture() {
     Map<String, Object> out = new LinkedHashMap<>();
     out.put("mode", settings.mode);
     out.put("policy", settings.policy);
     out.put("choice", judge == null ? null : choice());
+    SchedulingState state = state(null);
+    out.put("state", state.kind.words);
+    out.put("reason", state.reason);
     out.put("is_attached", isAttached());
     out.put("ended_because", whyEnded());
     out.put("is_ready", isReady());
     out.put("plans", control.counters.plans.get());
-    out.put("fallbacks", planner == null ? 0 : planner.failures);
+    out.put("fallbacks", planner == null ? 0 : planner.fallbacks());
     out.put("last_fault", planner == null ? null : planner.lastFault);
     out.put("starved", planner == null ? 0 : planner.starved);
     out.put("plan_ms_median", 1_000.0 * latencies.quantile(0.5));
@@ -243,6 +300,12 @@ final class Decider extends Thread {
   /** Whether a Python is there to be asked. */
   boolean asksPython() {
     return worker != null && worker.link() != null;
+  }
+
+  /** Whether a decision log is written. */
+  boolean isLogged() {
+    DecisionLog lines = log;
+    return lines != null && lines.isOpen();
   }
 
   Map<String, Integer> limits() {
@@ -278,14 +341,14 @@ final class Decider extends Thread {
 
   /** Plan no more; users' caps go on to hold. Twice does no harm. */
   void letGo() {
-    end(control::giveUp);
+    end(false);
   }
 
   /** Let go of Spark; twice does no harm. */
   void close() {
     endedBecause = whyEnded(); // what ended before it was closed keeps its reason
     isClosed = true;
-    end(control::detach);
+    end(true);
     try {
       if (Thread.currentThread() != this && isAlive()) {
         join(END_MS);
@@ -316,11 +379,15 @@ final class Decider extends Thread {
     log = null;
   }
 
-  private void end(Ending ending) {
+  private void end(boolean isForAll) {
     try {
-      ending.run();
-    } catch (Exception error) {
-      DriverSide.LOG.debug("detach", error);
+      if (isForAll) {
+        control.detach();
+      } else {
+        control.giveUp();
+      }
+    } catch (Throwable error) {
+      DriverSide.LOG.warn("letting go of order: {}", error.toString());
     }
     if (worker != null) {
       worker.close();
@@ -328,9 +395,5 @@ final class Decider extends Thread {
     if (follower != null) {
       follower.close();
     }
-  }
-
-  private interface Ending {
-    void run() throws Exception;
   }
 }

@@ -77,6 +77,11 @@ final class DecisionLog {
     }
   }
 
+  /** Whether lines are still written: a full disk or a lost folder ends it. */
+  boolean isOpen() {
+    return lines.isOpen();
+  }
+
   void close() {
     lines.close();
   }

@@ -2,6 +2,7 @@ package decima.spark;
 
 import decima.policy.Policies;
 import java.io.File;
+import java.io.IOException;
 import java.util.Collections;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -12,15 +13,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The plugin in the driver. Whatever is wrong with a setting, with this Spark or with us: one warning,
- * a metric, and Spark's own order goes on, under the caps that can be read.
+ * The plugin in the driver. Whatever is wrong with a setting, with this Spark or with us: a warning, a
+ * metric, and Spark's own order goes on under the caps. Where these cannot hold, the application does
+ * not start.
  */
 final class DriverSide implements DriverPlugin {
   static final Logger LOG = LoggerFactory.getLogger(DecimaPlugin.class);
   /** on Spark's page of the environment; no setting, which a cloned configuration would set */
   private static final String STATUS = "decima.status";
 
-  private final Metrics metrics = new Metrics();
+  private final Metrics metrics = new Metrics(this::show);
   private final AtomicBoolean isRefused = new AtomicBoolean();
   private Map<String, String> given = Collections.emptyMap();
   private SparkContext context;
@@ -29,30 +31,27 @@ final class DriverSide implements DriverPlugin {
   /**
    * Spark calls this before its scheduler is there, and before it tells of its environment.
    *
-   * @throws SettingsError a setting cannot be used, and `required` is set: the application stops.
+   * @throws SettingsError the application does not start (`Settings.isStop`).
    */
   @Override
   public Map<String, String> init(SparkContext sparkContext, PluginContext pluginContext) {
     context = sparkContext;
     given = Settings.given(pluginContext.conf());
-    String status;
     try {
       Attachment.checkVersion(context.version());
-      status = "schedules: " + new Settings(given);
+      new Settings(given);
     } catch (SettingsError fault) {
-      if (Settings.isRequired(given)) {
+      if (Settings.isStop(given, fault)) {
         throw stopping(fault);
       }
-      status = "does not schedule: " + fault.getMessage();
     }
-    pluginContext.conf().set(STATUS, status);
     return Collections.emptyMap();
   }
 
   /**
    * Spark calls this once its scheduler runs, before any job.
    *
-   * @throws SettingsError as for `init`.
+   * @throws SettingsError as for `init`, or caps cannot hold.
    */
   @Override
   public void registerMetrics(String appId, PluginContext pluginContext) {
@@ -60,21 +59,17 @@ final class DriverSide implements DriverPlugin {
     try {
       metrics.register(pluginContext.metricRegistry());
       Settings settings = new Settings(given);
+      metrics.serve(settings.metricsPort);
       start(settings);
       metrics.startupMs = (System.nanoTime() - began) / 1_000_000L;
-      // No warning, but Spark's shells show nothing below: who uses them must see who schedules.
-      LOG.warn("decima schedules: {}, in {} ms", settings, metrics.startupMs);
     } catch (Throwable fault) {
-      if (Settings.isRequired(given)) {
-        close();
-        throw stopping(fault);
-      }
       refuse(fault);
     }
+    metrics.health.tell();
+    metrics.health.watch();
   }
 
   private void start(Settings settings) throws Exception {
-    metrics.serve(settings.metricsPort);
     boolean hasParameters = settings.isInside() && settings.parameters != null;
     Attachment made =
         new Attachment(
@@ -86,60 +81,90 @@ final class DriverSide implements DriverPlugin {
     decider = made.decider; // a worker may refuse its policy at once
     try {
       made.start();
-    } catch (Exception fault) {
+    } catch (Throwable fault) {
       decider = null;
+      metrics.of(null);
       throw fault;
     }
   }
 
   private static SettingsError stopping(Throwable fault) {
     return new SettingsError(
-        "spark.decima.required: the application stops, since decima cannot schedule it: "
-            + reason(fault));
+        "decima: the application stops (spark.decima.required): " + reason(fault));
   }
 
   private static String reason(Throwable fault) {
-    String found = fault.getMessage() == null ? fault.toString() : fault.getMessage();
+    boolean isTold = fault instanceof IllegalArgumentException || fault instanceof IOException;
+    String found =
+        fault.getMessage() == null || !(isTold || fault instanceof IllegalStateException)
+            ? fault.toString()
+            : fault.getMessage();
     return found.split("\n")[0];
   }
 
-  /** Say once why Spark's order goes on; caps go on to hold. */
+  /**
+   * Say once why Spark's order goes on, before anything else is done; caps go on to hold.
+   *
+   * @throws SettingsError the application is not to start.
+   */
   private void refuse(Throwable fault) {
     if (isRefused.getAndSet(true)) {
       return;
     }
-    metrics.isRefused = true;
+    metrics.health.refuse(reason(fault));
+    LOG.warn("decima does not schedule: {}", reason(fault));
     LOG.debug("the reason", fault);
-    if (fault instanceof SettingsError && Settings.isRequired(given)) {
+    boolean isStop = Settings.isStop(given, fault);
+    if (decider != null && isStop && fault instanceof SettingsError) {
       LOG.error(stopping(fault).getMessage());
       new Thread(context::stop, "decima-stop").start();
-      return;
-    }
-    LOG.warn("decima does not schedule, {}: {}", holdCaps(), reason(fault));
-  }
-
-  /** Let go of order; what holds from now on. */
-  private String holdCaps() {
-    if (decider != null) {
+    } else if (decider != null) {
+      metrics.health.tell();
       decider.letGo();
-      return withCaps(decider.settings);
-    }
-    Settings left = Settings.capsOnly(given);
-    if (left.caps.isEmpty()) {
-      return "Spark goes on unchanged";
-    }
-    try {
-      start(left);
-      return withCaps(left);
-    } catch (Throwable fault) {
-      return "caps do not hold (" + reason(fault) + "), Spark goes on unchanged";
+    } else if (isStop) {
+      close();
+      throw stopping(fault);
+    } else {
+      startCaps();
     }
   }
 
-  private static String withCaps(Settings settings) {
-    return settings.caps.isEmpty() || settings.isShadow()
-        ? "Spark goes on unchanged"
-        : "Spark's own order goes on under caps " + settings.caps;
+  /** Hold caps under Spark's own order, as the rest cannot be had. */
+  private void startCaps() {
+    try {
+      Settings left = Settings.capsOnly(given);
+      serve(left.metricsPort);
+      if (!left.caps.isEmpty()) {
+        start(left);
+      }
+    } catch (Throwable fault) {
+      LOG.error("caps do not hold: {}", reason(fault));
+      if (Settings.hasCaps(given) && Settings.areCapsRequired(given)) {
+        close();
+        throw stopping(fault);
+      }
+    }
+  }
+
+  /** Metrics tell what is wrong, and caps do not depend on them. */
+  private void serve(int port) {
+    try {
+      metrics.serve(port);
+    } catch (IOException fault) {
+      LOG.warn("{}", fault.getMessage());
+    }
+  }
+
+  /** Put a state on Spark's page of the environment. */
+  private void show(String state) {
+    try {
+      context.conf().set(STATUS, state);
+      if (!context.isStopped()) {
+        context.getClass().getMethod("postEnvironmentUpdate").invoke(context);
+      }
+    } catch (ReflectiveOperationException other) {
+      LOG.debug("this Spark does not show its environment anew", other);
+    }
   }
 
   @Override

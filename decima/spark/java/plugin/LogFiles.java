@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Arrays;
@@ -38,8 +39,10 @@ final class LogFiles {
   private final long maxBytes;
   private final int files;
   private final byte[] header;
-  private OutputStream out;
+  private volatile OutputStream out;
   private long size = 0;
+  /** which file is open, where the system tells: another may have its path by now */
+  private Object key = null;
 
   /**
    * Begin a file; one that is there is put aside.
@@ -60,6 +63,24 @@ final class LogFiles {
       throw new IOException("decision log " + path + ": " + words(error), error);
     }
     write(header);
+  }
+
+  /**
+   * Look whether a file can be there, without making one.
+   *
+   * @throws IOException one line: there is no such folder, or a folder or link has its path.
+   */
+  static void check(String path) throws IOException {
+    Path file = Paths.get(path).toAbsolutePath();
+    String fault = null;
+    if (Files.isDirectory(file) || Files.isSymbolicLink(file)) {
+      fault = "is a folder or a link";
+    } else if (!Files.isDirectory(file.getParent())) {
+      fault = "no such folder";
+    }
+    if (fault != null) {
+      throw new IOException("decision log " + path + ": " + fault);
+    }
   }
 
   private static String words(IOException error) {
@@ -90,6 +111,28 @@ final class LogFiles {
       Files.setPosixFilePermissions(path, PosixFilePermissions.fromString("rw-------"));
     }
     size = Files.size(path);
+    key = keyNow();
+  }
+
+  private Object keyNow() throws IOException {
+    return Files.readAttributes(path, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS).fileKey();
+  }
+
+  /** Begin anew where somebody has removed or moved the file: its lines would reach nobody. */
+  private void follow() throws IOException {
+    Object now = null;
+    try {
+      now = keyNow();
+    } catch (NoSuchFileException gone) {
+      // opened again below, if its folder is there
+    }
+    if (now == null ? Files.notExists(path) : !now.equals(key)) {
+      out.close();
+      open();
+      if (size == 0) {
+        put(header);
+      }
+    }
   }
 
   /** Put the files aside, each one place further, and begin a new one. */
@@ -120,6 +163,7 @@ final class LogFiles {
     }
     byte[] next = line(text);
     try {
+      follow();
       if (size + next.length > maxBytes && size > header.length) {
         turn();
         put(header);
@@ -129,6 +173,11 @@ final class LogFiles {
       DriverSide.LOG.warn("decision log {} ends here: {}", path, words(error));
       close();
     }
+  }
+
+  /** Whether lines are still written. */
+  boolean isOpen() {
+    return out != null;
   }
 
   /** Close the file; later lines are lost. */

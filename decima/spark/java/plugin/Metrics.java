@@ -13,6 +13,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.Consumer;
 
 /** What is told of a session: to Spark's own metrics by the plugin, and to Prometheus on loopback. */
 final class Metrics {
@@ -25,20 +26,30 @@ final class Metrics {
   private static final List<String> ROUNDS =
       Arrays.asList("offer_round_us_median", "offer_round_us_p99");
 
-  volatile boolean isRefused = false;
+  final Health health;
   volatile long startupMs = 0;
   private volatile Decider decider;
   private HttpServer server;
 
+  /** @param page receives each new state, for who shows it. */
+  Metrics(Consumer<String> page) {
+    health = new Health(page);
+  }
+
+  /** From now on they are this one's; null: nobody's. */
   void of(Decider made) {
     decider = made;
+    health.of(made);
   }
 
   /** To Spark's metrics, as `plugin.decima.spark.DecimaPlugin.NAME`. */
   void register(MetricRegistry registry) {
+    registry.register("state", (Gauge<Integer>) () -> health.now().kind.ordinal());
+    registry.register("state_reason", (Gauge<String>) () -> health.now().toString());
     registry.register("attached", (Gauge<Integer>) () -> isAttached() ? 1 : 0);
     registry.register("schedules", (Gauge<Integer>) () -> schedules() ? 1 : 0);
-    registry.register("refused", (Gauge<Integer>) () -> isRefused ? 1 : 0);
+    registry.register("refused", (Gauge<Integer>) () -> health.isRefused() ? 1 : 0);
+    registry.register("decision_log", (Gauge<Integer>) () -> isLogged() ? 1 : 0);
     registry.register("startup_ms", (Gauge<Long>) () -> startupMs);
     registry.register("fallbacks", (Gauge<Long>) this::fallbacks);
     registry.register("worker", (Gauge<Integer>) () -> workerDecides() ? 1 : 0);
@@ -58,7 +69,11 @@ final class Metrics {
 
   /** Whether the plans of a policy are in force. */
   private boolean schedules() {
-    return isAttached() && !decider.settings.isShadow() && !decider.control.isFree();
+    return health.now().isPlanned();
+  }
+
+  private boolean isLogged() {
+    return decider != null && decider.isLogged();
   }
 
   private boolean isCoordinated() {
@@ -74,7 +89,7 @@ final class Metrics {
   }
 
   private long fallbacks() {
-    return decider == null || decider.planner == null ? 0 : decider.planner.failures;
+    return decider == null || decider.planner == null ? 0 : decider.planner.fallbacks();
   }
 
   @SuppressWarnings("unchecked")
@@ -114,9 +129,15 @@ final class Metrics {
 
   private String text() {
     StringBuilder out = new StringBuilder();
+    SchedulingState state = health.now();
+    add(out, "decima_state", "gauge", state.kind.ordinal());
+    out.append("# TYPE decima_state_info gauge\n");
+    out.append("decima_state_info{state=").append(quoted(state.kind.words));
+    out.append(",reason=").append(quoted(state.reason)).append("} 1\n");
     add(out, "decima_attached", "gauge", isAttached() ? 1 : 0);
     add(out, "decima_schedules", "gauge", schedules() ? 1 : 0);
-    add(out, "decima_refused", "gauge", isRefused ? 1 : 0);
+    add(out, "decima_refused", "gauge", health.isRefused() ? 1 : 0);
+    add(out, "decima_decision_log", "gauge", isLogged() ? 1 : 0);
     add(out, "decima_worker", "gauge", workerDecides() ? 1 : 0);
     add(out, "decima_coordinated", "gauge", isCoordinated() ? 1 : 0);
     add(out, "decima_executors_granted", "gauge", granted());
@@ -174,12 +195,17 @@ final class Metrics {
 
   private static void addLabelled(
       StringBuilder out, String name, String label, String text, Object value) {
-    String quoted = text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n");
-    out.append(name).append('{').append(label).append("=\"").append(quoted).append("\"} ");
+    out.append(name).append('{').append(label).append('=').append(quoted(text)).append("} ");
     out.append(value).append('\n');
   }
 
+  private static String quoted(String text) {
+    String escaped = text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n");
+    return '"' + escaped + '"';
+  }
+
   void close() {
+    health.close();
     if (server != null) {
       server.stop(0);
     }

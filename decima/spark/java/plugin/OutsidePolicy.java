@@ -52,7 +52,7 @@ final class OutsidePolicy implements Policy {
     WorkerLink link = worker.link();
     if (link == null) {
       late = null;
-      throw new AbsentException(name + " is not there");
+      throw new AbsentException(worker.awayBecause());
     }
     if (late != null && !late.isDone()) {
       if (worker.giveUpIfSilent(lateSinceNs, 1)) {

@@ -1,11 +1,14 @@
 package decima.spark;
 
 import decima.policy.Policies;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.SparkConf;
@@ -24,7 +27,13 @@ final class Settings {
   private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
+  /** as of the coordinator (decima/spark/coordinator/settings.py) */
+  private static final double LEAST_WEIGHT = 1e-6;
+  private static final double MOST_WEIGHT = 1e6;
   private static final String REQUIRED = "required";
+  /** the application does not start without the caps that it was given */
+  private static final String CAPS = "caps";
+  private static final List<String> REQUIRED_VALUES = Arrays.asList("true", CAPS, "false");
   /** by setting: the least and the most; what lies outside is a slip of the pen */
   private static final Map<String, String[]> TIMES = new HashMap<>();
 
@@ -42,7 +51,7 @@ final class Settings {
     DEFAULTS.put("policy", "strict_fair");
     DEFAULTS.put("parameters", null);
     DEFAULTS.put("mode", "exact");
-    DEFAULTS.put("required", "false");
+    DEFAULTS.put("required", CAPS);
     DEFAULTS.put("lapse", "2s");
     DEFAULTS.put("hold", "100ms");
     DEFAULTS.put("starve", "60s");
@@ -131,9 +140,43 @@ final class Settings {
     return given;
   }
 
-  /** Whether the application is not to run without us: a value that is none of both is a yes. */
-  static boolean isRequired(Map<String, String> given) {
-    return !given.getOrDefault(REQUIRED, "false").equals("false");
+  /** Whether the application is to stop where `fault` keeps the policy from deciding. */
+  static boolean isStop(Map<String, String> given, Throwable fault) {
+    String required = given.getOrDefault(REQUIRED, CAPS);
+    if (required.equals(CAPS)) {
+      return fault instanceof SettingsError && ((SettingsError) fault).isOfCap;
+    }
+    return !required.equals("false"); // also a value that cannot be read
+  }
+
+  /** Whether it is to stop where caps that were given do not hold. */
+  static boolean areCapsRequired(Map<String, String> given) {
+    return !given.getOrDefault(REQUIRED, CAPS).equals("false");
+  }
+
+  /** Whether a cap was given, readable or not. */
+  static boolean hasCaps(Map<String, String> given) {
+    return given.keySet().stream().anyMatch(Settings::isCap);
+  }
+
+  private static boolean isCap(String name) {
+    return EACH.containsKey(name) || name.startsWith(ONE);
+  }
+
+  /**
+   * Settings with caps beside the others.
+   *
+   * @throws SettingsError one of `caps` is none.
+   */
+  static Map<String, String> withCaps(Map<String, String> settings, Map<String, String> caps) {
+    Map<String, String> found = new LinkedHashMap<>(settings);
+    for (Map.Entry<String, String> one : caps.entrySet()) {
+      if (DEFAULTS.containsKey(one.getKey()) && !isCap(one.getKey())) {
+        throw new SettingsError(one.getKey() + " is no cap; there are " + EACH.keySet());
+      }
+      found.put(one.getKey(), one.getValue());
+    }
+    return found;
   }
 
   /** Spark's own order under the caps that can be read, whatever is wrong with other settings. */
@@ -142,9 +185,8 @@ final class Settings {
     kept.put("policy", SPARK);
     for (Map.Entry<String, String> one : given.entrySet()) {
       String name = one.getKey();
-      boolean isCap = EACH.containsKey(name) || name.startsWith(ONE);
       boolean isShadow = name.equals("mode") && one.getValue().equals("shadow");
-      if ((isCap || isShadow || KEPT.contains(name)) && isUsable(one)) {
+      if ((isCap(name) || isShadow || KEPT.contains(name)) && isUsable(one)) {
         kept.put(name, one.getValue());
       }
     }
@@ -187,9 +229,7 @@ final class Settings {
       if (one.getKey().startsWith(ONE)) {
         addNamedCap(one.getKey(), one.getValue());
       } else if (!DEFAULTS.containsKey(one.getKey())) {
-        throw new SettingsError(
-            PREFIX + one.getKey() + ": no such setting; there are "
-                + String.join(", ", DEFAULTS.keySet()));
+        throw noSuch(one.getKey());
       } else {
         values.put(one.getKey(), one.getValue());
       }
@@ -206,8 +246,9 @@ final class Settings {
           PREFIX + "mode: '" + mode + "', there are " + String.join(", ", MODES));
     }
     String required = values.get(REQUIRED);
-    if (!required.equals("true") && !required.equals("false")) {
-      throw new SettingsError(PREFIX + "required: '" + required + "', there are true, false");
+    if (!REQUIRED_VALUES.contains(required)) {
+      throw new SettingsError(
+          PREFIX + "required: '" + required + "', there are " + String.join(", ", REQUIRED_VALUES));
     }
     lapseMs = duration("lapse");
     holdMs = duration("hold");
@@ -238,18 +279,49 @@ final class Settings {
   private void addNamedCap(String key, String value) {
     String[] parts = key.split("\\.", 3);
     if (parts.length < 3 || !NAMED_KINDS.contains(parts[1]) || parts[2].isEmpty()) {
-      throw new SettingsError(
-          PREFIX + key + ": no such setting; caps are called maxSlots.KIND.NAME, with KIND one of "
-              + String.join(", ", NAMED_KINDS));
+      throw noSuch(key);
     }
     caps.put(parts[1] + " " + parts[2], slots(key, value));
+  }
+
+  /** There is no such setting; the nearest name that there is. */
+  private static SettingsError noSuch(String key) {
+    List<String> names = new ArrayList<>(DEFAULTS.keySet());
+    String[] parts = key.split("\\.", 3);
+    for (String kind : NAMED_KINDS) {
+      String named = parts.length == 1 ? "" : parts[parts.length - 1];
+      names.add(ONE + kind + "." + (named.isEmpty() ? "NAME" : named));
+    }
+    String nearest = Collections.min(names, Comparator.comparingInt(name -> distance(key, name)));
+    return new SettingsError(
+        PREFIX + key + ": no such setting; the nearest is " + PREFIX + nearest, true);
+  }
+
+  /** Characters to insert, delete or replace; another case of a letter is the same letter. */
+  private static int distance(String one, String other) {
+    String from = one.toLowerCase(Locale.ROOT);
+    String to = other.toLowerCase(Locale.ROOT);
+    int[] above = new int[to.length() + 1];
+    for (int column = 0; column <= to.length(); column++) {
+      above[column] = column;
+    }
+    for (int row = 1; row <= from.length(); row++) {
+      int[] costs = new int[to.length() + 1];
+      costs[0] = row;
+      for (int column = 1; column <= to.length(); column++) {
+        int replaced = above[column - 1] + (from.charAt(row - 1) == to.charAt(column - 1) ? 0 : 1);
+        costs[column] = Math.min(replaced, 1 + Math.min(above[column], costs[column - 1]));
+      }
+      above = costs;
+    }
+    return above[to.length()];
   }
 
   private static int slots(String key, String value) {
     int found = wholeNumber(value);
     if (found < 1) {
       throw new SettingsError(
-          PREFIX + key + ": '" + value + "', slots are whole numbers from 1 on");
+          PREFIX + key + ": '" + value + "', slots are whole numbers from 1 on", true);
     }
     return found;
   }
@@ -339,14 +411,14 @@ final class Settings {
   private double weight() {
     try {
       double found = Double.parseDouble(values.get("weight").trim());
-      if (found > 0 && !Double.isInfinite(found)) {
+      if (found >= LEAST_WEIGHT && found <= MOST_WEIGHT) {
         return found;
       }
     } catch (NumberFormatException other) {
       // below
     }
     throw new SettingsError(
-        PREFIX + "weight: '" + values.get("weight") + "', a number above 0 is needed");
+        PREFIX + "weight: '" + values.get("weight") + "', a number from 1e-6 to 1e6 is needed");
   }
 
   private void checkCoordinator() {

@@ -4,7 +4,15 @@ package decima.spark;
 final class SettingsError extends IllegalArgumentException {
   private static final long serialVersionUID = 1L;
 
+  /** it is a cap that cannot be read, or there is no such setting: a cap may have been meant */
+  final boolean isOfCap;
+
   SettingsError(String reason) {
+    this(reason, false);
+  }
+
+  SettingsError(String reason, boolean isOfCap) {
     super(reason);
+    this.isOfCap = isOfCap;
   }
 }

@@ -29,6 +29,8 @@ final class Worker {
   private final Thread watcher = new Thread(this::watch, "decima-worker");
   private volatile Process process;
   private volatile WorkerLink link;
+  /** why nobody is ready to be asked */
+  private volatile String awayBecause = "Python is starting";
   /** it has said a word */
   private volatile boolean wasHeard = false;
   /** nobody is waited for any more */
@@ -76,6 +78,11 @@ final class Worker {
     return socket.secret;
   }
 
+  /** Why `link` is null. */
+  String awayBecause() {
+    return awayBecause;
+  }
+
   /** Whom to ask; null while nobody is ready. */
   WorkerLink link() {
     return link;
@@ -93,7 +100,8 @@ final class Worker {
     if (isInDriver() || asked == null || System.nanoTime() - sinceNs < boundNs) {
       return !isInDriver();
     }
-    DriverSide.LOG.warn("the worker process has not answered for {} s", boundNs / 1e9);
+    awayBecause = "the worker process has not answered for " + boundNs / 1e9 + " s";
+    DriverSide.LOG.warn(awayBecause);
     link = null;
     asked.close();
     return true;
@@ -127,6 +135,7 @@ final class Worker {
     long pauseMs = FIRST_PAUSE_MS;
     while (true) {
       String ended = serveOne();
+      awayBecause = ended;
       link = null;
       if (isOver() || isDone) {
         return;
@@ -185,8 +194,12 @@ final class Worker {
       DriverSide.LOG.info("the Python that decides is ready");
       WorkerLink made = new WorkerLink(end);
       link = made;
-      made.run();
-      return "the worker process ended";
+      try {
+        made.run();
+        return "the worker process ended";
+      } catch (IOException reset) {
+        return "the worker process ended (" + reset.getMessage() + ")";
+      }
     } catch (Exception error) {
       return "the worker process: " + error.getMessage();
     } finally {

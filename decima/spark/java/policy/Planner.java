@@ -25,11 +25,19 @@ public final class Planner {
   private Map<String, Long> waitsSinceMs = new HashMap<>();
   /** of the plan that is made: why strict fair decides; null: it does not */
   private String fault = null;
+  /** likewise: why the policy is not there; null: it is */
+  private String absence = null;
+  /** the policy has decided a round: from then on it is missed where it is not there */
+  private boolean hasDecided = false;
   /** of the same plan: jobs that had waited too long */
   private final Set<String> served = new HashSet<>();
 
   /** rounds that strict fair decided, because the policy failed */
   public volatile long failures = 0;
+  /** rounds that another decided, because the policy was not there any more */
+  private volatile long absences = 0;
+  /** why another policy decided the newest plan; null: none did */
+  public volatile String standInBecause = null;
   /** likewise, since one last left no slot idle beside a task that waits */
   public volatile int failuresInARow = 0;
   /** jobs that were served because they had waited too long */
@@ -64,11 +72,24 @@ public final class Planner {
   public void switchTo(Policy other) {
     policy = other;
     failuresInARow = 0;
+    hasDecided = false;
+    standInBecause = null;
+  }
+
+  /** The name of what decides while the policy does not. */
+  public String standIn() {
+    return (lastFault != null && lastFault.equals(standInBecause) ? standIn : absent).name();
+  }
+
+  /** Rounds that another policy decided, since this one failed or was not there any more. */
+  public long fallbacks() {
+    return failures + absences;
   }
 
   /** What to do now; null if nothing waits. The arguments are those of a `Report`. */
   public Plan plan(LiveJobs live, long idleMs, int idleSlots) {
     fault = null;
+    absence = null;
     served.clear();
     if (idleWatch.isFault(live, graphs, idleMs, idleSlots)) {
       fault = idleSlots + " slots idle for " + idleMs / 1000.0 + " s beside tasks that wait";
@@ -147,8 +168,10 @@ public final class Planner {
     Policy decides = fault == null ? policy : standIn;
     try {
       decides.fill(round);
+      hasDecided = hasDecided || (isAsked && decides == policy);
     } catch (AbsentException away) {
       isAsked = false;
+      absence = away.getMessage();
       decides = absent;
       decides.fill(round);
     } catch (RuntimeException error) {
@@ -162,6 +185,10 @@ public final class Planner {
   /** Count a failure, or take the policy for sound. */
   private void note(
       List<PoolGroup> groups, Map<String, PoolPlan> plans, int slots, long idleMs) {
+    standInBecause = fault == null ? absence : fault;
+    if (fault == null && absence != null && hasDecided) {
+      absences += 1;
+    }
     if (fault != null) {
       failures += 1;
       failuresInARow += 1;

@@ -24,6 +24,14 @@ public final class Policies {
   private static final String FILE = "file";
   /** of the largest model file */
   private static final long MAX_BYTES = 32_000_000;
+  /** files of the jar, read with this class: later the class loader may be closed (`JarClasses`) */
+  private static final Map<String, byte[]> SHIPPED = new HashMap<>();
+
+  static {
+    for (String name : Arrays.asList("es_rule.json", "decima" + MODEL)) {
+      SHIPPED.put(name, resource(name));
+    }
+  }
 
   private Policies() {}
 
@@ -63,7 +71,7 @@ public final class Policies {
     String where = isShipped ? "the jar's model" : name;
     try {
       return new LearnedPolicy(
-          name, Network.read(isShipped ? shipped(name + MODEL) : bytes(new File(name)), where));
+          name, Network.read(isShipped ? SHIPPED.get(name + MODEL) : bytes(new File(name)), where));
     } catch (IOException error) {
       throw unreadable(where, error);
     }
@@ -76,17 +84,19 @@ public final class Policies {
     return Files.readAllBytes(file.toPath());
   }
 
-  private static byte[] shipped(String name) throws IOException {
-    try (InputStream found = Policies.class.getResourceAsStream(name)) {
-      if (found == null) {
-        throw new IOException("it is not there");
+  private static byte[] resource(String name) {
+    try (InputStream file = Policies.class.getResourceAsStream(name)) {
+      if (file == null) {
+        throw new IllegalStateException("the jar has no " + name);
       }
       ByteArrayOutputStream all = new ByteArrayOutputStream();
       byte[] buffer = new byte[1 << 16];
-      for (int count = found.read(buffer); count >= 0; count = found.read(buffer)) {
+      for (int count = file.read(buffer); count >= 0; count = file.read(buffer)) {
         all.write(buffer, 0, count);
       }
       return all.toByteArray();
+    } catch (IOException error) {
+      throw unreadable("the jar's " + name, error);
     }
   }
 
@@ -138,7 +148,7 @@ public final class Policies {
 
   private static Map<?, ?> weights(String policy) {
     try {
-      return new ObjectMapper().readValue(shipped(policy + ".json"), Map.class);
+      return new ObjectMapper().readValue(SHIPPED.get(policy + ".json"), Map.class);
     } catch (IOException error) {
       throw unreadable("the jar's weights of " + policy, error);
     }
