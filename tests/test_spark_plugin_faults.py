@@ -202,6 +202,22 @@ def test_caps_outlive_a_scheduler_that_is_never_heard_again(
     assert "caps go on to hold" in warning
 
 
+def test_a_statement_whose_user_nobody_told_is_under_the_caps_of_users(
+    spark: Spark, classes: Classes, tmp_path: Path
+) -> None:
+    """Its start was not read within a second: it may be anybody's, and has a cap of two."""
+    jar = compiled(tmp_path, classes, "Unread", 8)
+    command = spark.command(
+        "spark-submit", "--conf", "spark.plugins=", "--class", "decima.spark.Unread", jar
+    )
+    done = subprocess.run(  # noqa: S603 - Spark's own
+        command, cwd=spark.folder, env=spark.environment,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["most", "2"], done.stderr[-3_000:]
+    assert len(lines(done.stderr, "so the caps of all users hold for it")) == 1
+
+
 def test_an_application_of_a_cluster_ends_without_an_error(
     spark: Spark, classes: Classes, tmp_path: Path
 ) -> None:
