@@ -67,6 +67,8 @@ def state_of(seen: Observation, trace: TraceArrays) -> State:
     state = build_state(trace, cluster, seen.jobs["arrival_ms"], jobs, 0, timeline=False)
     for name in _SEEN_OF_STAGES:
         state.stages[name] = seen.stages[name]
+    # Which slots the running tasks take is not seen: each counts as one.
+    state.stages["slots"], state.stages["barrier"], state.clock["slots_each"] = 1, 0, 0
     state.jobs["remaining_ms"] = seen.jobs["remaining_ms"]
     clock = state.clock
     for name in ("time_ms", "num_executors", "last_arrival_ms", "mean_gap_ms", "typical_ms"):

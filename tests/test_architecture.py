@@ -38,7 +38,6 @@ EXECUTING = {
 OURS = {*MAY_IMPORT, "benchmarks", "tests"}
 
 
-
 def sources(package: str) -> list[Path]:
     found = sorted((ROOT / package).rglob("*.py"))
     assert found, f"no source in {package}"

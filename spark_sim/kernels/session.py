@@ -36,6 +36,7 @@ from spark_sim.kernels.common import (
 )
 from spark_sim.kernels.lists import append_idle, first_idle, prepend_idle, remove_idle
 from spark_sim.kernels.queue import next_event_ms, take
+from spark_sim.kernels.room import set_slots
 from spark_sim.kernels.session_plan import follow_plan
 from spark_sim.kernels.session_rounds import ask, assign, close_round, open_round
 from spark_sim.tables import (
@@ -109,7 +110,11 @@ def _ring(state: State) -> None:
     clock = state.clock[0]
     while next_timer_ms(state) <= clock["time_ms"]:
         count = state.timers[clock["next_timer"]]["executors"]
-        if ring(state) == NONE:
+        if ring(state) != NONE:
+            continue
+        if clock["slots_each"] > 0:
+            set_slots(state, count)
+        else:
             _set_slots(state, count)
 
 
@@ -145,15 +150,16 @@ def _task_done(state: State, slot: int) -> bool:
     row = state.stages[worker["stage"]]
     number = row["job"]
     job = state.jobs[number]
+    slots = row["slots"]
     is_quiet = bool(clock["plan_spare"] == 1 and clock["unattached"] > 0)
     count_finished(state, slot)
     mark_changed(state, number)
-    job["attached"] -= 1
+    job["attached"] -= slots
     ran_out = bool(row["launched"] == row["num_tasks"])
     due = False
     if ran_out:
-        job["held"] -= 1
-        clock["ending"] -= 1
+        job["held"] -= slots
+        clock["ending"] -= slots
         if row["finished"] == row["num_tasks"]:
             due = unlock_children(state, worker["stage"])
             if job["stages_done"] == job["num_stages"]:
@@ -163,13 +169,23 @@ def _task_done(state: State, slot: int) -> bool:
             row["released"] = 1
             due = due or not is_quiet
     else:
-        job["local"] -= 1
+        job["local"] -= slots
         job["uncovered"] -= 1
-        clock["local"] -= 1
+        clock["local"] -= slots
         row["covered"] = row["finished"]
+    further = NONE
+    if slots > 1:
+        further = int(worker["next"])
     worker["state"] = IDLE
     worker["stage"] = NONE
     _give_back(state, slot, number)
+    while further != NONE:
+        after = int(state.executors[further]["next"])
+        clock["busy_ms"] += clock["time_ms"] - state.executors[further]["since_ms"]
+        state.executors[further]["state"] = IDLE
+        state.executors[further]["stage"] = NONE
+        _give_back(state, further, number)
+        further = after
     if due:
         return True
     if ran_out:
@@ -191,7 +207,10 @@ def _give_back(state: State, slot: int, number: int) -> None:
     if state.allocation[0]["slots_each"] > 0:
         rest(state, slot)
         return
-    if clock["present"] <= clock["num_executors"]:
+    stays = bool(clock["present"] <= clock["num_executors"])
+    if clock["slots_each"] > 0:
+        stays = bool(slot < clock["num_executors"])
+    if stays:
         # Spark offers the slot that has just become free, so it is the first to be used again.
         prepend_idle(state, NONE, slot)
         clock["unattached"] += 1

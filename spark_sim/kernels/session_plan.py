@@ -5,6 +5,7 @@ from __future__ import annotations
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.common import compare_critical, mark_changed, start_task
 from spark_sim.kernels.lists import first_idle, remove_idle
+from spark_sim.kernels.room import has_room, start_tasks
 from spark_sim.tables import NONE, State
 
 
@@ -33,6 +34,8 @@ def _next_with_room(state: State) -> int:
     """The first stage of the plan from `plan_place` on that can use a slot; NONE: there is none."""
     clock = state.clock[0]
     found = NONE
+    if clock["slots_each"] > 0:
+        clock["plan_place"] = 0  # one that was passed over may have room now
     while found == NONE and clock["plan_place"] < clock["plan_length"]:
         stage = int(state.chosen[clock["plan_place"]])
         if _has_room(state, stage):
@@ -44,25 +47,32 @@ def _next_with_room(state: State) -> int:
 
 @inlined_kernel
 def _has_room(state: State, stage: int) -> bool:
-    """Return whether a stage has a task to start and its job is under its limit."""
+    """Return whether a stage has a task to start, and room for it, and its job is under its limit.
+
+    A task that takes several slots may lead its job beyond the limit.
+    """
     row = state.stages[stage]
     job = state.jobs[row["job"]]
-    return bool(row["launched"] < row["num_tasks"] and job["attached"] < job["limit"])
+    is_due = bool(row["launched"] < row["num_tasks"] and job["attached"] < job["limit"])
+    return is_due and (state.clock[0]["slots_each"] == 0 or has_room(state, stage))
 
 
 @inlined_kernel
 def start(state: State, stage: int) -> None:
-    """Run the next task of `stage` on an idle slot."""
+    """Run the next task of `stage`, which has room."""
     clock = state.clock[0]
-    slot = first_idle(state, NONE, 0)
     row = state.stages[stage]
     job = state.jobs[row["job"]]
-    remove_idle(state, NONE, slot)
-    clock["unattached"] -= 1
-    job["attached"] += 1
-    start_task(state, slot, stage)
-    job["local"] += 1
-    clock["local"] += 1
+    if clock["slots_each"] > 0:
+        start_tasks(state, stage)
+    else:
+        slot = first_idle(state, NONE, 0)
+        remove_idle(state, NONE, slot)
+        clock["unattached"] -= 1
+        job["attached"] += 1
+        start_task(state, slot, stage)
+        job["local"] += 1
+        clock["local"] += 1
     if row["launched"] == row["num_tasks"]:
         _run_out(state, stage)
 
@@ -73,7 +83,7 @@ def _run_out(state: State, stage: int) -> None:
     clock = state.clock[0]
     row = state.stages[stage]
     job = state.jobs[row["job"]]
-    running = row["launched"] - row["finished"]
+    running = (row["launched"] - row["finished"]) * row["slots"]
     mark_changed(state, row["job"])
     job["local"] -= running
     clock["local"] -= running

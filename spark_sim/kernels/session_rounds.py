@@ -46,10 +46,17 @@ def open_round(state: State) -> bool:
     if clock["counted"] == 0:
         _count(state)
     clock["on_offer"] = clock["num_executors"] - clock["ending"]
-    clock["plan_spare"] = clock["on_offer"] > 0 and clock["ask_while_idle"] == 0
+    clock["plan_spare"] = clock["on_offer"] > 0 and _may_ask_less(state)
     due = bool(clock["on_offer"] > 0 and clock["open_stages"] > 0)
     clock["rounds"] += due
     return due
+
+
+@inlined_kernel
+def _may_ask_less(state: State) -> bool:
+    """Return whether slots that stay idle show that all jobs are at their limits."""
+    clock = state.clock[0]
+    return bool(clock["ask_while_idle"] == 0 and clock["slots_each"] == 0)
 
 
 @inlined_kernel
@@ -82,7 +89,7 @@ def _count(state: State) -> None:
         job["open_stages"] = 0
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
             row = state.stages[stage]
-            running = row["launched"] - row["finished"]
+            running = (row["launched"] - row["finished"]) * row["slots"]
             row["covered"] = row["finished"]
             row["open"] = 0
             if row["launched"] == row["num_tasks"]:
@@ -189,14 +196,17 @@ def assign(state: State, stage: int, limit: int) -> int:
         return ILLEGAL
     clock["decisions"] += 1
     job["limit"] = limit
-    count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
-    clock["on_offer"] -= count
+    tasks = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
+    if clock["slots_each"] > 0:
+        tasks = _tasks_covered(state, stage, limit)
+    count = tasks * row["slots"]
+    clock["on_offer"] = max(0, clock["on_offer"] - count)
     job["held"] += count
     job["uncovered"] -= row["num_tasks"] - row["covered"]
     local = min(count, job["local"])
     job["local"] -= local
     clock["local"] -= local
-    row["covered"] += count
+    row["covered"] += tasks
     row["open"] = 0
     job["open_stages"] -= 1
     clock["open_stages"] -= 1
@@ -204,6 +214,19 @@ def assign(state: State, stage: int, limit: int) -> int:
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
     return close_round(state)
+
+
+@inlined_kernel
+def _tasks_covered(state: State, stage: int, limit: int) -> int:
+    """Tasks for which slots on offer are set aside: at least one, of a barrier stage all."""
+    clock = state.clock[0]
+    row = state.stages[stage]
+    left: int = row["num_tasks"] - row["covered"]
+    if row["barrier"] == 1:
+        return left
+    slots = min(limit - state.jobs[row["job"]]["held"], clock["on_offer"])
+    covered: int = min(left, max(1, slots // row["slots"]))
+    return covered
 
 
 @inlined_kernel
@@ -236,7 +259,7 @@ def close_round(state: State) -> int:
             return _start_again(state)
         # What the others would be given again.
         clock["decisions"] += plan["stages"]
-    clock["plan_spare"] = is_left_over and clock["ask_while_idle"] == 0
+    clock["plan_spare"] = is_left_over and _may_ask_less(state)
     clock["on_offer"] = 0
     is_counted = clock["counted"] == 1
     if is_counted:
@@ -248,7 +271,7 @@ def close_round(state: State) -> int:
     clock["plan_stale"] = 0
     plan["num_executors"] = clock["num_executors"]
     plan["limit"] = _known_limit(state)
-    is_fixed = state.allocation[0]["slots_each"] == 0
+    is_fixed = state.allocation[0]["slots_each"] == 0 and clock["slots_each"] == 0
     plan["is_kept"] = is_counted and is_fixed and is_left_over and clock["unattached"] > 0
     return DONE
 
@@ -282,7 +305,7 @@ def _take_back(state: State) -> None:
     for index in range(plan["begin"], clock["plan_length"]):
         row = state.stages[state.chosen[index]]
         job = state.jobs[row["job"]]
-        count = row["covered"] - row["finished"]
+        count = (row["covered"] - row["finished"]) * row["slots"]
         plan["slots"] += count
         plan["stages"] += 1
         job["plan_slots"] += count

@@ -124,8 +124,7 @@ class _Log:
             application, self._placement, (since.astype(np.int64), np.maximum(first, since))
         )
         self._slots = self._executors.changes()
-        tasks = task_changes(self._placement, np.ones(len(self._won), np.bool_))
-        self._no_slot = _time_without_slot(self._slots, tasks)
+        self._no_room: dict[tuple[int, int], tuple[Float64, Float64]] = {}
 
     def note(self) -> LogNote:
         typical_ms = self._typical_ms()
@@ -189,17 +188,18 @@ class _Log:
                 self._placement.launch_ms[rows],
                 self._placement.finish_ms[rows],
                 end_ms,
+                barrier=stage.barrier,
             )
             measured = sum(len(wave) for wave in stage.durations[0].waves)
             missing = max(0, stage.num_tasks - measured)
             level = LevelDurations.of(stage.durations[0].executors, rest_ms=held)
-            stages.append(Stage(stage.name, len(held) + missing, stage.parents, (level,)))
+            stages.append(replace(stage, num_tasks=len(held) + missing, durations=(level,)))
         return Job(job.name, tuple(stages), job.arrival_ms)
 
     def _record(self, recorded: RecordedJob, times: _Stages, typical_ms: float) -> DriverRecord:
         since = times.since_ms
         seen = np.maximum(times.first_ms - since, 0.0)
-        blocked = self._without_slot(since, times.first_ms)
+        blocked = self._without_room(recorded.job.stages, since, times.first_ms)
         launch = np.where(blocked > 0, np.minimum(seen - blocked, typical_ms), seen)
         wait_ms = np.maximum(times.submitted_ms - times.ready_ms, 0.0) + np.maximum(launch, 0.0)
         spark_jobs = self._spark_jobs(recorded.job)
@@ -220,14 +220,45 @@ class _Log:
         """Median time from need to first task over the stages that found a free slot."""
         since = np.concatenate([found.since_ms for found in self._stages])
         first = np.concatenate([found.first_ms for found in self._stages])
-        free = (first >= since) & (self._without_slot(since, first) == 0)
+        stages = [stage for recorded in self._jobs for stage in recorded.job.stages]
+        free = (first >= since) & (self._without_room(stages, since, first) == 0)
         return float(np.median((first - since)[free])) if free.any() else 0.0
 
-    def _without_slot(self, begin_ms: Float64, end_ms: NDArray[np.int64]) -> Float64:
-        """Return how long there was no free slot between the times."""
-        times, total = self._no_slot
-        found: Float64 = np.interp(end_ms, times, total) - np.interp(begin_ms, times, total)
+    def _without_room(
+        self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
+    ) -> Float64:
+        """(S,) how long each of the stages could not have started a task between the times."""
+        needs = np.array(
+            [(one.slots, one.num_tasks if one.barrier else 1) for one in stages], np.int64
+        )
+        found = np.zeros(len(stages))
+        for slots, at_once in np.unique(needs, axis=0).tolist():
+            rows = (needs == (slots, at_once)).all(axis=1)
+            if (slots, at_once) not in self._no_room:
+                self._no_room[slots, at_once] = self._time_without_room(slots, at_once)
+            times, total = self._no_room[slots, at_once]
+            until, since = (np.interp(at[rows], times, total) for at in (end_ms, begin_ms))
+            found[rows] = until - since
         return found
+
+    def _time_without_room(self, slots: int, at_once: int) -> tuple[Float64, Float64]:
+        """(M,) times, and (M,) for how long until then fewer than `at_once` tasks had room, each
+        of which takes so many slots of one executor.
+        """
+        every = np.arange(len(self._won))
+        if slots == 1:
+            tasks = task_changes(self._placement, every)
+            return _time_below(self._slots.then(tasks), at_once)
+        executor = np.array(self._application.tasks.executor, np.int64)
+        order = np.argsort(executor, kind="stable")
+        edges = np.searchsorted(executor[order], np.arange(len(self._executors.slots) + 1))
+        parts = []
+        for number in range(len(self._executors.slots)):
+            tasks = task_changes(self._placement, order[edges[number] : edges[number + 1]])
+            times, free = self._executors.only(number).changes().then(tasks).steps()
+            fit = np.maximum(free, 0) // slots
+            parts.append(Changes(times, np.diff(fit, prepend=0)))
+        return _time_below(Changes(*map(np.concatenate, zip(*parts, strict=True))), at_once)
 
 
 def _numbers(job: Job) -> tuple[int, ...]:
@@ -235,8 +266,8 @@ def _numbers(job: Job) -> tuple[int, ...]:
     return tuple(int(stage.name.removeprefix(_STAGE)) for stage in job.stages)
 
 
-def _time_without_slot(slots: Changes, tasks: Changes) -> tuple[Float64, Float64]:
-    """(M,) times, and (M,) for how long until then no slot was free."""
-    steps, free = slots.then(tasks).steps()
-    spent = np.diff(steps, append=steps[-1:]) * (free <= 0)
+def _time_below(changes: Changes, least: int) -> tuple[Float64, Float64]:
+    """(M,) times, and (M,) for how long until then the number was lower than `least`."""
+    steps, free = changes.steps()
+    spent = np.diff(steps, append=steps[-1:]) * (free < least)
     return steps.astype(np.float64), np.concatenate([[0.0], spent.cumsum()[:-1]])

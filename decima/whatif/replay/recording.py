@@ -115,6 +115,13 @@ class Recording:
         behaviour = self.behaviours[application] if self.behaviours else Behaviour.unknown()
         return allocation(settings, behaviour, self.curve(application), changes)
 
+    def slots_each(self, jobs: Sequence[int]) -> int:
+        """Slots of most executors of these jobs' applications, or of the widest task."""
+        applications = set(self.application[list(jobs)].tolist())
+        sizes = [self.behaviours[one].slots_each for one in applications if self.behaviours]
+        tasks = [stage.slots for job in jobs for stage in self.trace.jobs[job].stages]
+        return max([1, *sizes, *tasks])
+
     def pools(self, application: int) -> Pools:
         """The settings of the pools of one application."""
         facts = self.trace.metadata["applications"][application]

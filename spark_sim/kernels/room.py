@@ -1,0 +1,127 @@
+"""Room for tasks in a session where some take several slots of one executor, or start at once.
+
+Only a run with such a stage (`clock["slots_each"]` > 0) comes here. Slot `s` is of the executor
+`s // slots_each`. As in Spark, nothing is reserved: a stage that finds no room is passed over.
+"""
+
+from __future__ import annotations
+
+from spark_sim.compile import kernel
+from spark_sim.kernels.common import start_task
+from spark_sim.kernels.lists import append_idle, first_idle, remove_idle
+from spark_sim.tables import HELD, NONE, State
+
+
+@kernel
+def has_room(state: State, stage: int) -> bool:
+    """Return whether `stage` can start a task now; of a barrier stage all of them."""
+    row = state.stages[stage]
+    least = row["num_tasks"] - row["launched"] if row["barrier"] == 1 else 1
+    if row["slots"] == 1:
+        return bool(state.clock[0]["unattached"] >= least)
+    fit, _ = _seek(state, row["slots"])
+    return bool(fit >= least)
+
+
+@kernel
+def _seek(state: State, count: int) -> tuple[int, int]:
+    """Return how many tasks of `count` slots fit, and an executor with room for one, or NONE.
+
+    The slots freed last come first in the list of idle ones, and so does their executor.
+    """
+    each = state.clock[0]["slots_each"]
+    fit, executor = 0, NONE
+    slot = first_idle(state, NONE, 0)
+    while slot != NONE:
+        first = state.executors[slot // each * each]
+        first["idle"] += 1
+        if first["idle"] % count == 0:
+            fit += 1
+            if executor == NONE:
+                executor = slot // each
+        slot = int(state.executors[slot]["next"])
+    slot = first_idle(state, NONE, 0)
+    while slot != NONE:
+        state.executors[slot // each * each]["idle"] = 0
+        slot = int(state.executors[slot]["next"])
+    return fit, executor
+
+
+@kernel
+def start_tasks(state: State, stage: int) -> None:
+    """Run the next task of `stage`, which has room, or of a barrier stage all of them.
+
+    The slots of a task are threaded from the one that has its event.
+    """
+    clock = state.clock[0]
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    count = row["num_tasks"] - row["launched"] if row["barrier"] == 1 else 1
+    for _ in range(count):
+        slot = _take_slots(state, stage)
+        clock["unattached"] -= row["slots"]
+        job["attached"] += row["slots"]
+        start_task(state, slot, stage)
+        job["remaining_ms"] -= (row["slots"] - 1) * row["mean_ms"]
+        job["local"] += row["slots"]
+        clock["local"] += row["slots"]
+
+
+@kernel
+def _take_slots(state: State, stage: int) -> int:
+    """Take the slots of a task out of the list of idle ones; returns the first."""
+    clock = state.clock[0]
+    count = state.stages[stage]["slots"]
+    slot = first_idle(state, NONE, 0)
+    if count == 1:
+        remove_idle(state, NONE, slot)
+        return slot
+    _, executor = _seek(state, count)
+    leader = NONE
+    while count > 0:
+        after = int(state.executors[slot]["next"])
+        if slot // clock["slots_each"] == executor:
+            remove_idle(state, NONE, slot)
+            count -= 1
+            worker = state.executors[slot]
+            if leader == NONE:
+                leader = slot
+            else:
+                worker["next"] = state.executors[leader]["next"]
+                state.executors[leader]["next"] = slot
+                worker["state"] = HELD
+                worker["stage"] = stage
+                worker["last_stage"] = stage
+                worker["since_ms"] = clock["time_ms"]
+        slot = after
+    return leader
+
+
+@kernel
+def set_slots(state: State, count: int) -> None:
+    """Have the slots below `count`, so that executors stay whole; busy ones go when they end."""
+    clock = state.clock[0]
+    clock["num_executors"] = count
+    slot = first_idle(state, NONE, 0)
+    while slot != NONE:
+        after = int(state.executors[slot]["next"])
+        if slot >= count:
+            remove_idle(state, NONE, slot)
+            state.executors[slot]["next"] = clock["absent_head"]
+            clock["absent_head"] = slot
+            clock["unattached"] -= 1
+            clock["present"] -= 1
+        slot = after
+    slot = int(clock["absent_head"])
+    clock["absent_head"] = NONE
+    while slot != NONE:
+        after = int(state.executors[slot]["next"])
+        if slot < count:
+            state.executors[slot]["last_stage"] = NONE
+            append_idle(state, NONE, slot)
+            clock["unattached"] += 1
+            clock["present"] += 1
+        else:
+            state.executors[slot]["next"] = clock["absent_head"]
+            clock["absent_head"] = slot
+        slot = after
