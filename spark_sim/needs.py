@@ -2,78 +2,76 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.conditions import Conditions
 from traces.arrays import TraceArrays
+from traces.columns import Columns
 from traces.files.names import counted
 
 
-def least_slots(tasks: int, slots: int, each: int) -> int | None:
-    """Return how many slots tasks of `slots` slots need to run at once on executors of `each`.
+class Neediest(NamedTuple):
+    """The stage that needs the most slots at once."""
 
-    None where no executor has room for one.
+    stage: int  # row of all stages
+    tasks: int  # that must start at once
+    slots: int | None  # that they need; None: no executor has room for one
+
+
+def special_stages(trace: TraceArrays | Columns) -> NDArray[np.intp]:
+    """Rows of the stages whose tasks take several slots, or start all at once."""
+    return np.flatnonzero((trace.slots > 1) | trace.barrier)
+
+
+def neediest_stage(trace: TraceArrays | Columns, each: int) -> Neediest | None:
+    """Find the stage that needs the most slots at once on executors of `each` slots.
+
+    None where every task takes any one slot.
     """
-    if slots > each:
+    special = special_stages(trace)
+    if len(special) == 0:
         return None
-    full, rest = divmod(tasks, each // slots)
-    return full * each + rest * slots
-
-
-def at_once(trace: TraceArrays, stage: int) -> int:
-    """Return how many tasks of a stage must start at once."""
-    return int(trace.num_tasks[stage]) if trace.barrier[stage] else 1
-
-
-def neediest(trace: TraceArrays, each: int) -> tuple[int, int | None] | None:
-    """The special stage that needs the most slots, and how many; None: there is none."""
-    needs = [
-        (least_slots(at_once(trace, stage), int(trace.slots[stage]), each), stage)
-        for stage in trace.special_stages().tolist()
-    ]
-    if not needs:
-        return None
-    most, stage = max(needs, key=lambda need: np.inf if need[0] is None else need[0])
-    return stage, most
+    slots = trace.slots[special].astype(np.int64)
+    tasks = np.where(trace.barrier[special], trace.num_tasks[special], 1).astype(np.int64)
+    executors, rest = np.divmod(tasks, np.maximum(each // slots, 1))
+    needed = np.where(slots > each, np.inf, executors * each + rest * slots)
+    worst = int(np.argmax(needed))
+    most = None if np.isinf(needed[worst]) else int(needed[worst])
+    return Neediest(int(special[worst]), int(tasks[worst]), most)
 
 
 def why_impossible(
     trace: TraceArrays, cluster: Cluster, conditions: Conditions
 ) -> tuple[int, str] | None:
-    """A stage that the run has no room for, and why; None: there is room for all."""
-    special = trace.special_stages()
+    """Return a stage that the run has no room for, and why; None: there is room for all."""
+    special = special_stages(trace)
     if len(special) == 0:
         return None
     if cluster.protocol is not Protocol.SESSION:
         stage = int(special[0])
-        what = (
-            "its tasks start all at once"
-            if trace.slots[stage] == 1
-            else f"each of its tasks takes {trace.slots[stage]} slots"
-        )
+        each_takes = f"each of its tasks takes {counted(int(trace.slots[stage]), 'slot')}"
+        what = "its tasks start all at once" if trace.barrier[stage] else each_takes
         return stage, (
             f"{what}, which only the protocol {Protocol.SESSION.label!r} simulates, not "
             f"{cluster.protocol.label!r}"
         )
-    slots = cluster.num_executors if conditions.slots is None else int(conditions.slots.count[-1])
-    each = slots if conditions.slots_each is None else conditions.slots_each
-    found = neediest(trace, each)
-    if found is None:
-        return None
-    stage, least = found
-    if conditions.allocation is not None and trace.barrier[special].any():
-        return int(special[trace.barrier[special]][0]), (
+    barrier = special[trace.barrier[special]]
+    if conditions.allocation is not None and len(barrier):
+        return int(barrier[0]), (
             "its tasks start all at once, and Spark runs no such stage under dynamic allocation"
         )
-    if least is not None and least <= slots:
+    slots = cluster.num_executors if conditions.slots is None else int(conditions.slots.count[-1])
+    each = slots if conditions.slots_each is None else conditions.slots_each
+    found = neediest_stage(trace, each)
+    if found is None or (found.slots is not None and found.slots <= slots):
         return None
-    tasks = at_once(trace, stage)
-    words = f"{counted(tasks, 'task')} of {counted(int(trace.slots[stage]), 'slot')} each"
-    return stage, (
-        f"it needs room for {words} at once, which {counted(slots, 'slot')} on executors of "
-        f"{each:,} lack: Spark would fail the job"
-        if trace.barrier[stage]
-        else f"a task takes {counted(int(trace.slots[stage]), 'slot')} of one executor; there are "
-        f"{counted(slots, 'slot')} on executors of {each:,}: it would wait for ever"
+    width = int(trace.slots[found.stage])
+    tasks = f"{counted(found.tasks, 'task')} of {counted(width, 'slot')}"
+    return found.stage, (
+        f"it is impossible on {counted(slots, 'slot')}, on executors of {each:,}: {tasks} must "
+        "start at once"
     )

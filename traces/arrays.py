@@ -56,10 +56,6 @@ class TraceArrays(NamedTuple):
     def num_jobs(self) -> int:
         return len(self.first_stage) - 1
 
-    def special_stages(self) -> NDArray[np.intp]:
-        """Rows of the stages whose tasks take several slots, or start together."""
-        return np.flatnonzero((self.slots > 1) | self.barrier)
-
 
 def to_arrays(trace: Trace) -> TraceArrays:
     """Flatten `trace`; the rows keep the order of `trace.jobs` and of each job's stages."""

@@ -25,26 +25,27 @@ def has_room(state: State, stage: int) -> bool:
 
 @kernel
 def _seek(state: State, count: int) -> tuple[int, int]:
-    """Return how many tasks of `count` slots fit, and an executor with room for one, or NONE.
+    """Return how many tasks of `count` slots fit, and a slot of the executor with most idle ones.
 
-    The slots freed last come first in the list of idle ones, and so does their executor.
+    So tasks spread over executors, as Spark gives each offer one task in turn. Of equal ones goes
+    first whose slot became free last.
     """
     each = state.clock[0]["slots_each"]
-    fit, executor = 0, NONE
     slot = first_idle(state, NONE, 0)
     while slot != NONE:
-        first = state.executors[slot // each * each]
-        first["idle"] += 1
-        if first["idle"] % count == 0:
-            fit += 1
-            if executor == NONE:
-                executor = slot // each
+        state.executors[slot // each * each]["idle"] += 1
         slot = int(state.executors[slot]["next"])
+    fit, most, best = 0, 0, NONE
     slot = first_idle(state, NONE, 0)
     while slot != NONE:
+        idle = int(state.executors[slot // each * each]["idle"])
         state.executors[slot // each * each]["idle"] = 0
+        fit += idle // count
+        if idle > most:
+            most = idle
+            best = slot
         slot = int(state.executors[slot]["next"])
-    return fit, executor
+    return fit, best
 
 
 @kernel
@@ -71,28 +72,23 @@ def start_tasks(state: State, stage: int) -> None:
 def _take_slots(state: State, stage: int) -> int:
     """Take the slots of a task out of the list of idle ones; returns the first."""
     clock = state.clock[0]
-    count = state.stages[stage]["slots"]
+    left = state.stages[stage]["slots"] - 1
+    _, leader = _seek(state, state.stages[stage]["slots"])
+    executor = leader // clock["slots_each"]
+    remove_idle(state, NONE, leader)
     slot = first_idle(state, NONE, 0)
-    if count == 1:
-        remove_idle(state, NONE, slot)
-        return slot
-    _, executor = _seek(state, count)
-    leader = NONE
-    while count > 0:
+    while left > 0:
         after = int(state.executors[slot]["next"])
         if slot // clock["slots_each"] == executor:
             remove_idle(state, NONE, slot)
-            count -= 1
+            left -= 1
             worker = state.executors[slot]
-            if leader == NONE:
-                leader = slot
-            else:
-                worker["next"] = state.executors[leader]["next"]
-                state.executors[leader]["next"] = slot
-                worker["state"] = HELD
-                worker["stage"] = stage
-                worker["last_stage"] = stage
-                worker["since_ms"] = clock["time_ms"]
+            worker["next"] = state.executors[leader]["next"]
+            state.executors[leader]["next"] = slot
+            worker["state"] = HELD
+            worker["stage"] = stage
+            worker["last_stage"] = stage
+            worker["since_ms"] = clock["time_ms"]
         slot = after
     return leader
 

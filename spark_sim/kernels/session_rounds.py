@@ -196,17 +196,17 @@ def assign(state: State, stage: int, limit: int) -> int:
         return ILLEGAL
     clock["decisions"] += 1
     job["limit"] = limit
-    tasks = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
-    if clock["slots_each"] > 0:
-        tasks = _tasks_covered(state, stage, limit)
-    count = tasks * row["slots"]
-    clock["on_offer"] = max(0, clock["on_offer"] - count)
-    job["held"] += count
     job["uncovered"] -= row["num_tasks"] - row["covered"]
-    local = min(count, job["local"])
-    job["local"] -= local
-    clock["local"] -= local
-    row["covered"] += tasks
+    if row["slots"] > 1 or row["barrier"] == 1:
+        _cover_special(state, stage)
+    else:
+        count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
+        clock["on_offer"] -= count
+        job["held"] += count
+        local = min(count, job["local"])
+        job["local"] -= local
+        clock["local"] -= local
+        row["covered"] += count
     row["open"] = 0
     job["open_stages"] -= 1
     clock["open_stages"] -= 1
@@ -216,17 +216,21 @@ def assign(state: State, stage: int, limit: int) -> int:
     return close_round(state)
 
 
-@inlined_kernel
-def _tasks_covered(state: State, stage: int, limit: int) -> int:
-    """Tasks for which slots on offer are set aside: at least one, of a barrier stage all."""
-    clock = state.clock[0]
+@kernel
+def _cover_special(state: State, stage: int) -> None:
+    """Cover tasks of several slots, or of a barrier stage, up to their job's new limit.
+
+    Policies count a task as a slot: a limit that would cover all tasks so covers all. The slots
+    stay on offer, and are not held: what finds no room is passed over, and reserves none.
+    """
     row = state.stages[stage]
-    left: int = row["num_tasks"] - row["covered"]
-    if row["barrier"] == 1:
-        return left
-    slots = min(limit - state.jobs[row["job"]]["held"], clock["on_offer"])
-    covered: int = min(left, max(1, slots // row["slots"]))
-    return covered
+    job = state.jobs[row["job"]]
+    every = state.clock[0]["num_executors"]
+    left = int(row["num_tasks"] - row["covered"])
+    room = int(job["limit"] - job["held"])
+    tasks = left if row["barrier"] == 1 or room >= left else max(1, room // row["slots"])
+    row["covered"] += tasks
+    job["limit"] = max(job["limit"], min(every, job["held"] + tasks * row["slots"]))
 
 
 @inlined_kernel
@@ -262,9 +266,9 @@ def close_round(state: State) -> int:
     clock["plan_spare"] = is_left_over and _may_ask_less(state)
     clock["on_offer"] = 0
     is_counted = clock["counted"] == 1
-    if is_counted:
+    if is_counted and clock["slots_each"] == 0:
         _take_back(state)
-    elif clock["counted"] == 0:
+    elif clock["counted"] != 2:
         _count(state)
     follow_plan(state, NONE)
     # The policy knew what the plan used up just now.
@@ -305,7 +309,7 @@ def _take_back(state: State) -> None:
     for index in range(plan["begin"], clock["plan_length"]):
         row = state.stages[state.chosen[index]]
         job = state.jobs[row["job"]]
-        count = (row["covered"] - row["finished"]) * row["slots"]
+        count = row["covered"] - row["finished"]
         plan["slots"] += count
         plan["stages"] += 1
         job["plan_slots"] += count

@@ -129,6 +129,11 @@ def check_applications(recording: Recording) -> None:
             f"{every[0]['name']!r:.60} is one application: --applications needs the logs of two or "
             "more that shared a cluster"
         )
+    neediest = recording.neediest()
+    if neediest is not None:
+        raise TraceError(
+            f"{neediest.words()}, which --applications does not simulate: ask for one log"
+        )
     twice = [one for one in ids if one is not None and ids.count(one) > 1]
     if twice:
         logs = [facts["log"] for facts in every if facts.get("id") == twice[0]]

@@ -25,6 +25,7 @@ from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
+from traces.spark_log.profiles import DEFAULT
 from traces.spark_log.slots import Placement
 
 DRIVER = "driver"
@@ -102,6 +103,14 @@ class _Stages(NamedTuple):
         return np.maximum(self.ready_ms, self.submitted_ms)
 
 
+class _Need(NamedTuple):
+    """What a stage needs to start."""
+
+    slots: int  # of one executor, for each task
+    at_once: int  # tasks that must start together
+    profile: int | None  # of the only executors that may run it; None: all may
+
+
 class _Log:
     """Times at which the stages of one application ran, or found no free slot."""
 
@@ -124,7 +133,7 @@ class _Log:
             application, self._placement, (since.astype(np.int64), np.maximum(first, since))
         )
         self._slots = self._executors.changes()
-        self._no_room: dict[tuple[int, int], tuple[Float64, Float64]] = {}
+        self._no_room: dict[_Need, tuple[Float64, Float64]] = {}
 
     def note(self) -> LogNote:
         typical_ms = self._typical_ms()
@@ -228,42 +237,55 @@ class _Log:
         self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
     ) -> Float64:
         """(S,) how long each of the stages could not have started a task between the times."""
-        needs = np.array(
-            [(one.slots, one.num_tasks if one.barrier else 1) for one in stages], np.int64
-        )
+        needs = [self._need(one) for one in stages]
+        kinds = list(dict.fromkeys(needs))
+        kind_of = np.array([kinds.index(need) for need in needs], np.int64)
         found = np.zeros(len(stages))
-        for slots, at_once in np.unique(needs, axis=0).tolist():
-            rows = (needs == (slots, at_once)).all(axis=1)
-            if (slots, at_once) not in self._no_room:
-                self._no_room[slots, at_once] = self._time_without_room(slots, at_once)
-            times, total = self._no_room[slots, at_once]
+        for kind, need in enumerate(kinds):
+            rows = kind_of == kind
+            if need not in self._no_room:
+                self._no_room[need] = self._time_without_room(need)
+            times, total = self._no_room[need]
             until, since = (np.interp(at[rows], times, total) for at in (end_ms, begin_ms))
             found[rows] = until - since
         return found
 
-    def _time_without_room(self, slots: int, at_once: int) -> tuple[Float64, Float64]:
-        """(M,) times, and (M,) for how long until then fewer than `at_once` tasks had room, each
-        of which takes so many slots of one executor.
-        """
+    def _need(self, stage: Stage) -> _Need:
+        own = self._placement.needs.own_executors
+        profile = None
+        if own:
+            asked = self._application.listed[_number(stage)].profile
+            profile = asked if asked in own else DEFAULT
+        return _Need(stage.slots, stage.num_tasks if stage.barrier else 1, profile)
+
+    def _time_without_room(self, need: _Need) -> tuple[Float64, Float64]:
+        """(M,) times, and (M,) for how long until then fewer tasks had room than must start."""
         every = np.arange(len(self._won))
-        if slots == 1:
+        if need.slots == 1 and need.profile is None:
             tasks = task_changes(self._placement, every)
-            return _time_below(self._slots.then(tasks), at_once)
+            return _time_below(self._slots.then(tasks), need.at_once)
         executor = np.array(self._application.tasks.executor, np.int64)
         order = np.argsort(executor, kind="stable")
         edges = np.searchsorted(executor[order], np.arange(len(self._executors.slots) + 1))
         parts = []
-        for number in range(len(self._executors.slots)):
+        for number, one in enumerate(self._application.executors):
+            if need.profile not in (None, one.profile):
+                continue
             tasks = task_changes(self._placement, order[edges[number] : edges[number + 1]])
             times, free = self._executors.only(number).changes().then(tasks).steps()
-            fit = np.maximum(free, 0) // slots
+            fit = np.maximum(free, 0) // need.slots
             parts.append(Changes(times, np.diff(fit, prepend=0)))
-        return _time_below(Changes(*map(np.concatenate, zip(*parts, strict=True))), at_once)
+        room = Changes(*map(np.concatenate, zip(*parts, strict=True)))
+        return _time_below(room, need.at_once)
 
 
 def _numbers(job: Job) -> tuple[int, ...]:
     """Spark's numbers of the stages of `job`."""
-    return tuple(int(stage.name.removeprefix(_STAGE)) for stage in job.stages)
+    return tuple(_number(stage) for stage in job.stages)
+
+
+def _number(stage: Stage) -> int:
+    return int(stage.name.removeprefix(_STAGE))
 
 
 def _time_below(changes: Changes, least: int) -> tuple[Float64, Float64]:

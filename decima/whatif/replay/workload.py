@@ -23,7 +23,7 @@ from spark_sim import (
     Simulator,
     Slots,
 )
-from spark_sim.needs import neediest
+from spark_sim.needs import neediest_stage
 from spark_sim.setup import first_misfit
 from spark_sim.tables import NONE, State
 from spark_sim.vector import Run
@@ -184,8 +184,8 @@ class ReplayWorkload:
 
     def least_slots(self) -> int:
         """Fewest slots on which every stage can run, on executors of the recorded size."""
-        found = neediest(self.arrays, self.slots_each)
-        return 1 if found is None or found[1] is None else found[1]
+        found = neediest_stage(self.arrays, self.slots_each)
+        return 1 if found is None or found.slots is None else found.slots
 
     def _run(self, cluster: Cluster, course: Course, duration_key: int) -> Run:
         job, follows = course.arrivals.job, course.follows
@@ -204,9 +204,9 @@ class ReplayWorkload:
         )
         misfit = first_misfit(self.arrays, cluster, conditions)
         if misfit is not None:
-            job = self.trace.jobs[misfit.job]
-            name = job.stages[misfit.stage].name
-            raise SimulationError(f"job {job.name!r:.60}, {name}: {misfit.why}")
+            recorded = self.trace.jobs[misfit.job]
+            name = recorded.stages[misfit.stage].name
+            raise SimulationError(f"job {recorded.name!r:.60}, {name}: {misfit.why}")
         return Run(course.arrivals.arrival_ms, job, duration_key, conditions=conditions)
 
     def jct_of(self, course: Course, simulator: Simulator) -> Float64:
