@@ -7,9 +7,10 @@ Only a run with such a stage (`clock["slots_each"]` > 0) comes here. Slot `s` is
 from __future__ import annotations
 
 from spark_sim.compile import kernel
+from spark_sim.kernels.allocation import leave, rest
 from spark_sim.kernels.common import start_task
-from spark_sim.kernels.lists import append_idle, first_idle, remove_idle
-from spark_sim.tables import HELD, NONE, State
+from spark_sim.kernels.lists import append_idle, first_idle, prepend_idle, remove_idle
+from spark_sim.tables import HELD, IDLE, NONE, State
 
 
 @kernel
@@ -94,6 +95,35 @@ def _take_slots(state: State, stage: int) -> int:
 
 
 @kernel
+def free_further(state: State, slot: int) -> None:
+    """The task whose event `slot` had ends: free its further slots."""
+    clock = state.clock[0]
+    further = int(state.executors[slot]["next"])
+    while further != NONE:
+        worker = state.executors[further]
+        after = int(worker["next"])
+        clock["busy_ms"] += clock["time_ms"] - worker["since_ms"]
+        worker["state"] = IDLE
+        worker["stage"] = NONE
+        if state.allocation[0]["slots_each"] > 0:
+            rest(state, further)
+        else:
+            give_back(state, further)
+        further = after
+
+
+@kernel
+def give_back(state: State, slot: int) -> None:
+    """`slot` is idle, and the next to be used, or goes."""
+    clock = state.clock[0]
+    if slot < clock["num_executors"]:
+        prepend_idle(state, NONE, slot)
+        clock["unattached"] += 1
+    else:
+        leave(state, slot)
+
+
+@kernel
 def set_slots(state: State, count: int) -> None:
     """Have the slots below `count`, so that executors stay whole; busy ones go when they end."""
     clock = state.clock[0]
@@ -103,10 +133,8 @@ def set_slots(state: State, count: int) -> None:
         after = int(state.executors[slot]["next"])
         if slot >= count:
             remove_idle(state, NONE, slot)
-            state.executors[slot]["next"] = clock["absent_head"]
-            clock["absent_head"] = slot
+            leave(state, slot)
             clock["unattached"] -= 1
-            clock["present"] -= 1
         slot = after
     slot = int(clock["absent_head"])
     clock["absent_head"] = NONE

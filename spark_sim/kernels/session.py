@@ -36,7 +36,7 @@ from spark_sim.kernels.common import (
 )
 from spark_sim.kernels.lists import append_idle, first_idle, prepend_idle, remove_idle
 from spark_sim.kernels.queue import next_event_ms, take
-from spark_sim.kernels.room import set_slots
+from spark_sim.kernels.room import free_further, give_back, set_slots
 from spark_sim.kernels.session_plan import follow_plan
 from spark_sim.kernels.session_rounds import ask, assign, close_round, open_round
 from spark_sim.tables import (
@@ -173,19 +173,11 @@ def _task_done(state: State, slot: int) -> bool:
         job["uncovered"] -= 1
         clock["local"] -= slots
         row["covered"] = row["finished"]
-    further = NONE
     if slots > 1:
-        further = int(worker["next"])
+        free_further(state, slot)
     worker["state"] = IDLE
     worker["stage"] = NONE
     _give_back(state, slot, number)
-    while further != NONE:
-        after = int(state.executors[further]["next"])
-        clock["busy_ms"] += clock["time_ms"] - state.executors[further]["since_ms"]
-        state.executors[further]["state"] = IDLE
-        state.executors[further]["stage"] = NONE
-        _give_back(state, further, number)
-        further = after
     if due:
         return True
     if ran_out:
@@ -207,10 +199,10 @@ def _give_back(state: State, slot: int, number: int) -> None:
     if state.allocation[0]["slots_each"] > 0:
         rest(state, slot)
         return
-    stays = bool(clock["present"] <= clock["num_executors"])
     if clock["slots_each"] > 0:
-        stays = bool(slot < clock["num_executors"])
-    if stays:
+        give_back(state, slot)
+        return
+    if clock["present"] <= clock["num_executors"]:
         # Spark offers the slot that has just become free, so it is the first to be used again.
         prepend_idle(state, NONE, slot)
         clock["unattached"] += 1

@@ -16,12 +16,15 @@ def follow_plan(state: State, number: int) -> None:
     Before `plan_place` only the job `number` can have become able to use one; NONE: no job.
     """
     clock = state.clock[0]
+    if clock["slots_each"] > 0:
+        _follow_with_room(state)
+        return
     while clock["unattached"] > 0:
         stage = NONE
         if number != NONE:
             stage = int(state.jobs[number]["plan_head"])
         if stage == NONE or not (
-            state.stages[stage]["plan_place"] < clock["plan_place"] and _has_room(state, stage)
+            state.stages[stage]["plan_place"] < clock["plan_place"] and _may_start(state, stage)
         ):
             stage = _next_with_room(state)
         if stage == NONE:
@@ -29,16 +32,38 @@ def follow_plan(state: State, number: int) -> None:
         start(state, stage)
 
 
+@kernel
+def _follow_with_room(state: State) -> None:
+    """Do so where tasks may take several slots: what was passed over before may have room now.
+
+    A task of several slots may lead its job beyond the limit.
+    """
+    clock = state.clock[0]
+    place = 0
+    while clock["unattached"] > 0 and place < clock["plan_length"]:
+        stage = int(state.chosen[place])
+        if _may_start(state, stage) and has_room(state, stage):
+            start_with_room(state, stage)
+        else:
+            place += 1
+
+
+@kernel
+def start_with_room(state: State, stage: int) -> None:
+    """Run the next task of `stage`, which `has_room`, or of a barrier stage all."""
+    start_tasks(state, stage)
+    if state.stages[stage]["launched"] == state.stages[stage]["num_tasks"]:
+        _run_out(state, stage)
+
+
 @inlined_kernel
 def _next_with_room(state: State) -> int:
     """The first stage of the plan from `plan_place` on that can use a slot; NONE: there is none."""
     clock = state.clock[0]
     found = NONE
-    if clock["slots_each"] > 0:
-        clock["plan_place"] = 0  # one that was passed over may have room now
     while found == NONE and clock["plan_place"] < clock["plan_length"]:
         stage = int(state.chosen[clock["plan_place"]])
-        if _has_room(state, stage):
+        if _may_start(state, stage):
             found = stage
         else:
             clock["plan_place"] += 1
@@ -46,33 +71,26 @@ def _next_with_room(state: State) -> int:
 
 
 @inlined_kernel
-def _has_room(state: State, stage: int) -> bool:
-    """Return whether a stage has a task to start, and room for it, and its job is under its limit.
-
-    A task that takes several slots may lead its job beyond the limit.
-    """
+def _may_start(state: State, stage: int) -> bool:
+    """Return whether a stage has a task to start and its job is under its limit."""
     row = state.stages[stage]
     job = state.jobs[row["job"]]
-    is_due = bool(row["launched"] < row["num_tasks"] and job["attached"] < job["limit"])
-    return is_due and (state.clock[0]["slots_each"] == 0 or has_room(state, stage))
+    return bool(row["launched"] < row["num_tasks"] and job["attached"] < job["limit"])
 
 
 @inlined_kernel
 def start(state: State, stage: int) -> None:
-    """Run the next task of `stage`, which has room."""
+    """Run the next task of `stage` on an idle slot."""
     clock = state.clock[0]
+    slot = first_idle(state, NONE, 0)
     row = state.stages[stage]
     job = state.jobs[row["job"]]
-    if clock["slots_each"] > 0:
-        start_tasks(state, stage)
-    else:
-        slot = first_idle(state, NONE, 0)
-        remove_idle(state, NONE, slot)
-        clock["unattached"] -= 1
-        job["attached"] += 1
-        start_task(state, slot, stage)
-        job["local"] += 1
-        clock["local"] += 1
+    remove_idle(state, NONE, slot)
+    clock["unattached"] -= 1
+    job["attached"] += 1
+    start_task(state, slot, stage)
+    job["local"] += 1
+    clock["local"] += 1
     if row["launched"] == row["num_tasks"]:
         _run_out(state, stage)
 

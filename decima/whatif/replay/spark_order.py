@@ -26,7 +26,7 @@ from decima.whatif.replay.recording import FAIR, FIFO, POOLS
 from spark_sim import Simulator, Status
 from spark_sim.kernels.room import has_room
 from spark_sim.kernels.session import happen
-from spark_sim.kernels.session_plan import start
+from spark_sim.kernels.session_plan import start, start_with_room
 from spark_sim.tables import DECIDE, NONE, QUIET, State
 from traces.numbers import Bool, Float64, Int64
 
@@ -193,7 +193,10 @@ def _offer(state: State, order: _Order, queue: _Queue, count: int) -> int:
         stage = queue.stages[best]
         row = state.stages[stage]
         before = row["launched"]
-        start(state, stage)
+        if clock["slots_each"] > 0:
+            start_with_room(state, stage)
+        else:
+            start(state, stage)
         queue.running[order.pool[row["job"]]] += row["launched"] - before
         if row["launched"] == row["num_tasks"]:
             count -= 1
