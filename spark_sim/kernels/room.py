@@ -95,9 +95,21 @@ def _take_slots(state: State, stage: int) -> int:
 
 
 @kernel
-def free_further(state: State, slot: int) -> None:
-    """The task whose event `slot` had ends: free its further slots."""
+def free_further(state: State, slot: int, ran_out: bool) -> None:
+    """The task whose event `slot` had ends: free its further slots, and count them back.
+
+    `ran_out`: it was among the last of its stage.
+    """
     clock = state.clock[0]
+    row = state.stages[state.executors[slot]["stage"]]
+    job = state.jobs[row["job"]]
+    job["attached"] -= row["slots"] - 1
+    if ran_out:
+        job["held"] -= row["slots"] - 1
+        clock["ending"] -= row["slots"] - 1
+    else:
+        job["local"] -= row["slots"] - 1
+        clock["local"] -= row["slots"] - 1
     further = int(state.executors[slot]["next"])
     while further != NONE:
         worker = state.executors[further]

@@ -150,16 +150,15 @@ def _task_done(state: State, slot: int) -> bool:
     row = state.stages[worker["stage"]]
     number = row["job"]
     job = state.jobs[number]
-    slots = row["slots"]
     is_quiet = bool(clock["plan_spare"] == 1 and clock["unattached"] > 0)
     count_finished(state, slot)
     mark_changed(state, number)
-    job["attached"] -= slots
+    job["attached"] -= 1
     ran_out = bool(row["launched"] == row["num_tasks"])
     due = False
     if ran_out:
-        job["held"] -= slots
-        clock["ending"] -= slots
+        job["held"] -= 1
+        clock["ending"] -= 1
         if row["finished"] == row["num_tasks"]:
             due = unlock_children(state, worker["stage"])
             if job["stages_done"] == job["num_stages"]:
@@ -169,12 +168,12 @@ def _task_done(state: State, slot: int) -> bool:
             row["released"] = 1
             due = due or not is_quiet
     else:
-        job["local"] -= slots
+        job["local"] -= 1
         job["uncovered"] -= 1
-        clock["local"] -= slots
+        clock["local"] -= 1
         row["covered"] = row["finished"]
-    if slots > 1:
-        free_further(state, slot)
+    if row["slots"] > 1:
+        free_further(state, slot, ran_out)
     worker["state"] = IDLE
     worker["stage"] = NONE
     _give_back(state, slot, number)
