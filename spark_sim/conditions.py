@@ -52,6 +52,11 @@ class Slots:
         count = np.round(self.count * (most / self.most)).astype(np.int64)
         return Slots(self.time_ms, np.maximum(count, np.minimum(self.count, 1)))
 
+    def ending_with(self, count: int, time_ms: float) -> Slots:
+        """Return the slots with another number from `time_ms` on, or from the last change on."""
+        at_ms = max(time_ms, float(self.time_ms[-1]))
+        return Slots(np.append(self.time_ms, at_ms), np.append(self.count, count))
+
     def at(self, time_ms: Float64) -> Int64:
         """Number of slots at each time."""
         row = np.searchsorted(self.time_ms, time_ms, side="right") - 1
@@ -78,6 +83,9 @@ class Conditions:
     """of a session; None: always the cluster's"""
     allocation: Allocation | None = None
     """of a session whose slots follow its load, in place of `slots`"""
+    slots_each: int | None = None
+    """of a session: slots of each executor, for tasks that take several of one; None: all slots are
+    of one executor"""
     each_once: bool = False
     """whether the tasks of a stage share out its durations instead of drawing with replacement"""
 
@@ -100,6 +108,8 @@ class Conditions:
         if len(self.follows) != len(self.lag_ms):
             raise SimulationError(f"{len(self.lag_ms)} lags for {len(self.follows)} followed jobs")
         _check_followed(self.follows)
+        if self.slots_each is not None and self.slots_each < 1:
+            raise SimulationError(f"an executor needs 1 slot or more, got {self.slots_each}")
         if cluster.protocol is Protocol.DECIMA_SIM:
             raise SimulationError("the decima-sim protocol knows no conditions")
         if self.allocation is not None:
@@ -130,6 +140,8 @@ class Conditions:
         """
         clock = state.clock[0]
         clock["each_once"] = self.each_once
+        if (state.stages["slots"] > 1).any() or state.stages["barrier"].any():
+            clock["slots_each"] = self.slots_each or len(state.executors)
         if len(self.wait_ms):
             state.stages["wait_ms"] = self.wait_ms[template]
         if len(self.follows):

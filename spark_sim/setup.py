@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from spark_sim.cluster import Cluster, ExecutorClass, Protocol
 from spark_sim.conditions import Conditions, no_timers
 from spark_sim.errors import SimulationError
+from spark_sim.needs import why_impossible
 from spark_sim.tables import (
     ALLOCATION,
     CLASS,
@@ -75,19 +76,24 @@ class Misfit(NamedTuple):
     why: str
 
 
-def first_misfit(trace: TraceArrays, cluster: Cluster) -> Misfit | None:
-    """Return the first stage that fits no executor class, or None.
+def first_misfit(
+    trace: TraceArrays, cluster: Cluster, conditions: Conditions | None = None
+) -> Misfit | None:
+    """Return a stage that cannot run on the cluster, or None: the first that fits no executor
+    class, or one that needs more slots than there are.
 
     A missing demand fits everywhere. But with several classes memory is required, and must be above
     0.
     """
+    impossible = why_impossible(trace, cluster, conditions or Conditions())
+    if impossible is not None:
+        return _misfit(trace, *impossible)
     classes, memory_mb = classes_of(cluster), trace.memory_mb
     needs_memory = len(classes) > 1
     bad = (fits_of(trace, cluster) == 0) | (needs_memory & ~(memory_mb > 0))
     if not bad.any():
         return None
     stage = int(np.flatnonzero(bad)[0])
-    job = int(np.searchsorted(trace.first_stage, stage, side="right")) - 1
     largest = classes[-1]
     if needs_memory and np.isnan(memory_mb[stage]):
         why = "the trace lacks the memory of its tasks, which executor classes need"
@@ -97,16 +103,21 @@ def first_misfit(trace: TraceArrays, cluster: Cluster) -> Misfit | None:
             f"more than 0 MB and what some executor class has (the largest {largest.memory_mb:g} "
             f"MB and {largest.cpu:g} cores)"
         )
+    return _misfit(trace, stage, why)
+
+
+def _misfit(trace: TraceArrays, stage: int, why: str) -> Misfit:
+    job = int(np.searchsorted(trace.first_stage, stage, side="right")) - 1
     return Misfit(job, stage - int(trace.first_stage[job]), why)
 
 
-def check_demands(trace: TraceArrays, cluster: Cluster) -> None:
+def check_demands(trace: TraceArrays, cluster: Cluster, conditions: Conditions) -> None:
     """Refuse stages that cannot run on the cluster.
 
     Raises:
         SimulationError: there is a `first_misfit`.
     """
-    found = first_misfit(trace, cluster)
+    found = first_misfit(trace, cluster, conditions)
     if found is not None:
         raise SimulationError(f"job {found.job} of the trace, stage {found.stage}: {found.why}")
 
@@ -137,11 +148,11 @@ def build_state(
 ) -> State:
     """Tables at time zero, before the first event."""
     check_arrivals(arrival_ms, job, trace.num_jobs)
-    check_demands(trace, cluster)
     if conditions is None:
         conditions = Conditions()
     else:
         conditions.check(len(trace.num_tasks), len(job), cluster)
+    check_demands(trace, cluster, conditions)
     sizes = np.diff(trace.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
     # Row of the trace for every stage: each job's run of rows, shifted to where it starts here.
@@ -247,7 +258,8 @@ def _job_table(
     jobs["first_stage"] = first_stage
     jobs["num_stages"] = sizes
     jobs["template"] = template
-    jobs["work_ms"] = np.add.reduceat(stages["num_tasks"] * stages["mean_ms"], first_stage)
+    work_ms = stages["num_tasks"] * stages["mean_ms"] * stages["slots"]
+    jobs["work_ms"] = np.add.reduceat(work_ms, first_stage)
     jobs["remaining_ms"] = jobs["work_ms"]
     for absent in (
         "commit_head",
@@ -271,6 +283,8 @@ def _stage_table(trace: TraceArrays, template: NDArray[np.int64], job: NDArray[n
     stages["critical_path_ms"] = trace.critical_path_ms[template]
     stages["memory_mb"] = trace.memory_mb[template]
     stages["cpu"] = trace.cpu[template]
+    stages["slots"] = trace.slots[template]
+    stages["barrier"] = trace.barrier[template]
     stages["parents_running"] = trace.num_parents[template]
     stages["parents_uncovered"] = trace.num_parents[template]
     for absent in ("level_of", "wait_head", "wait_tail", "commit_head", "commit_tail"):

@@ -35,8 +35,9 @@ TIMER = np.dtype([("time_ms", "f8"), ("stage", "i4"), ("executors", "i4")], alig
 `executors` from then on"""
 
 # Executor states:  IDLE -> RUNNING -> IDLE, with MOVING and WAITING (for a stage whose parents
-# are not complete) between a decision and the task that it leads to.
-IDLE, RUNNING, MOVING, WAITING = range(4)
+# are not complete) between a decision and the task that it leads to. HELD: a further slot of a task
+# that takes several; the first of them is RUNNING.
+IDLE, RUNNING, MOVING, WAITING, HELD = range(5)
 
 # What `advance` and `assign` report; QUIET: something happened, but no decision is due.
 DECIDE, DONE, TRUNCATED, ILLEGAL, DEADLOCK, QUIET = range(6)
@@ -94,6 +95,8 @@ STAGE = np.dtype(
         ),  # tasks launched, plus executors moving to, waiting for or promised to it
         ("open", "i1"),  # may be chosen now
         ("runnable", "i1"),  # all parents complete
+        ("barrier", "i1"),  # its tasks start all at once
+        ("slots", "i4"),  # of one executor, that each task takes
         ("order", "i8"),  # rank by the time of becoming runnable
         ("mean_ms", "f8"),
         ("critical_path_ms", "f8"),
@@ -131,6 +134,7 @@ EXECUTOR = np.dtype(
         ("stage", "i4"),  # the stage it runs, moves to or waits for
         ("last_stage", "i4"),  # stage of its last task in this job; NONE: the next is fresh
         ("task", "i4"),  # index of the task it runs
+        ("idle", "i4"),  # session: room to count an executor's idle slots; 0 otherwise
         ("since_ms", "f8"),  # start of the task or of the move
         ("rank", "i8"),  # of its pending event among those of the same time
         ("next", "i4"),  # neighbours in the list (idle or waiting) it is in
@@ -197,6 +201,7 @@ CLOCK = np.dtype(
         ("each_once", "i8"),  # whether the tasks of a stage share out its durations
         ("present", "i8"),  # session: slots there are, those included that go when their task ends
         ("absent_head", "i4"),  # session: slots there are not
+        ("slots_each", "i8"),  # session: of each executor; 0 where every task takes any one slot
         ("last_arrival_ms", "f8"),  # when a job last arrived
         ("mean_gap_ms", "f8"),  # between the jobs that have arrived; infinity before the second
         ("arrived_log", "f8"),  # sum over the jobs that have arrived of log(work_ms)

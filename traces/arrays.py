@@ -40,6 +40,8 @@ class TraceArrays(NamedTuple):
     num_parents: Int32  # (S,)
     cpu: NDArray[np.float64]  # (S,) cores that a task needs; NaN where the trace lacks it
     memory_mb: NDArray[np.float64]  # (S,) likewise
+    slots: Int32  # (S,) that each task takes
+    barrier: NDArray[np.bool_]  # (S,) whether all tasks start at once
     first_child: Int32  # (S + 1,)
     children: Int32  # (E,) stage index inside the job
     first_level: Int32  # (S + 1,)
@@ -77,6 +79,8 @@ def to_arrays(trace: Trace) -> TraceArrays:
         num_parents=columns.parents.counts.astype(np.int32),
         cpu=columns.cpu.copy(),
         memory_mb=columns.memory_mb.copy(),
+        slots=columns.slots.astype(np.int32),
+        barrier=columns.barrier.copy(),
         first_child=children.start.astype(np.int32),
         children=_inside_jobs(columns, children),
         first_level=columns.first_level.astype(np.int32),

@@ -7,7 +7,7 @@ import numpy as np
 from traces.columns import Columns, Rows, starts
 from traces.errors import TraceError
 from traces.files.numbers import MAX_TIME_MS
-from traces.model import MAX_EXECUTORS, MAX_TASKS_PER_STAGE
+from traces.model import MAX_EXECUTORS, MAX_SLOTS, MAX_TASKS_PER_STAGE
 from traces.numbers import Bool, Float64, Int64
 
 
@@ -53,6 +53,7 @@ def _bad_stages(columns: Columns) -> Bool:
     )
     for demand in (columns.cpu, columns.memory_mb):
         bad |= np.isinf(demand) | (demand < 0)
+    bad |= ~((columns.slots >= 1) & (columns.slots <= MAX_SLOTS))
     of_level = np.repeat(np.arange(len(levels)), levels)
     bad[of_level[_bad_levels(columns)]] = True
     falls = (np.diff(columns.executors) <= 0) & (np.diff(of_level) == 0)

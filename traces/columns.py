@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.model import FloatArray, Job, LevelDurations, Stage
-from traces.numbers import Float64, Int64, Integers
+from traces.numbers import Bool, Float64, Int64, Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +60,8 @@ class Columns(NamedTuple):
     parents: Rows  # (S,) int32, indices of stages of the same job
     cpu: Float64  # (S,)
     memory_mb: Float64  # (S,)
+    slots: Integers  # (S,) that each task takes
+    barrier: Bool  # (S,) whether all tasks start at once
     first_level: Integers  # (S + 1,)
     executors: Integers  # (L,)
     waves: tuple[Rows, Rows, Rows]  # (L,) float32 each: durations in ms, in the order of `WAVES`
@@ -93,6 +95,8 @@ class Columns(NamedTuple):
             tuple(self._level(level) for level in levels),
             _or_none(self.cpu[row]),
             _or_none(self.memory_mb[row]),
+            int(self.slots[row]),
+            bool(self.barrier[row]),
         )
 
     def _level(self, row: int) -> LevelDurations:
@@ -133,7 +137,7 @@ class Columns(NamedTuple):
         lowest = self.first_level[:-1]
         sums_ms, counts = self.wave_sums_ms()[lowest], sum(wave.counts for wave in self.waves)
         level_ms = (sums_ms[:, 0] + sums_ms[:, 1] + sums_ms[:, 2]) / np.asarray(counts)[lowest]
-        return in_turn((self.num_tasks * level_ms)[:, None], self.first_stage)
+        return in_turn((self.num_tasks * level_ms * self.slots)[:, None], self.first_stage)
 
 
 def _or_none(value: np.float64) -> float | None:
@@ -219,6 +223,8 @@ def columns_of(jobs: Sequence[Job]) -> Columns:
         ),
         _floats([stage.cpu for stage in stages]),
         _floats([stage.memory_mb for stage in stages]),
+        np.array([stage.slots for stage in stages], np.int64),
+        np.array([stage.barrier for stage in stages], np.bool_),
         starts([len(stage.durations) for stage in stages]),
         np.array([level.executors for level in levels], np.int64),
         (
@@ -270,6 +276,8 @@ def part_of(columns: Columns, first: int, last: int) -> Columns:
         rows(columns.parents, begin, end),
         columns.cpu[begin:end],
         columns.memory_mb[begin:end],
+        columns.slots[begin:end],
+        columns.barrier[begin:end],
         columns.first_level[begin : end + 1] - low,
         columns.executors[low:high],
         (fresh, first_wave, rest),
@@ -304,6 +312,8 @@ def joined(parts: Sequence[Columns]) -> Columns:
         rows([part.parents for part in parts]),
         flat("cpu"),
         flat("memory_mb"),
+        np.concatenate([part.slots for part in parts]),
+        np.concatenate([part.barrier for part in parts]),
         first("first_level"),
         np.concatenate([part.executors for part in parts]),
         (fresh, first_wave, rest),

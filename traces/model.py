@@ -42,6 +42,8 @@ LATEST = f"{MAX_TIME_MS:g}: later times are not resolved to a millisecond"
 
 MAX_EXECUTORS = 1_000_000  # a larger executor level is also taken for a corrupt file
 
+MAX_SLOTS = 100_000  # of one task; more than any cluster has
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelDurations:
@@ -112,6 +114,10 @@ class Stage:
     """cores that each task needs; None where the trace lacks it"""
     memory_mb: float | None = None
     """memory that each task needs; None where the trace lacks it"""
+    slots: int = 1
+    """slots of one executor that each task takes"""
+    barrier: bool = False
+    """whether all tasks start at once, as in Spark's barrier mode"""
 
     def __post_init__(self) -> None:
         check_name("stage", self.name)
@@ -130,6 +136,11 @@ class Stage:
                 raise TraceError(
                     f"stage {self.name!r}: {label} {demand} must be finite and not negative"
                 )
+        if not 1 <= self.slots <= MAX_SLOTS:
+            raise TraceError(
+                f"stage {self.name!r}: a task takes {self.slots} slots, it must be between 1 and "
+                f"{MAX_SLOTS:,}"
+            )
 
     @classmethod
     def fixed(cls, name: str, num_tasks: int, task_ms: float, parents: Sequence[int] = ()) -> Stage:
@@ -146,8 +157,8 @@ class Stage:
 
     @property
     def work_ms(self) -> float:
-        """Executor-milliseconds of the whole stage at its smallest level."""
-        return self.num_tasks * self.durations[0].mean_ms
+        """Slot-milliseconds of the whole stage at its smallest level."""
+        return self.num_tasks * self.durations[0].mean_ms * self.slots
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from traces.parquet_pages import excess_of
 from traces.trace import Trace
 
 FORMAT = "decima-trace"
-VERSION = 1
+VERSION, WITH_NEEDS = 1, 2
+"""of the file; the second has what tasks need, and is written where a stage is not as usual"""
 
 _SAMPLES = pa.list_(pa.float32())
 _LEVEL = pa.struct(
@@ -43,6 +44,7 @@ _STAGE = pa.struct(
         pa.field("durations", pa.list_(_LEVEL)),
     ]
 )
+_NEEDS = [pa.field("slots", pa.int32()), pa.field("barrier", pa.bool_())]
 SCHEMA = pa.schema(
     [
         pa.field("name", pa.string(), nullable=False),
@@ -50,6 +52,11 @@ SCHEMA = pa.schema(
         pa.field("stages", pa.list_(_STAGE)),
     ]
 )
+SCHEMAS = {
+    VERSION: SCHEMA,
+    WITH_NEEDS: SCHEMA.set(2, pa.field("stages", pa.list_(pa.struct([*_STAGE, *_NEEDS])))),
+}
+"""by version"""
 
 
 _NAMES = ["name", "stages.list.element.name"]
@@ -57,13 +64,13 @@ _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 """name columns, read as dictionaries so that repeated long names take no memory"""
 
 
-def _with_dictionaries() -> pa.Schema:
+def _with_dictionaries(schema: pa.Schema) -> pa.Schema:
     name = pa.field("name", _DICTIONARY, nullable=False)
-    stage = pa.struct([name, *list(_STAGE)[1:]])
-    return pa.schema([name, SCHEMA.field("arrival_ms"), pa.field("stages", pa.list_(stage))])
+    stage = pa.struct([name, *list(schema.field("stages").type.value_type)[1:]])
+    return pa.schema([name, schema.field("arrival_ms"), pa.field("stages", pa.list_(stage))])
 
 
-_READ_SCHEMA = _with_dictionaries()
+_READ_SCHEMAS = {version: _with_dictionaries(schema) for version, schema in SCHEMAS.items()}
 
 
 def check_output(path: Path) -> None:
@@ -79,14 +86,16 @@ def write_trace(trace: Trace, path: Path) -> None:
     Raises:
         TraceError: the file cannot be written.
     """
+    columns = trace.columns
+    version = WITH_NEEDS if columns.barrier.any() or (columns.slots != 1).any() else VERSION
     header = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": version,
         "name": trace.name,
         "metadata": dict(trace.metadata),
     }
-    schema = SCHEMA.with_metadata({FORMAT: json.dumps(header)})
-    table = table_of(trace.columns).cast(schema)
+    schema = SCHEMAS[version].with_metadata({FORMAT: json.dumps(header)})
+    table = table_of(columns, with_needs=version == WITH_NEEDS).cast(schema)
     with written_whole(path, TraceError) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=max(1, len(table)))
 
@@ -113,8 +122,9 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_NAMES)
         # One by one: names of several groups do not become one dictionary inside a list. The
         # schema's own check would accept columns of another type; cast refuses them.
+        schema = _READ_SCHEMAS[header["version"]]
         groups = [
-            file.read_row_group(number).select(SCHEMA.names).cast(_READ_SCHEMA)
+            file.read_row_group(number).select(SCHEMA.names).cast(schema)
             for number in range(file.num_row_groups)
         ]
     except TraceError:
@@ -140,10 +150,11 @@ def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
     header = parse_json(stored[FORMAT.encode()], f"{path}: trace header", TraceError)
     if not isinstance(header, dict):
         raise TraceError(f"{path}: not a trace file: its header is {header!r:.40}")
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
+    if header.get("format") != FORMAT or header.get("version") not in (VERSION, WITH_NEEDS):
         raise TraceError(
             f"{path}: trace format {header.get('format')!r:.40} version "
-            f"{header.get('version')!r:.40}, this reader knows {FORMAT!r} version {VERSION}"
+            f"{header.get('version')!r:.40}, this reader knows {FORMAT!r} version {VERSION} and "
+            f"{WITH_NEEDS}"
         )
     if not isinstance(header.get("name"), str) or not isinstance(header.get("metadata"), dict):
         raise TraceError(f"{path}: the trace header lacks its name or metadata")

@@ -15,7 +15,7 @@ from traces.columns import Columns, Names, Rows, names_of
 from traces.errors import TraceError
 from traces.files.names import clean
 from traces.model import MAX_NAME
-from traces.numbers import Float64, Integers
+from traces.numbers import Bool, Float64, Integers
 
 _WAVES = ("fresh_ms", "first_ms", "rest_ms")
 
@@ -57,6 +57,7 @@ def read_columns(table: pa.Table, limits: Bounds) -> Columns:
         Rows(_starts(parents), _plain(_present(parents.values))),
         _floats(stages.field("cpu"), "stage", stage_names, "cpu"),
         _floats(stages.field("memory_mb"), "stage", stage_names, "memory_mb"),
+        *_needs(stages),
         _starts(durations),
         _integers(level.field("executors")),
         (fresh, first, rest),
@@ -94,6 +95,14 @@ def _floats(column: pa.Array, what: str, names: Names, label: str) -> Float64:
             row = is_nan.to_pylist().index(True)
             raise TraceError(f"{what} {names[row]!r}: {label} nan must be finite")
     return _filled(column)
+
+
+def _needs(stages: pa.StructArray) -> tuple[Integers, Bool]:
+    """(S,) slots of each task and (S,) whether tasks start at once; older files have neither."""
+    if stages.type.get_field_index("slots") < 0:
+        return np.broadcast_to(1, len(stages)), np.broadcast_to(False, len(stages))
+    barrier = pc.fill_null(stages.field("barrier"), False).cast(pa.int8())
+    return _plain(pc.fill_null(stages.field("slots"), 1)), _plain(barrier).astype(np.bool_)
 
 
 def _samples(column: pa.ListArray) -> Rows:
@@ -158,8 +167,8 @@ def _present(column: Any) -> Any:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def table_of(columns: Columns) -> pa.Table:
-    """Return the table of a trace file."""
+def table_of(columns: Columns, *, with_needs: bool = False) -> pa.Table:
+    """Return the table of a trace file; `with_needs`: with slots and barriers of stages."""
     level = _struct(
         executors=pa.array(columns.executors, pa.int32()),
         **{
@@ -168,6 +177,10 @@ def table_of(columns: Columns) -> pa.Table:
         },
     )
     parents = pa.array(columns.parents.values, pa.int32())
+    needs = {}
+    if with_needs:
+        needs["slots"] = pa.array(columns.slots, pa.int32())
+        needs["barrier"] = pa.array(columns.barrier, pa.bool_())
     stage = _struct(
         name=_strings(columns.stage_name),
         num_tasks=pa.array(columns.num_tasks, pa.int32()),
@@ -175,6 +188,7 @@ def table_of(columns: Columns) -> pa.Table:
         cpu=_numbers(columns.cpu),
         memory_mb=_numbers(columns.memory_mb),
         durations=_lists(columns.first_level, level),
+        **needs,
     )
     return pa.table(
         {

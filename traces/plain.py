@@ -29,7 +29,10 @@ OPTIONAL_COLUMNS = (
     "executors",
     "cpu",
     "memory_mb",
+    "slots",
+    "barrier",
 )
+_BARRIER = ("true", "false")
 _DURATIONS = {"rest_ms": "task_ms", "first_ms": "first_ms", "fresh_ms": "fresh_ms"}
 """field of `LevelDurations` -> its column or key"""
 
@@ -44,6 +47,8 @@ class _StageDraft:
     parents: tuple[str, ...] = ()
     cpu: float | None = None
     memory_mb: float | None = None
+    slots: int = 1
+    barrier: bool = False
     levels: dict[int, LevelDurations] = field(default_factory=dict)
 
 
@@ -121,6 +126,12 @@ def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageD
     for column in ("cpu", "memory_mb"):
         if column in row:
             given[column] = parse_number(row[column], column)
+    if "slots" in row:
+        given["slots"] = parse_count(row["slots"], "slots")
+    if "barrier" in row:
+        if row["barrier"] not in _BARRIER:
+            raise TraceError(f"barrier {row['barrier']!r:.60} must be true or false")
+        given["barrier"] = row["barrier"] == "true"
     if row["stage"] not in job.stages:
         if "num_tasks" not in given:
             raise TraceError(f"num_tasks of stage {row['stage']!r} is empty")
@@ -168,7 +179,8 @@ def _json_job(record: Any, where: str) -> _JobDraft:
 def _json_stage(record: Any, where: str) -> _StageDraft:
     durations = set(_DURATIONS.values())
     demands = {"cpu", "memory_mb"}
-    known = {"name", "num_tasks", "parents", "levels", "executors"} | durations | demands
+    needs = {"slots", "barrier"}
+    known = {"name", "num_tasks", "parents", "levels", "executors"} | durations | demands | needs
     _check_keys(record, known, {"name", "num_tasks"}, where)
     stage = _StageDraft(
         where,
@@ -179,6 +191,10 @@ def _json_stage(record: Any, where: str) -> _StageDraft:
     for key in demands & set(record):
         if record[key] is not None:
             setattr(stage, key, json_number(record[key], f"{where}.{key}"))
+    stage.slots = _whole(record.get("slots", 1), f"{where}.slots")
+    stage.barrier = record.get("barrier", False)
+    if not isinstance(stage.barrier, bool):
+        raise TraceError(f"{where}.barrier: expected true or false, found {stage.barrier!r:.60}")
     if "levels" not in record:
         entries = [{key: record[key] for key in (durations | {"executors"}) & set(record)}]
     elif (durations | {"executors"}) & set(record):
@@ -259,4 +275,13 @@ def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
     levels = tuple(draft.levels[executors] for executors in sorted(draft.levels))
     parents = tuple(index_of[name] for name in draft.parents)
     with located(draft.where):
-        return Stage(draft.name, draft.num_tasks, parents, levels, draft.cpu, draft.memory_mb)
+        return Stage(
+            draft.name,
+            draft.num_tasks,
+            parents,
+            levels,
+            draft.cpu,
+            draft.memory_mb,
+            draft.slots,
+            draft.barrier,
+        )

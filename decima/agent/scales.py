@@ -21,7 +21,7 @@ class Scales(NamedTuple):
     @classmethod
     def of(cls, trace: TraceArrays) -> Scales:
         """The scales of a workload that draws the trace's jobs with equal frequency."""
-        work_ms = float(np.sum(trace.num_tasks * trace.mean_ms, dtype=np.float64))
+        work_ms = float(np.sum(trace.num_tasks * trace.mean_ms * trace.slots, dtype=np.float64))
         num_tasks = int(trace.num_tasks.sum(dtype=np.int64))
         return cls(
             task_ms=max(work_ms / num_tasks, 1e-3), work_ms=max(work_ms / trace.num_jobs, 1e-3)

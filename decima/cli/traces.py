@@ -261,6 +261,8 @@ def _print_job(job: Job) -> None:
         for name, heading in (("memory_mb", "memory MB"), ("cpu", "cores"))
         if any(getattr(stage, name) is not None for stage in job.stages)
     }
+    if any(stage.slots > 1 or stage.barrier for stage in job.stages):
+        demands |= {"slots": "slots a task", "barrier": "barrier"}
     for heading in demands.values():
         table.add_column(heading, justify="right")
     table.add_column("parents")

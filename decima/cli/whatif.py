@@ -135,10 +135,18 @@ def whatif(
             Answering(moving_delay_s, not no_driver_times, where, json_path, page),
         )
         return
+    neediest = recording.neediest()
+    if neediest is not None and protocol != Protocol.SESSION.label:
+        raise click.UsageError(
+            f"{neediest.words()}, which only --protocol {Protocol.SESSION.label} simulates"
+        )
+    if neediest is not None and executors is not None and executors < neediest.slots:
+        raise click.UsageError(f"--executors {executors} is impossible: {neediest.words()}")
     settings = WhatIfSettings(
         _most_slots(recording, allocation) if executors is None else executors,
         _policies(recording, policies, protocol),
         protocol,
+        least_slots=1 if neediest is None else neediest.slots,
         allocation=allocation,
         slots_vary=executors is None
         and allocation is None

@@ -61,17 +61,16 @@ class Workload:
     def _demanding(cls, config: EvaluationConfig) -> Workload:
         """Return the trace with its tasks' demands; raise if no executor of `config` meets one."""
         cluster = config.cluster()
-        if cluster.classes is None:
-            return cls.load(config.trace)
         trace = load_trace(config.trace)
-        if config.demands == "drawn":
+        if cluster.classes is not None and config.demands == "drawn":
             largest_mb = cluster.classes[-1].memory_mb
             trace = drawn_demands(trace, largest_mb, Streams(config.seed, 0).demands())
         arrays = to_arrays(trace)
         bad = first_misfit(arrays, cluster)
         if bad is not None:
             job = trace.jobs[bad.job]
-            way_out = "" if config.demands == "drawn" else ' (demands "drawn" draws it)'
+            may_draw = cluster.classes is not None and config.demands != "drawn"
+            way_out = ' (demands "drawn" draws it)' if may_draw else ""
             raise ConfigError(
                 f"job {job.name!r:.60}, stage {job.stages[bad.stage].name!r:.60}: "
                 f"{bad.why}{way_out}"

@@ -81,7 +81,7 @@ def mean_work_s(trace: Trace) -> float:
     """Mean work of a job: tasks x mean duration, in executor-seconds."""
     columns = trace.columns
     # One after the other, as gaps between arrivals must not change in the last bit.
-    total_ms = float(np.cumsum(columns.num_tasks * columns.mean_ms())[-1])
+    total_ms = float(np.cumsum(columns.num_tasks * columns.mean_ms() * columns.slots)[-1])
     return total_ms / (MS_PER_S * columns.num_jobs)
 
 

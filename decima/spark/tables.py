@@ -78,6 +78,8 @@ def graph_arrays(told: Mapping[str, Any]) -> TraceArrays:
         num_parents=np.bincount(children, minlength=count).astype(np.int32),
         cpu=np.full(count, np.nan),
         memory_mb=np.full(count, np.nan),
+        slots=np.ones(count, np.int32),
+        barrier=np.zeros(count, np.bool_),
         first_child=first_child.astype(np.int32),
         children=(children - np.repeat(first_of_stage, np.diff(first_child))).astype(np.int32),
         first_level=np.arange(count + 1, dtype=np.int32),

@@ -301,6 +301,9 @@ def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
             f"{main:,}, {', '.join(parts)}."
         )
     half = found.sizes.get(main // 2)
+    neediest = found.recording.neediest()
+    if neediest is not None and 1 <= main // 2 < neediest.slots:
+        yield f"{counted(main // 2, 'slot')} are impossible: {neediest.words()}."
     if half is not None and _piles_up(found, half):
         yield (
             f"{counted(half.executors, 'slot')} could not keep up with the recorded arrivals: "

@@ -74,7 +74,7 @@ class Shared(NamedTuple):
         if isinstance(slots, Allocation):
             return slots.slots
         if run.arrivals is Arriving.RESAMPLED:
-            return max(1, round(self.average * run.executors))
+            return max(self.settings.least_slots, round(self.average * run.executors))
         return run.executors
 
 

@@ -56,6 +56,8 @@ class WhatIfSettings:
     allocation: Mapping[str, str] | None = None
     """changes to the recorded settings of dynamic allocation, which is simulated then; None takes
     the slots that `slots_vary` names"""
+    least_slots: int = 1
+    """fewest on which every stage of the recording can run"""
     warmup_delay_s: float = 1.0
     """of an executor's first task in an application; a shared session has it measured"""
 
@@ -83,6 +85,10 @@ class WhatIfSettings:
         self.cluster(self.executors)
 
     def _check_slots(self) -> None:
+        if self.executors < self.least_slots:
+            raise ValueError(
+                f"{self.executors:,} slots are too few: a stage needs {self.least_slots:,} at once"
+            )
         is_session = self.protocol == Protocol.SESSION.label
         if self.slots_vary and not is_session:
             raise ValueError(f"slots that vary need the protocol {Protocol.SESSION.label}")
@@ -112,7 +118,7 @@ class WhatIfSettings:
     def sizes(self) -> tuple[int, ...]:
         """Numbers of executors to look at: half, as many, twice."""
         around = {self.executors // 2, self.executors, 2 * self.executors}
-        return tuple(sorted(size for size in around if 1 <= size <= MAX_EXECUTORS))
+        return tuple(sorted(n for n in around if self.least_slots <= n <= MAX_EXECUTORS))
 
     def cluster(self, executors: int) -> Cluster:
         """The cluster with that many executors; refuses impossible settings."""

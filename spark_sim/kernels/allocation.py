@@ -95,7 +95,7 @@ def _charge(state: State) -> None:
 
 @inlined_kernel
 def _pending(state: State) -> int:
-    """Tasks of submitted stages that wait for a slot."""
+    """Slots that tasks of submitted stages wait for."""
     clock = state.clock[0]
     found = 0
     for index in range(clock["num_active"]):
@@ -103,7 +103,7 @@ def _pending(state: State) -> int:
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
             row = state.stages[stage]
             if row["runnable"] == 1:
-                found += row["num_tasks"] - row["launched"]
+                found += (row["num_tasks"] - row["launched"]) * row["slots"]
     return found
 
 

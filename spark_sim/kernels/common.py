@@ -16,7 +16,7 @@ from spark_sim.kernels.durations import (
     upper_level,
 )
 from spark_sim.kernels.queue import push
-from spark_sim.tables import LEAST_WORK_MS, MOVING, NONE, RUNNING, TASK_DONE, State
+from spark_sim.tables import HELD, LEAST_WORK_MS, MOVING, NONE, RUNNING, TASK_DONE, State
 
 _SESSION = 1
 _DECIMA_SIM = 2
@@ -315,5 +315,7 @@ def close_accounts(state: State) -> None:
         worker = state.executors[executor]
         if worker["state"] == RUNNING:
             _charge(state, executor)
+        elif worker["state"] == HELD:
+            clock["busy_ms"] += clock["time_ms"] - worker["since_ms"]
         elif worker["state"] == MOVING:
             clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]

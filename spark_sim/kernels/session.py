@@ -36,6 +36,7 @@ from spark_sim.kernels.common import (
 )
 from spark_sim.kernels.lists import append_idle, first_idle, prepend_idle, remove_idle
 from spark_sim.kernels.queue import next_event_ms, take
+from spark_sim.kernels.room import free_further, give_back, set_slots
 from spark_sim.kernels.session_plan import follow_plan
 from spark_sim.kernels.session_rounds import ask, assign, close_round, open_round
 from spark_sim.tables import (
@@ -109,7 +110,11 @@ def _ring(state: State) -> None:
     clock = state.clock[0]
     while next_timer_ms(state) <= clock["time_ms"]:
         count = state.timers[clock["next_timer"]]["executors"]
-        if ring(state) == NONE:
+        if ring(state) != NONE:
+            continue
+        if clock["slots_each"] > 0:
+            set_slots(state, count)
+        else:
             _set_slots(state, count)
 
 
@@ -167,6 +172,8 @@ def _task_done(state: State, slot: int) -> bool:
         job["uncovered"] -= 1
         clock["local"] -= 1
         row["covered"] = row["finished"]
+    if row["slots"] > 1:
+        free_further(state, slot, ran_out)
     worker["state"] = IDLE
     worker["stage"] = NONE
     _give_back(state, slot, number)
@@ -190,6 +197,9 @@ def _give_back(state: State, slot: int, number: int) -> None:
     clock = state.clock[0]
     if state.allocation[0]["slots_each"] > 0:
         rest(state, slot)
+        return
+    if clock["slots_each"] > 0:
+        give_back(state, slot)
         return
     if clock["present"] <= clock["num_executors"]:
         # Spark offers the slot that has just become free, so it is the first to be used again.

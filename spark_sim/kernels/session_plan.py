@@ -5,6 +5,7 @@ from __future__ import annotations
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.common import compare_critical, mark_changed, start_task
 from spark_sim.kernels.lists import first_idle, remove_idle
+from spark_sim.kernels.room import has_room, start_tasks
 from spark_sim.tables import NONE, State
 
 
@@ -15,17 +16,44 @@ def follow_plan(state: State, number: int) -> None:
     Before `plan_place` only the job `number` can have become able to use one; NONE: no job.
     """
     clock = state.clock[0]
+    if clock["slots_each"] > 0:
+        _follow_with_room(state)
+        return
     while clock["unattached"] > 0:
         stage = NONE
         if number != NONE:
             stage = int(state.jobs[number]["plan_head"])
         if stage == NONE or not (
-            state.stages[stage]["plan_place"] < clock["plan_place"] and _has_room(state, stage)
+            state.stages[stage]["plan_place"] < clock["plan_place"] and _may_start(state, stage)
         ):
             stage = _next_with_room(state)
         if stage == NONE:
             break
         start(state, stage)
+
+
+@kernel
+def _follow_with_room(state: State) -> None:
+    """Do so where tasks may take several slots: what was passed over before may have room now.
+
+    A task of several slots may lead its job beyond the limit.
+    """
+    clock = state.clock[0]
+    place = 0
+    while clock["unattached"] > 0 and place < clock["plan_length"]:
+        stage = int(state.chosen[place])
+        if _may_start(state, stage) and has_room(state, stage):
+            start_with_room(state, stage)
+        else:
+            place += 1
+
+
+@kernel
+def start_with_room(state: State, stage: int) -> None:
+    """Run the next task of `stage`, which `has_room`, or of a barrier stage all."""
+    start_tasks(state, stage)
+    if state.stages[stage]["launched"] == state.stages[stage]["num_tasks"]:
+        _run_out(state, stage)
 
 
 @inlined_kernel
@@ -35,7 +63,7 @@ def _next_with_room(state: State) -> int:
     found = NONE
     while found == NONE and clock["plan_place"] < clock["plan_length"]:
         stage = int(state.chosen[clock["plan_place"]])
-        if _has_room(state, stage):
+        if _may_start(state, stage):
             found = stage
         else:
             clock["plan_place"] += 1
@@ -43,7 +71,7 @@ def _next_with_room(state: State) -> int:
 
 
 @inlined_kernel
-def _has_room(state: State, stage: int) -> bool:
+def _may_start(state: State, stage: int) -> bool:
     """Return whether a stage has a task to start and its job is under its limit."""
     row = state.stages[stage]
     job = state.jobs[row["job"]]
@@ -73,7 +101,7 @@ def _run_out(state: State, stage: int) -> None:
     clock = state.clock[0]
     row = state.stages[stage]
     job = state.jobs[row["job"]]
-    running = row["launched"] - row["finished"]
+    running = (row["launched"] - row["finished"]) * row["slots"]
     mark_changed(state, row["job"])
     job["local"] -= running
     clock["local"] -= running

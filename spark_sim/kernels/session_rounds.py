@@ -46,10 +46,17 @@ def open_round(state: State) -> bool:
     if clock["counted"] == 0:
         _count(state)
     clock["on_offer"] = clock["num_executors"] - clock["ending"]
-    clock["plan_spare"] = clock["on_offer"] > 0 and clock["ask_while_idle"] == 0
+    clock["plan_spare"] = clock["on_offer"] > 0 and _may_ask_less(state)
     due = bool(clock["on_offer"] > 0 and clock["open_stages"] > 0)
     clock["rounds"] += due
     return due
+
+
+@inlined_kernel
+def _may_ask_less(state: State) -> bool:
+    """Return whether slots that stay idle show that all jobs are at their limits."""
+    clock = state.clock[0]
+    return bool(clock["ask_while_idle"] == 0 and clock["slots_each"] == 0)
 
 
 @inlined_kernel
@@ -82,7 +89,7 @@ def _count(state: State) -> None:
         job["open_stages"] = 0
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
             row = state.stages[stage]
-            running = row["launched"] - row["finished"]
+            running = (row["launched"] - row["finished"]) * row["slots"]
             row["covered"] = row["finished"]
             row["open"] = 0
             if row["launched"] == row["num_tasks"]:
@@ -189,14 +196,17 @@ def assign(state: State, stage: int, limit: int) -> int:
         return ILLEGAL
     clock["decisions"] += 1
     job["limit"] = limit
-    count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
-    clock["on_offer"] -= count
-    job["held"] += count
     job["uncovered"] -= row["num_tasks"] - row["covered"]
-    local = min(count, job["local"])
-    job["local"] -= local
-    clock["local"] -= local
-    row["covered"] += count
+    if row["slots"] > 1 or row["barrier"] == 1:
+        _cover_special(state, stage)
+    else:
+        count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
+        clock["on_offer"] -= count
+        job["held"] += count
+        local = min(count, job["local"])
+        job["local"] -= local
+        clock["local"] -= local
+        row["covered"] += count
     row["open"] = 0
     job["open_stages"] -= 1
     clock["open_stages"] -= 1
@@ -204,6 +214,23 @@ def assign(state: State, stage: int, limit: int) -> int:
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
     return close_round(state)
+
+
+@kernel
+def _cover_special(state: State, stage: int) -> None:
+    """Cover tasks of several slots, or of a barrier stage, up to their job's new limit.
+
+    Policies count a task as a slot: a limit that would cover all tasks so covers all. The slots
+    stay on offer, and are not held: what finds no room is passed over, and reserves none.
+    """
+    row = state.stages[stage]
+    job = state.jobs[row["job"]]
+    every = state.clock[0]["num_executors"]
+    left = int(row["num_tasks"] - row["covered"])
+    room = int(job["limit"] - job["held"])
+    tasks = left if row["barrier"] == 1 or room >= left else max(1, room // row["slots"])
+    row["covered"] += tasks
+    job["limit"] = max(job["limit"], min(every, job["held"] + tasks * row["slots"]))
 
 
 @inlined_kernel
@@ -236,19 +263,19 @@ def close_round(state: State) -> int:
             return _start_again(state)
         # What the others would be given again.
         clock["decisions"] += plan["stages"]
-    clock["plan_spare"] = is_left_over and clock["ask_while_idle"] == 0
+    clock["plan_spare"] = is_left_over and _may_ask_less(state)
     clock["on_offer"] = 0
     is_counted = clock["counted"] == 1
-    if is_counted:
+    if is_counted and clock["slots_each"] == 0:
         _take_back(state)
-    elif clock["counted"] == 0:
+    elif clock["counted"] != 2:
         _count(state)
     follow_plan(state, NONE)
     # The policy knew what the plan used up just now.
     clock["plan_stale"] = 0
     plan["num_executors"] = clock["num_executors"]
     plan["limit"] = _known_limit(state)
-    is_fixed = state.allocation[0]["slots_each"] == 0
+    is_fixed = state.allocation[0]["slots_each"] == 0 and clock["slots_each"] == 0
     plan["is_kept"] = is_counted and is_fixed and is_left_over and clock["unattached"] > 0
     return DONE
 

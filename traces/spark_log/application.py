@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,6 +68,10 @@ class Executor:
     """A process that runs tasks."""
 
     cores: int | None = None  # None where the log lacks its start
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """how many of each it has, such as GPUs"""
+    profile: int = 0
+    """number of the resource profile that it was requested for"""
     added_ms: int | None = None
     removed_ms: int | None = None
 
@@ -86,6 +90,8 @@ class Application:
     properties: dict[str, str] = field(default_factory=dict)
     executor_ids: dict[str, int] = field(default_factory=dict)
     executors: list[Executor] = field(default_factory=list)
+    profiles: dict[int, events.ProfileAdded] = field(default_factory=dict)
+    """resource profiles by number"""
     sql: dict[int, events.SqlStart] = field(default_factory=dict)
     jobs: dict[int, SparkJob] = field(default_factory=dict)
     listed: dict[int, events.StageInfo] = field(default_factory=dict)
@@ -124,6 +130,7 @@ class Application:
             ("stages", len(self.listed) + len(self.ran), 2 * limits.stages),
             ("Spark jobs", len(self.jobs) + len(self.sql), 2 * limits.stages),
             ("executors", len(self.executors), limits.stages),
+            ("resource profiles", len(self.profiles), limits.stages),
         ):
             if count > most:
                 return f"more than {most:,} {label} ({TO_READ_MORE})"
@@ -137,9 +144,12 @@ class Application:
                 self.sql_failed[execution] = failed
             case events.ApplicationEnd(time_ms):
                 self.end_ms = time_ms
-            case events.ExecutorAdded(name, time_ms, cores):
+            case events.ExecutorAdded(name, time_ms, cores, resources, profile):
                 executor = self.executors[self._executor(name)]
                 executor.cores, executor.added_ms = cores, time_ms
+                executor.resources, executor.profile = resources, profile
+            case events.ProfileAdded(profile):
+                self.profiles[profile] = event
             case events.ExecutorRemoved(name, time_ms):
                 self.executors[self._executor(name)].removed_ms = time_ms
             case events.Environment(properties):

@@ -179,16 +179,24 @@ class JobAssembler:
         self, graph: StageGraph, counted: dict[int, Int64], level: int
     ) -> tuple[Stage, ...]:
         index = {node: position for position, node in enumerate(graph.parents)}
+        application, needs = self._application, self.placement.needs
         stages: list[Stage] = []
         for node, parents in graph.parents.items():
             rows = counted[node]
             self._summary.zero_length += int((self._work.held_ms[rows] < SHORTEST_MS).sum())
+            info = application.listed[node]
+            slots = needs.of_stage(application, node)
+            self._summary.stages_wide += slots > 1
+            self._summary.stages_barrier += info.barrier
+            self._summary.stages_own_executors += info.profile in needs.own_executors
             stages.append(
                 Stage(
                     f"stage {node}",
                     self._num_tasks(node, len(rows)),
                     tuple(sorted(index[parent] for parent in parents)),
                     (self._work.level(level, rows),),
+                    slots=slots,
+                    barrier=info.barrier,
                 )
             )
         return tuple(stages)

@@ -5,6 +5,7 @@ Times are milliseconds since 1970 on the driver's clock. Names are short, printa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -18,6 +19,8 @@ OWN_JOB = "decima.job"
 JOB_DESCRIPTION = "spark.job.description"
 CALL_SITE = "callSite.short"
 TASK_CPUS = "spark.task.cpus"
+RESOURCE_AMOUNT = re.compile(r"spark\.(task|executor)\.resource\.([^.]{1,100})\.amount")
+"""settings of how many GPUs, or others, each task takes and each executor has"""
 SETTINGS = (
     "spark.scheduler.mode",
     "spark.scheduler.allocation.file",
@@ -83,11 +86,23 @@ class ExecutorAdded(NamedTuple):
     executor: str
     time_ms: int
     cores: int
+    resources: Mapping[str, int] = {}
+    """how many of each it has, such as GPUs"""
+    profile: int = 0
+    """number of the resource profile that it was requested for"""
 
 
 class ExecutorRemoved(NamedTuple):
     executor: str
     time_ms: int
+
+
+class ProfileAdded(NamedTuple):
+    """A resource profile; amounts by resource."""
+
+    profile: int
+    task: Mapping[str, float]
+    executor: Mapping[str, float]
 
 
 class SqlStart(NamedTuple):
@@ -109,6 +124,10 @@ class StageInfo(NamedTuple):
     parents: tuple[int, ...]
     rdds: bytes
     """the sorted ids of its RDDs, packed: the same for a skipped stage and the one that ran"""
+    profile: int = 0
+    """number of its resource profile"""
+    barrier: bool = False
+    """whether its tasks start all at once"""
 
 
 class JobStart(NamedTuple):
@@ -150,6 +169,7 @@ Event = (
     | Environment
     | ExecutorAdded
     | ExecutorRemoved
+    | ProfileAdded
     | SqlStart
     | SqlEnd
     | JobStart

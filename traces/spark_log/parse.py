@@ -117,7 +117,8 @@ def _properties(found: object) -> dict[str, str]:
     if not isinstance(found, dict):
         return {}
     # Any other may be large: applications put data of their own into a job's properties.
-    return {key: _text(found[key]) for key in _KEPT & found.keys()}
+    kept = _KEPT & found.keys() | {key for key in found if events.RESOURCE_AMOUNT.fullmatch(key)}
+    return {key: _text(found[key]) for key in kept}
 
 
 def _log_part(line: bytes) -> events.LogPart:
@@ -140,8 +141,33 @@ def _application_start(line: bytes) -> events.ApplicationStart:
 
 def _executor_added(line: bytes) -> events.ExecutorAdded:
     found = _object(line)
-    cores = _whole_number(found["Executor Info"]["Total Cores"], MAX_CORES)
-    return events.ExecutorAdded(_text(found["Executor ID"]), _time(found["Timestamp"]), cores)
+    info = found["Executor Info"]
+    resources = info.get("Resources", {})  # since Spark 3.0
+    return events.ExecutorAdded(
+        _text(found["Executor ID"]),
+        _time(found["Timestamp"]),
+        _whole_number(info["Total Cores"], MAX_CORES),
+        {_text(name): len(one["addresses"]) for name, one in resources.items()},
+        _whole_number(info.get("Resource Profile Id", 0)),
+    )
+
+
+def _profile_added(line: bytes) -> events.ProfileAdded:
+    found = _object(line)
+    return events.ProfileAdded(
+        _whole_number(found["Resource Profile Id"]),
+        _amounts(found["Task Resource Requests"]),
+        _amounts(found["Executor Resource Requests"]),
+    )
+
+
+def _amounts(requests: dict[str, Any]) -> dict[str, float]:
+    found = {_text(name): one["Amount"] for name, one in requests.items()}
+    for amount in found.values():
+        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if not is_number or not 0 <= amount <= MAX_ID:
+            raise DamageError(f"expected an amount of at most {MAX_ID}, found {amount!r:.40}")
+    return {name: float(amount) for name, amount in found.items() if amount > 0}
 
 
 def _executor_removed(line: bytes) -> events.ExecutorRemoved:
@@ -196,6 +222,8 @@ def _stage_info(found: dict[str, Any]) -> events.StageInfo:
         _whole_number(found["Number of Tasks"]),
         tuple(_whole_number(parent) for parent in found["Parent IDs"]),
         array("q", rdds).tobytes(),
+        _whole_number(found.get("Resource Profile Id", 0)),  # since Spark 3.1
+        any(rdd.get("Barrier") is True for rdd in found["RDD Info"]),  # since Spark 2.4
     )
 
 
@@ -257,6 +285,7 @@ _PARSERS: dict[str, Callable[[bytes], events.Event]] = {
     ),
     "SparkListenerExecutorAdded": _executor_added,
     "SparkListenerExecutorRemoved": _executor_removed,
+    "SparkListenerResourceProfileAdded": _profile_added,
     f"{_SQL}SQLExecutionStart": _sql_start,
     f"{_SQL}SQLExecutionEnd": _sql_end,
     "SparkListenerJobStart": _job_start,

@@ -1,7 +1,7 @@
 """Assignment of tasks to slots, which gives each task's wave and the time it held its slot.
 
-An executor with c cores and k cores a task runs c / k tasks at once: it has that many *slots*. The
-log names a task's executor, not its slot, and it need not: slots of one executor are alike. Tasks
+`traces.spark_log.profiles` counts the slots of each executor, and those that a task takes. The log
+names a task's executor, not its slots, and it need not: slots of one executor are alike. Tasks
 are placed in the order of their launch on a slot that is free by then; among several on one whose
 last task was of the same stage, else on one used last, else on one never used. A task is then
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from traces.arrays import FIRST, FRESH, REST
 from traces.spark_log.application import Application
 from traces.spark_log.events import TASK_CPUS
+from traces.spark_log.profiles import Needs, needs_of
 
 SHORTEST_MS = 1  # duration of a task that starts and ends in the same millisecond: the clock's step
 MAX_LAG_MS = 1000
@@ -46,6 +47,8 @@ class Placement(NamedTuple):
     """(T,) when the slot was free again, >= `launch_ms`"""
     clock_repairs: int
     """attempts that seem to end before they begin"""
+    width: NDArray[np.int64]
+    """(T,) slots that it took"""
     capacity: NDArray[np.int64]
     """(executors,) slots of each"""
     slots: int
@@ -53,6 +56,7 @@ class Placement(NamedTuple):
     is_inferred: bool
     """whether the log lacks the cores of an executor: its slots are then its tasks seen at once,
     and as a finish is stamped late, there may be fewer"""
+    needs: Needs
 
 
 @dataclass
@@ -64,10 +68,16 @@ class _Slots:
     used: int = 0
     """slots that ever ran a task"""
     warm: bool = False
-    busy: list[tuple[int, int]] = field(default_factory=list)
-    """heap of (finish, row) of running tasks"""
+    busy: list[tuple[int, int, int]] = field(default_factory=list)
+    """heap of (finish, row, slots) of running tasks"""
     free: dict[int, int] = field(default_factory=dict)
     """stage of the last task -> number of free slots; the stage freed last comes last"""
+
+    def lacks(self, count: int) -> bool:
+        """Return whether fewer slots than `count` are free or were never used."""
+        if self.capacity is None:
+            return False
+        return max(0, self.capacity - self.used) + sum(self.free.values()) < count
 
 
 def place(application: Application) -> Placement:
@@ -79,19 +89,24 @@ def place(application: Application) -> Placement:
     stamped = np.array(tasks.finish_ms, np.int64) + late_ms
     finish = np.maximum(stamped, launch)
     wave = np.zeros(len(tasks), np.int8)
-    cpus = task_cpus(application)
-    slots = [
-        _Slots(None if executor.cores is None else max(1, executor.cores // cpus))
-        for executor in application.executors
-    ]
+    needs = needs_of(application)
+    width = _widths(application, needs, stage)
+    slots = [_Slots(capacity) for capacity in needs.capacity]
     for row in np.argsort(launch, kind="stable").tolist():
         of_executor = slots[tasks.executor[row]]
-        wave[row] = _place_one(of_executor, row, stage, launch, finish)
+        wave[row] = _place_one(of_executor, row, int(width[row]), stage, launch, finish)
     repairs = int(((stamped < launch) | (late_ms > 0)).sum())
     capacity = np.array([max(one.capacity or 0, one.used) for one in slots], np.int64)
     is_inferred = any(one.capacity is None and one.used > 0 for one in slots)
     most = _most_slots(application, capacity)
-    return Placement(wave, launch, finish, repairs, capacity, most, is_inferred)
+    return Placement(wave, launch, finish, repairs, width, capacity, most, is_inferred, needs)
+
+
+def _widths(application: Application, needs: Needs, stage: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(T,) slots that the task of each row takes."""
+    stages, row = np.unique(stage, return_inverse=True)
+    each = [needs.of_stage(application, number) for number in stages.tolist()]
+    return np.array(each, np.int64)[row]
 
 
 def _late_ms(
@@ -126,34 +141,39 @@ def task_cpus(application: Application) -> int:
 def _place_one(
     slots: _Slots,
     row: int,
+    width: int,
     stage: NDArray[np.int64],
     launch: NDArray[np.int64],
     finish: NDArray[np.int64],
 ) -> int:
     now, own = int(launch[row]), int(stage[row])
     while slots.busy and slots.busy[0][0] <= now:
-        _release(slots, int(stage[heappop(slots.busy)[1]]))
-    is_full = slots.capacity is not None and slots.used >= slots.capacity
-    if is_full and not slots.free and slots.busy[0][0] - now <= MAX_LAG_MS:
-        stamped, early = heappop(slots.busy)
-        _release(slots, int(stage[early]))
+        _, ended, count = heappop(slots.busy)
+        _release(slots, int(stage[ended]), count)
+    while slots.lacks(width) and slots.busy and slots.busy[0][0] - now <= MAX_LAG_MS:
+        stamped, early, count = heappop(slots.busy)
+        _release(slots, int(stage[early]), count)
         # A lag cannot be longer than the task: its slot is taken, its duration stays.
         if stamped - now <= now - launch[early]:
             finish[early] = now
-    heappush(slots.busy, (int(finish[row]), row))
+    heappush(slots.busy, (int(finish[row]), row, width))
+    wave = FIRST if slots.warm else FRESH
     if slots.free:
+        wave = REST if own in slots.free else FIRST
+    while width > 0 and slots.free:
         last = own if own in slots.free else next(reversed(slots.free))
-        slots.free[last] -= 1
+        taken = min(width, slots.free[last])
+        width -= taken
+        slots.free[last] -= taken
         if slots.free[last] == 0:
             del slots.free[last]
-        return REST if last == own else FIRST
-    slots.used += 1
-    return FIRST if slots.warm else FRESH
+    slots.used += width
+    return wave
 
 
-def _release(slots: _Slots, stage: int) -> None:
+def _release(slots: _Slots, stage: int, count: int) -> None:
     slots.warm = True
-    slots.free[stage] = slots.free.pop(stage, 0) + 1
+    slots.free[stage] = slots.free.pop(stage, 0) + count
 
 
 def _most_slots(application: Application, each: NDArray[np.int64]) -> int:

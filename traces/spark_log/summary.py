@@ -56,6 +56,12 @@ class ImportSummary:
     """files of a folder that hold no usable log"""
     parts_missing: int = 0
     """files that Spark wrote of rolled logs and that are not there"""
+    stages_wide: int = 0
+    """stages whose tasks take several slots"""
+    stages_barrier: int = 0
+    """stages whose tasks start all at once"""
+    stages_own_executors: int = 0
+    """stages of a resource profile that has executors of its own"""
     slots_inferred: int = 0
     """applications whose log lacks an executor's cores: its slots are the tasks seen at once"""
     copies: int = 0
@@ -170,6 +176,9 @@ class ImportSummary:
         for name, count in self.unknown_events.items():
             yield f"events of the unknown type {name}", count
         yield "parts of rolled logs that are missing", self.parts_missing
+        yield "stages whose tasks take several slots", self.stages_wide
+        yield "barrier stages, whose tasks start at once", self.stages_barrier
+        yield "stages with executors of their own (resource profile)", self.stages_own_executors
         yield (
             "applications whose slots are inferred, as the log lacks the cores",
             (self.slots_inferred),

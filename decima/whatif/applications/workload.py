@@ -132,6 +132,11 @@ def check_applications(recording: Recording) -> None:
             f"{every[0]['name']!r:.60} is one application: --applications needs the logs of two or "
             "more that shared a cluster"
         )
+    neediest = recording.neediest()
+    if neediest is not None:
+        raise TraceError(
+            f"{neediest.words()}, which --applications does not simulate: ask for one log"
+        )
     if not are_pooled(recording):
         raise TraceError(
             f"none of the {len(every):,} applications had jobs while another had: --applications "

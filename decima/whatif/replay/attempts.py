@@ -13,8 +13,14 @@ from traces.numbers import Float64, Int64
 from traces.spark_log.slots import SHORTEST_MS
 
 
-def held_ms(partition: Int64, launch_ms: Int64, finish_ms: Int64, end_ms: int) -> Float64:
-    """Durations of the tasks of a stage from (A,) attempts, in no order; `end_ms` completes it."""
+def held_ms(
+    partition: Int64, launch_ms: Int64, finish_ms: Int64, end_ms: int, *, barrier: bool = False
+) -> Float64:
+    """Durations of the tasks of a stage from (A,) attempts, in no order; `end_ms` completes it.
+
+    Spark never copies a task of a barrier stage: all its attempts are one task, and are as many as
+    must start at once.
+    """
     began = launch_ms < end_ms
     partition, launch_ms = partition[began], launch_ms[began]
     finish_ms = np.minimum(finish_ms[began], end_ms)
@@ -27,7 +33,7 @@ def held_ms(partition: Int64, launch_ms: Int64, finish_ms: Int64, end_ms: int) -
     latest = finish_ms.copy()
     continues = np.zeros(len(partition), np.bool_)
     for row in np.flatnonzero(partition[1:] == partition[:-1]) + 1:
-        continues[row] = launch_ms[row] >= latest[row - 1] - SHORTEST_MS
+        continues[row] = barrier or launch_ms[row] >= latest[row - 1] - SHORTEST_MS
         latest[row] = max(latest[row], latest[row - 1])
     found = np.zeros(int((~continues).sum()))
     np.add.at(found, np.cumsum(~continues) - 1, length)

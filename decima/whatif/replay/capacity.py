@@ -43,6 +43,10 @@ class Executors(NamedTuple):
     is_removed: NDArray[np.bool_]  # (E,) whether the log has it removed
     last_task_ms: Int64  # (E,) end of its last task, or `added_ms`
 
+    def only(self, number: int) -> Executors:
+        """Return one of them."""
+        return Executors._make(column[number : number + 1] for column in self)
+
     def changes(self) -> Changes:
         """Return the times at which slots came and went."""
         times = np.concatenate([[0], self.added_ms, np.maximum(self.gone_ms, self.added_ms)])
@@ -77,11 +81,11 @@ def executors_of(
     )
 
 
-def task_changes(placement: Placement, rows: NDArray[np.bool_]) -> Changes:
-    """Return the times at which the tasks in `rows` (a mask) took and gave back slots."""
+def task_changes(placement: Placement, rows: NDArray[np.bool_] | Int64) -> Changes:
+    """Return the times at which the tasks in `rows` took and gave back slots."""
     launch, finish = placement.launch_ms[rows], placement.finish_ms[rows]
-    by = np.repeat(np.array([-1, 1], np.int64), len(launch))
-    return Changes(np.concatenate([launch, finish]), by)
+    width = placement.width[rows]
+    return Changes(np.concatenate([launch, finish]), np.concatenate([-width, width]))
 
 
 def curve(changes: Changes, origin_ms: float, end_ms: float) -> Slots:

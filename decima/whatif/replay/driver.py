@@ -25,6 +25,7 @@ from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
+from traces.spark_log.profiles import DEFAULT
 from traces.spark_log.slots import Placement
 
 DRIVER = "driver"
@@ -102,6 +103,14 @@ class _Stages(NamedTuple):
         return np.maximum(self.ready_ms, self.submitted_ms)
 
 
+class _Need(NamedTuple):
+    """What a stage needs to start."""
+
+    slots: int  # of one executor, for each task
+    at_once: int  # tasks that must start together
+    profile: int | None  # of the only executors that may run it; None: all may
+
+
 class _Log:
     """Times at which the stages of one application ran, or found no free slot."""
 
@@ -124,8 +133,7 @@ class _Log:
             application, self._placement, (since.astype(np.int64), np.maximum(first, since))
         )
         self._slots = self._executors.changes()
-        tasks = task_changes(self._placement, np.ones(len(self._won), np.bool_))
-        self._no_slot = _time_without_slot(self._slots, tasks)
+        self._no_room: dict[_Need, tuple[Float64, Float64]] = {}
 
     def note(self) -> LogNote:
         typical_ms = self._typical_ms()
@@ -189,17 +197,18 @@ class _Log:
                 self._placement.launch_ms[rows],
                 self._placement.finish_ms[rows],
                 end_ms,
+                barrier=stage.barrier,
             )
             measured = sum(len(wave) for wave in stage.durations[0].waves)
             missing = max(0, stage.num_tasks - measured)
             level = LevelDurations.of(stage.durations[0].executors, rest_ms=held)
-            stages.append(Stage(stage.name, len(held) + missing, stage.parents, (level,)))
+            stages.append(replace(stage, num_tasks=len(held) + missing, durations=(level,)))
         return Job(job.name, tuple(stages), job.arrival_ms)
 
     def _record(self, recorded: RecordedJob, times: _Stages, typical_ms: float) -> DriverRecord:
         since = times.since_ms
         seen = np.maximum(times.first_ms - since, 0.0)
-        blocked = self._without_slot(since, times.first_ms)
+        blocked = self._without_room(recorded.job.stages, since, times.first_ms)
         launch = np.where(blocked > 0, np.minimum(seen - blocked, typical_ms), seen)
         wait_ms = np.maximum(times.submitted_ms - times.ready_ms, 0.0) + np.maximum(launch, 0.0)
         spark_jobs = self._spark_jobs(recorded.job)
@@ -220,23 +229,67 @@ class _Log:
         """Median time from need to first task over the stages that found a free slot."""
         since = np.concatenate([found.since_ms for found in self._stages])
         first = np.concatenate([found.first_ms for found in self._stages])
-        free = (first >= since) & (self._without_slot(since, first) == 0)
+        stages = [stage for recorded in self._jobs for stage in recorded.job.stages]
+        free = (first >= since) & (self._without_room(stages, since, first) == 0)
         return float(np.median((first - since)[free])) if free.any() else 0.0
 
-    def _without_slot(self, begin_ms: Float64, end_ms: NDArray[np.int64]) -> Float64:
-        """Return how long there was no free slot between the times."""
-        times, total = self._no_slot
-        found: Float64 = np.interp(end_ms, times, total) - np.interp(begin_ms, times, total)
+    def _without_room(
+        self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
+    ) -> Float64:
+        """(S,) how long each of the stages could not have started a task between the times."""
+        needs = [self._need(one) for one in stages]
+        kinds = list(dict.fromkeys(needs))
+        kind_of = np.array([kinds.index(need) for need in needs], np.int64)
+        found = np.zeros(len(stages))
+        for kind, need in enumerate(kinds):
+            rows = kind_of == kind
+            if need not in self._no_room:
+                self._no_room[need] = self._time_without_room(need)
+            times, total = self._no_room[need]
+            until, since = (np.interp(at[rows], times, total) for at in (end_ms, begin_ms))
+            found[rows] = until - since
         return found
+
+    def _need(self, stage: Stage) -> _Need:
+        own = self._placement.needs.own_executors
+        profile = None
+        if own:
+            asked = self._application.listed[_number(stage)].profile
+            profile = asked if asked in own else DEFAULT
+        return _Need(stage.slots, stage.num_tasks if stage.barrier else 1, profile)
+
+    def _time_without_room(self, need: _Need) -> tuple[Float64, Float64]:
+        """(M,) times, and (M,) for how long until then fewer tasks had room than must start."""
+        every = np.arange(len(self._won))
+        if need.slots == 1 and need.profile is None:
+            tasks = task_changes(self._placement, every)
+            return _time_below(self._slots.then(tasks), need.at_once)
+        executor = np.array(self._application.tasks.executor, np.int64)
+        order = np.argsort(executor, kind="stable")
+        edges = np.searchsorted(executor[order], np.arange(len(self._executors.slots) + 1))
+        parts = []
+        for number, one in enumerate(self._application.executors):
+            if need.profile not in (None, one.profile):
+                continue
+            tasks = task_changes(self._placement, order[edges[number] : edges[number + 1]])
+            times, free = self._executors.only(number).changes().then(tasks).steps()
+            fit = np.maximum(free, 0) // need.slots
+            parts.append(Changes(times, np.diff(fit, prepend=0)))
+        room = Changes(*map(np.concatenate, zip(*parts, strict=True)))
+        return _time_below(room, need.at_once)
 
 
 def _numbers(job: Job) -> tuple[int, ...]:
     """Spark's numbers of the stages of `job`."""
-    return tuple(int(stage.name.removeprefix(_STAGE)) for stage in job.stages)
+    return tuple(_number(stage) for stage in job.stages)
 
 
-def _time_without_slot(slots: Changes, tasks: Changes) -> tuple[Float64, Float64]:
-    """(M,) times, and (M,) for how long until then no slot was free."""
-    steps, free = slots.then(tasks).steps()
-    spent = np.diff(steps, append=steps[-1:]) * (free <= 0)
+def _number(stage: Stage) -> int:
+    return int(stage.name.removeprefix(_STAGE))
+
+
+def _time_below(changes: Changes, least: int) -> tuple[Float64, Float64]:
+    """(M,) times, and (M,) for how long until then the number was lower than `least`."""
+    steps, free = changes.steps()
+    spent = np.diff(steps, append=steps[-1:]) * (free < least)
     return steps.astype(np.float64), np.concatenate([[0.0], spent.cumsum()[:-1]])

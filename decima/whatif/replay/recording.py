@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from decima.whatif.replay.capacity import Changes, curve
 from decima.whatif.replay.driver import DriverRecord, Life, LogNote, note
 from decima.whatif.replay.pools import Pools
 from spark_sim import Allocation, Slots
+from spark_sim.needs import neediest_stage
 from spark_sim.tables import NONE
 from traces import Job, Trace
 from traces.numbers import Float64, Int64
@@ -26,6 +28,18 @@ FIFO, FAIR, POOLS = "fifo", "spark_fair", "spark_pools"
 ORDERS = (FIFO, FAIR, POOLS)
 """the policies that Spark itself has: one queue, a pool for each job, the pools of the recording"""
 _FAIR = "FAIR"
+
+
+class NeedyStage(NamedTuple):
+    """A stage whose tasks take several slots, or start all at once."""
+
+    job: str
+    name: str
+    slots: int  # that it needs at once
+
+    def words(self) -> str:
+        """Describe what it needs."""
+        return f"{self.name} of {self.job!r:.60} needs {self.slots:,} slots at once"
 
 
 @dataclass(frozen=True)
@@ -114,6 +128,23 @@ class Recording:
             return None
         behaviour = self.behaviours[application] if self.behaviours else Behaviour.unknown()
         return allocation(settings, behaviour, self.curve(application), changes)
+
+    def neediest(self) -> NeedyStage | None:
+        """The stage that needs the most slots at once; None where every task takes any one slot."""
+        columns = self.trace.columns
+        found = neediest_stage(columns, self.slots_each(range(columns.num_jobs)))
+        if found is None or found.slots is None:
+            return None
+        job = columns.job_name[int(columns.job_of_stage[found.stage])]
+        return NeedyStage(job, columns.stage_name[found.stage], found.slots)
+
+    def slots_each(self, jobs: Sequence[int]) -> int:
+        """Slots of most executors of these jobs' applications, or of the widest task."""
+        applications = set(self.application[list(jobs)].tolist())
+        sizes = [self.behaviours[one].slots_each for one in applications if self.behaviours]
+        tasks = [stage.slots for job in jobs for stage in self.trace.jobs[job].stages]
+        found: int = max(1, *sizes, *tasks)
+        return found
 
     def pools(self, application: int) -> Pools:
         """The settings of the pools of one application."""

@@ -14,6 +14,7 @@ from decima.whatif.replay.check import GROUPS, Fidelity, ReplayReport
 from decima.whatif.replay.recording import POOLS, Recording
 from spark_sim.tables import NONE
 from traces.files.names import counted
+from traces.spark_log import ImportSummary
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
@@ -121,9 +122,26 @@ def verdict(report: ReplayReport) -> str:
 
 def _remedy(report: ReplayReport) -> str:
     """Name a possible reason for a replay that fails."""
+    stages = ", ".join(_special_stages(report.recording.summary))
+    if stages:
+        return (
+            f"A likely cause: {stages}. Spark counts each resource by itself, and offers the "
+            "executors of a cluster to a barrier stage once a second; here a task takes slots."
+        )
     if POOLS in report.policies and report.recording.given_pools is None:
         return "If the application has an allocation file (weights, minShares), give it by --pools."
     return "Look at the worst jobs, and try --policy or --group-by."
+
+
+def _special_stages(summary: ImportSummary) -> Iterator[str]:
+    """Count the stages that need more than one slot a task, by what they need."""
+    for count, what in (
+        (summary.stages_own_executors, "with executors of their own, by a resource profile"),
+        (summary.stages_wide, "whose tasks take several slots"),
+        (summary.stages_barrier, "whose tasks start all at once (barrier)"),
+    ):
+        if count > 0:
+            yield f"{counted(count, 'stage')} {what}"
 
 
 def _too_large(found: Fidelity, bound_percent: float) -> str:

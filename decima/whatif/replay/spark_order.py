@@ -24,9 +24,10 @@ from decima.whatif.replay.driver import DriverRecord
 from decima.whatif.replay.pools import DEFAULT_POOL, Pool, Pools
 from decima.whatif.replay.recording import FAIR, FIFO, POOLS
 from spark_sim import Simulator, Status
+from spark_sim.kernels.room import has_room
 from spark_sim.kernels.session import happen
-from spark_sim.kernels.session_plan import start
-from spark_sim.tables import DECIDE, QUIET, State
+from spark_sim.kernels.session_plan import start, start_with_room
+from spark_sim.tables import DECIDE, NONE, QUIET, State
 from traces.numbers import Bool, Float64, Int64
 
 _NOT_SUBMITTED = np.iinfo(np.int64).max
@@ -174,21 +175,44 @@ def _offer(state: State, order: _Order, queue: _Queue, count: int) -> int:
     queue.running[:] = 0
     for index in range(clock["num_active"]):
         job = state.active[index]
-        queue.running[order.pool[job]] += state.jobs[job]["attached"]
+        if clock["slots_each"] > 0:
+            queue.running[order.pool[job]] += _running_tasks(state, job)
+        else:
+            queue.running[order.pool[job]] += state.jobs[job]["attached"]
     while clock["unattached"] > 0 and count > 0:
-        best = 0
-        for index in range(1, count):
-            if _goes_first(state, order, queue, queue.stages[index], queue.stages[best]):
+        best = NONE
+        for index in range(count):
+            if clock["slots_each"] > 0 and not has_room(state, queue.stages[index]):
+                continue
+            if best == NONE or _goes_first(
+                state, order, queue, queue.stages[index], queue.stages[best]
+            ):
                 best = index
+        if best == NONE:
+            break
         stage = queue.stages[best]
         row = state.stages[stage]
-        start(state, stage)
-        queue.running[order.pool[row["job"]]] += 1
+        before = row["launched"]
+        if clock["slots_each"] > 0:
+            start_with_room(state, stage)
+        else:
+            start(state, stage)
+        queue.running[order.pool[row["job"]]] += row["launched"] - before
         if row["launched"] == row["num_tasks"]:
             count -= 1
             for index in range(best, count):
                 queue.stages[index] = queue.stages[index + 1]
     return count
+
+
+@kernel
+def _running_tasks(state: State, number: int) -> int:
+    """Return how many tasks of a job run, whatever the slots that they take."""
+    job = state.jobs[number]
+    found = 0
+    for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+        found += state.stages[stage]["launched"] - state.stages[stage]["finished"]
+    return found
 
 
 @kernel

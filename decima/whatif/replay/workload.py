@@ -15,7 +15,17 @@ from decima.whatif.closed_loop import clients_of
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import ORDERS, Recording
 from decima.whatif.replay.spark_order import SparkJobs, play_spark
-from spark_sim import Allocation, Cluster, Conditions, Protocol, Simulator, Slots
+from spark_sim import (
+    Allocation,
+    Cluster,
+    Conditions,
+    Protocol,
+    SimulationError,
+    Simulator,
+    Slots,
+)
+from spark_sim.needs import neediest_stage
+from spark_sim.setup import first_misfit
 from spark_sim.tables import NONE, State
 from spark_sim.vector import Run
 from traces import Trace, to_arrays
@@ -60,6 +70,8 @@ class ReplayWorkload:
     spark_jobs: tuple[SparkJobs, ...]
     """for each job"""
     pools: Pools
+    slots_each: int = 1
+    """slots of each executor, where tasks take several of one"""
 
     @classmethod
     def of(
@@ -100,6 +112,7 @@ class ReplayWorkload:
             np.array([record.after_ms for record in records]),
             tuple(SparkJobs.of(record) for record in records),
             recording.pools(int(recording.application[wanted[0]])),
+            recording.slots_each(wanted),
         )
 
     def recorded(self, slots: Slots | Allocation | None = None) -> Course:
@@ -138,7 +151,7 @@ class ReplayWorkload:
 
         `parameters` and `pools` replace those of the policy and of the recording.
         """
-        run = self._run(course, duration_key)
+        run = self._run(cluster, course, duration_key)
         simulator = Simulator(
             self.arrays,
             cluster,
@@ -169,7 +182,7 @@ class ReplayWorkload:
         # The agent takes a second to load, which heuristics need not wait for.
         from decima.learned import play_in_lockstep
 
-        seen = [self._run(*run) for run in runs]
+        seen = [self._run(cluster, *run) for run in runs]
         keys = [key for _, key in runs]
         played = play_in_lockstep(policy, self.arrays, cluster, seen, keys, networks)
         return [
@@ -177,14 +190,31 @@ class ReplayWorkload:
             for (course, _), state in zip(runs, played.states, strict=True)
         ]
 
-    def _run(self, course: Course, duration_key: int) -> Run:
+    def least_slots(self) -> int:
+        """Fewest slots on which every stage can run, on executors of the recorded size."""
+        found = neediest_stage(self.arrays, self.slots_each)
+        return 1 if found is None or found.slots is None else found.slots
+
+    def _run(self, cluster: Cluster, course: Course, duration_key: int) -> Run:
         job, follows = course.arrivals.job, course.follows
         # The end of a job is some time after its last task.
         lag_ms = np.where(follows == NONE, 0.0, self.after_ms[job[follows]] + self.think_ms[job])
         slots, allocation = course.slots, None
         if isinstance(slots, Allocation):
             slots, allocation = None, slots
-        conditions = Conditions(self.wait_ms, follows, lag_ms, slots, allocation, each_once=True)
+        each = self.slots_each if allocation is None else allocation.slots_each
+        least = self.least_slots()
+        if slots is not None and slots.count[-1] < least <= slots.most:
+            # Else a stage that comes later than it was recorded would wait for ever.
+            slots = slots.ending_with(least, float(course.arrivals.arrival_ms[-1]))
+        conditions = Conditions(
+            self.wait_ms, follows, lag_ms, slots, allocation, each, each_once=True
+        )
+        misfit = first_misfit(self.arrays, cluster, conditions)
+        if misfit is not None:
+            recorded = self.trace.jobs[misfit.job]
+            name = recorded.stages[misfit.stage].name
+            raise SimulationError(f"job {recorded.name!r:.60}, {name}: {misfit.why}")
         return Run(course.arrivals.arrival_ms, job, duration_key, conditions=conditions)
 
     def jct_of(self, course: Course, simulator: Simulator) -> Float64:

@@ -1,0 +1,333 @@
+"""What tasks need by Spark's event logs: GPUs, resource profiles of stages, barrier stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from decima.cli.main import main
+from decima.whatif.replay import (
+    Recording,
+    ReplaySettings,
+    ReplayWorkload,
+    read_recording,
+    replay,
+)
+from decima.whatif.replay.check import session_cluster
+from decima.whatif.replay.report import verdict
+from spark_sim import Streams
+from tests.conftest import SHARED
+from tests.spark_events import (
+    EPOCH,
+    Event,
+    end,
+    event,
+    executor,
+    stage,
+    start,
+    started,
+    submitted,
+    task,
+    write,
+)
+from traces import Stage
+
+FIELD = SHARED / "data" / "field-logs-2"
+ONCE = ReplaySettings(draws=1)
+GPU = {"spark.executor.resource.gpu.amount": "1", "spark.task.resource.gpu.amount": "1"}
+
+
+def settings(**properties: str) -> Event:
+    return event("EnvironmentUpdate", **{"Spark Properties": properties})
+
+
+NOTHING: Mapping[str, float] = {}
+
+
+def profile(
+    number: int, task: Mapping[str, float], executor: Mapping[str, float] = NOTHING
+) -> Event:
+    def requests(amounts: Mapping[str, float]) -> dict[str, dict[str, object]]:
+        return {name: {"Resource Name": name, "Amount": n} for name, n in amounts.items()}
+
+    return event(
+        "ResourceProfileAdded",
+        **{
+            "Resource Profile Id": number,
+            "Executor Resource Requests": requests(executor),
+            "Task Resource Requests": requests(task),
+        },
+    )
+
+
+def with_resources(added: Event, profile: int = 0, **addresses: Sequence[str]) -> Event:
+    """An executor with GPUs, or others, that was requested for a profile."""
+    resources = {name: {"name": name, "addresses": list(a)} for name, a in addresses.items()}
+    added["Executor Info"] |= {"Resources": resources, "Resource Profile Id": profile}
+    return added
+
+
+def one_stage_job(
+    number: int,
+    at: int,
+    ran: Sequence[tuple[int, int, str]],
+    *,
+    profile: int = 0,
+    barrier: bool = False,
+) -> list[Event]:
+    """A Spark job of one stage, whose tasks have these starts, ends and executors."""
+    listed = stage(number, len(ran)) | {"Resource Profile Id": profile}
+    listed["RDD Info"][0]["Barrier"] = barrier
+    return [
+        start(number, at, [listed]),
+        submitted(number, len(ran)),
+        *(task(number, part, *times, on=on) for part, (*times, on) in enumerate(ran)),
+        end(number, max(until for _, until, _ in ran)),
+    ]
+
+
+def read(folder: Path, *events: Event) -> Recording:
+    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
+    return read_recording([write(folder / "log", [*started(), *events, closing])])
+
+
+def stages_of(recording: Recording) -> list[Stage]:
+    return [one for job in recording.trace.jobs for one in job.stages]
+
+
+def avg_s(recording: Recording, slots: int, policy: str = "fifo") -> float:
+    """Average JCT of the recorded arrivals on so many slots, over five draws."""
+    workload = ReplayWorkload.of(recording)
+    cluster, course = session_cluster(slots), workload.recorded()
+    keys = [Streams(0, 0, draw).duration_key() for draw in range(5)]
+    return float(np.mean([workload.jct_s(cluster, policy, course, key) for key in keys]))
+
+
+# --- what the importer reads ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("properties", "cores", "slots"),
+    [
+        ({}, 8, 8),
+        ({"spark.task.cpus": "2"}, 8, 4),
+        (GPU, 8, 1),
+        (GPU | {"spark.executor.resource.gpu.amount": "4"}, 8, 4),
+        # A fraction: tasks share a GPU.
+        (GPU | {"spark.task.resource.gpu.amount": "0.5"}, 8, 2),
+        (GPU | {"spark.task.resource.gpu.amount": "0.3"}, 8, 3),
+        # The cores are fewer.
+        (GPU | {"spark.executor.resource.gpu.amount": "16"}, 8, 8),
+        # How many an executor has is not known, or the amount is none.
+        ({"spark.task.resource.gpu.amount": "1"}, 8, 8),
+        (GPU | {"spark.task.resource.gpu.amount": "none"}, 8, 8),
+        ({"spark.executor.resource.x.amount": "1", "spark.task.resource.x.amount": "1"}, 8, 1),
+    ],
+)
+def test_slots_follow_from_what_a_task_takes(
+    tmp_path: Path, properties: dict[str, str], cores: int, slots: int
+) -> None:
+    job = one_stage_job(0, 10, [(10, 20, "1")])
+    found = read(tmp_path, settings(**properties), executor(cores=cores), *job)
+    assert found.slots == (slots,)
+    assert [(one.slots, one.barrier) for one in stages_of(found)] == [(1, False)]
+
+
+def test_an_executor_lists_its_gpus_itself(tmp_path: Path) -> None:
+    """Whatever the settings say: two addresses are two GPUs."""
+    added = with_resources(executor(cores=8), gpu=["0", "1"])
+    job = one_stage_job(0, 10, [(10, 20, "1")])
+    assert read(tmp_path, settings(**GPU), added, *job).slots == (2,)
+
+
+@pytest.mark.parametrize(
+    ("properties", "requests", "slots"),
+    [
+        ({}, {"cpus": 4.0}, (4, 4)),
+        ({}, {"cpus": 2.0}, (4, 2)),
+        ({}, {"cpus": 3.0}, (4, 3)),
+        ({"spark.executor.resource.gpu.amount": "2"}, {"cpus": 1.0, "gpu": 1.0}, (4, 2)),
+        ({"spark.executor.resource.gpu.amount": "2"}, {"gpu": 0.5}, (4, 1)),
+        # Most tasks take the GPU, those of the stage only a core: a slot is a core.
+        (GPU, {"cpus": 1.0}, (4, 1)),
+    ],
+)
+def test_tasks_of_a_profile_take_several_slots(
+    tmp_path: Path, properties: dict[str, str], requests: dict[str, float], slots: tuple[int, int]
+) -> None:
+    found = read(
+        tmp_path,
+        settings(**properties),
+        executor(cores=4),
+        profile(0, {"cpus": 1.0}, {"cores": 4}),
+        profile(1, requests),
+        *one_stage_job(0, 10, [(10, 20, "1")], profile=1),
+    )
+    assert (found.slots[0], stages_of(found)[0].slots) == slots
+
+
+def test_tasks_of_the_default_profile_take_several_slots_beside_narrower_ones(
+    tmp_path: Path,
+) -> None:
+    """A task that takes the only GPU leaves none of the four slots to another such task."""
+    found = read(
+        tmp_path,
+        settings(**GPU),
+        executor(cores=4),
+        profile(1, {"cpus": 1.0}),
+        *one_stage_job(0, 10, [(10, 20, "1")]),
+        *one_stage_job(1, 30, [(30, 40, "1")], profile=1),
+    )
+    assert [one.slots for one in stages_of(found)] == [4, 1]
+
+
+def test_a_barrier_stage_is_one(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        executor(),
+        *one_stage_job(0, 10, [(10, 20, "1"), (10, 20, "1")], barrier=True),
+        *one_stage_job(1, 30, [(30, 40, "1")]),
+    )
+    assert [one.barrier for one in stages_of(found)] == [True, False]
+    assert found.summary.stages_barrier == 1
+    assert "barrier stages, whose tasks start at once: 1" in list(found.summary.lines())
+
+
+def test_attempts_of_a_barrier_stage_are_no_further_tasks(tmp_path: Path) -> None:
+    """The stage ran twice, and a task of the first attempt ended late: two start at once."""
+    job = one_stage_job(0, 10, [(10, 20, "1"), (10, 30, "1")], barrier=True)
+    again = [task(0, part, 25, 40, on="1", attempt=1) for part in range(2)]
+    failed = task(0, 1, 10, 30, on="1", reason="TaskKilled")
+    found = read(tmp_path, executor(cores=4), *job[:3], failed, *again, end(0, 40))
+    assert [one.num_tasks for one in stages_of(found)] == [2]
+
+
+# --- replays -------------------------------------------------------------------------------------
+
+
+def wide_behind_narrow(folder: Path) -> Recording:
+    """Two executors of four cores. Narrow tasks hold two cores of each until 10 s: a task of four
+    cores starts then, a narrow one passes over it.
+    """
+    return read(
+        folder,
+        executor("1", cores=4),
+        executor("2", cores=4),
+        profile(1, {"cpus": 4.0}),
+        *one_stage_job(0, 0, [(0, 10_000, on) for on in "1122"]),
+        *one_stage_job(1, 1000, [(10_000, 13_000, "1")], profile=1),
+        *one_stage_job(2, 2000, [(2000, 5000, "1")]),
+    )
+
+
+def test_the_wait_for_a_whole_executor_is_no_time_of_the_driver(tmp_path: Path) -> None:
+    """Four slots were free all the time."""
+    found = wide_behind_narrow(tmp_path)
+    assert [record.wait_ms for record in found.driver] == [(0.0,), (0.0,), (0.0,)]
+
+
+def test_tasks_of_several_slots_are_replayed(tmp_path: Path) -> None:
+    """As recorded; on one executor the last job takes the first slot that is free, at 10 s."""
+    found = wide_behind_narrow(tmp_path)
+    assert replay(found, ONCE).simulated_s.tolist() == [10.0, 12.0, 3.0]
+    workload = ReplayWorkload.of(found)
+    jct_s = workload.jct_s(session_cluster(4), "fifo", workload.recorded(), 0)
+    assert jct_s.tolist() == [10.0, 15.0, 11.0]
+
+
+def barrier_behind_others(folder: Path) -> Recording:
+    """Four cores, three in use until 10 s: a barrier stage of two tasks waits, another passes."""
+    return read(
+        folder,
+        executor(cores=4),
+        *one_stage_job(0, 0, [(0, 10_000, "1")] * 3),
+        *one_stage_job(1, 1000, [(10_000, 12_000, "1")] * 2, barrier=True),
+        *one_stage_job(2, 2000, [(2000, 5000, "1")]),
+    )
+
+
+def test_barrier_stages_are_replayed(tmp_path: Path) -> None:
+    report = replay(barrier_behind_others(tmp_path), ONCE)
+    assert report.simulated_s.tolist() == report.recorded_s.tolist() == [10.0, 11.0, 3.0]
+
+
+def test_a_profile_with_executors_of_its_own_is_named_as_the_cause(tmp_path: Path) -> None:
+    """Its task waits for the executor that has GPUs, while four slots of the other are free."""
+    gpu = with_resources(executor("2", cores=1), profile=1, gpu=["0"])
+    begins = enumerate([(0, 0), (10, 5000), (20, 10_000), (30, 15_000)])
+    jobs = [
+        one
+        for number, (at, begin) in begins
+        for one in one_stage_job(number, at, [(begin, begin + 5000, "2")], profile=1)
+    ]
+    requests = profile(1, {"cpus": 1.0, "gpu": 1.0}, {"cores": 1, "gpu": 1})
+    found = read(tmp_path, executor("1", cores=4), gpu, requests, *jobs)
+    assert found.slots == (5,)
+    assert found.summary.stages_own_executors == 4
+    words = verdict(replay(found, ONCE))
+    assert "4 stages with executors of their own" in words
+    assert "--pools" not in words
+
+
+def test_a_special_stage_is_named_before_pools(tmp_path: Path) -> None:
+    """A replay that is off, of a session in FAIR mode with a barrier stage."""
+    fair = settings(**{"spark.scheduler.mode": "FAIR"})
+    jobs = one_stage_job(0, 0, [(9000, 10_000, "1")] * 2, barrier=True)
+    report = replay(read(tmp_path, fair, executor(cores=4), *jobs), ONCE)
+    off = replace(report, simulated_s=report.recorded_s / 2, policies=("spark_pools",))
+    assert "1 stage whose tasks start all at once" in verdict(off)
+    assert "--pools" not in verdict(off)
+
+
+def test_impossible_numbers_of_slots_are_named(tmp_path: Path) -> None:
+    barrier_behind_others(tmp_path)
+    log = str(tmp_path / "log")
+    for arguments in (
+        ["whatif", log, "--executors", "1"],
+        ["whatif", log, "--protocol", "executors"],
+        ["whatif", log, "--allocation", "log"],
+        ["replay", log, "--slots", "1"],
+        ["replay", log, "--allocation", "maxExecutors=2"],
+    ):
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 2, arguments
+        assert "stage 1" in result.stderr
+        assert "'shop/unnamed job 1'" in result.stderr
+
+
+# --- logs of the field ---------------------------------------------------------------------------
+
+
+@pytest.fixture(name="field")
+def given_field() -> Path:
+    if not FIELD.is_dir():
+        pytest.skip(f"field logs are not at {FIELD}")
+    return FIELD
+
+
+@pytest.mark.parametrize(
+    ("name", "slots", "recorded_s", "half_s"),
+    [
+        ("8-gpu-amount/light", 4, 2.32, 6.07),
+        ("8-gpu-amount/busy", 4, None, None),
+        ("9-stage-profile/log", 8, 3.03, 19.2),
+        ("10-barrier/log", 4, None, None),
+    ],
+)
+def test_field_logs_are_met(
+    field: Path, name: str, slots: int, recorded_s: float | None, half_s: float | None
+) -> None:
+    found = read_recording([field / name])
+    assert found.slots == (slots,)
+    report = replay(found, ReplaySettings(draws=5))
+    fidelity = report.fidelity("all")
+    assert fidelity is not None
+    assert not fidelity.above(5.0)
+    if recorded_s is not None:
+        assert avg_s(found, slots) == pytest.approx(recorded_s, rel=0.02)
+        assert avg_s(found, slots // 2) == pytest.approx(half_s, rel=0.05)
