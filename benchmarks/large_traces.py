@@ -44,6 +44,8 @@ def columns(jobs: int) -> Columns:
         Rows(starts(has_parent.astype(np.int64)), (place[has_parent] - 1).astype(np.int32)),
         np.full(count, np.nan),
         np.full(count, np.nan),
+        np.ones(count, np.int64),
+        np.zeros(count, np.bool_),
         every,
         np.ones(count, np.int64),
         (nothing, nothing, Rows(every, task_ms)),

@@ -23,6 +23,7 @@ from decima.own_code import OwnCodeError, error_text, load_callable
 from spark_sim.metrics import RunMetrics
 from traces.files.names import suggestion
 
+AVG_JCT = "avg_jct"
 DEADLINES = "deadlines:"
 P95_POWER = 0.5
 _LARGEST_FACTOR = 1e6
@@ -131,7 +132,7 @@ def _missed_deadlines(metrics: RunMetrics, factor: float) -> float:
 OBJECTIVES: Mapping[str, Objective] = {
     objective.name: objective
     for objective in (
-        Objective("avg_jct", "average JCT", "s", lambda metrics: metrics.avg_jct_s),
+        Objective(AVG_JCT, "average JCT", "s", lambda metrics: metrics.avg_jct_s),
         Objective("geometric_jct", "geometric mean of the JCT", "s", _geometric_jct),
         Objective("rms_jct", "root mean square of the JCT", "s", _root_mean_square_jct),
         Objective("slowdown", "average slowdown", "", lambda metrics: metrics.avg_slowdown),

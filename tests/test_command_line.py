@@ -139,12 +139,13 @@ def test_ctrl_c_while_torch_loads_waits_until_it_has_loaded(
 @pytest.mark.parametrize(
     ("asked", "near"),
     [
-        ("objective", "credit.objective"),
-        ("credit.objectiv", "credit.objective"),
-        ("reinforce.objective", "credit.objective"),
+        ("horizon", "credit.horizon"),
+        ("credit.horizn", "credit.horizon"),
+        ("reinforce.horizon", "credit.horizon"),
+        ("credit.objective", "objective"),
         ("learning-rate", "imitate.learning_rate"),
         ("Seed", "seed"),
-        ("credits.objective", "credit"),
+        ("credits.horizons", "credit"),
     ],
 )
 def test_an_unknown_setting_comes_with_the_nearest(asked: str, near: str) -> None:

@@ -126,7 +126,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]).exit_code == 0
     out.unlink()
     wrong = ["report", str(folder), "--timeline", str(out), "-o", str(out)]
-    refused(CliRunner().invoke(main, wrong), "there is none")
+    refused(CliRunner().invoke(main, wrong), "does not exist")
 
 
 # --- decisions -----------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def test_trainings_compute_with_one_thread(tmp_path: Path) -> None:
 # --- the commands --------------------------------------------------------------------------------
 
 DECIMA = ("--executors", "3", "--interarrival", "40", "--set", "imitate.iterations=3",
-          "--set", "reinforce.iterations=0")  # fmt: skip
+          "--set", "reinforce.iterations=0", "--set", "evolve.iterations=0")  # fmt: skip
 DEEPRM = ("--set", "iterations=3", "--set", "validation_sets=2")
 HARMONY = ("--set", "iterations=3", "--set", "validation_sequences=1", "--set", "cluster.jobs=4")
 COMMANDS = [

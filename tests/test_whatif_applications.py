@@ -380,7 +380,7 @@ def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Pa
         ("--applications knows no --sequences", ("--applications", "--sequences", "3")),
         ("--moving-delay is for --applications", ("--moving-delay", "3")),
         ("unknown policy 'best'", ("--applications", "--policies", "recorded,best")),
-        ("moving delay must lie in", ("--applications", "--moving-delay", "-1")),
+        ("--moving-delay", ("--applications", "--moving-delay", "-1")),
     ],
 )
 def test_wrong_arguments_end_in_one_line(

@@ -163,3 +163,16 @@ def test_a_tight_timetable_is_not_called_clients_that_wait() -> None:
         found.trace.metadata["recorded"][job.name]["end_ms"] = (job.arrival_ms or 0.0) + own_ms
     assert waiting_share(found) == 0.0
     assert waiting_share(sequential()) > 0.9
+
+
+def test_alike_jobs_of_a_stream_are_no_client_that_waits() -> None:
+    """Every fourth job looks alike: they never overlap, but keep their distance from each other's
+    arrivals, not from ends.
+    """
+    rng = np.random.default_rng(7)
+    gaps_ms = rng.uniform(1_000, 2_000, 40)
+    took_ms = np.tile([4_300.0, 3_000.0, 2_400.0, 1_500.0], 10) + rng.uniform(-900, 900, 40)
+    arrival_ms = np.cumsum(gaps_ms)
+    shapes = [(k % 4,) for k in range(40)]
+    found = predecessors(arrival_ms, arrival_ms + took_ms, np.ones(40), shapes=shapes)
+    assert (found == NONE).all()

@@ -136,7 +136,7 @@ def executor_time(results: Results) -> dict[str, dict[str, float]]:
 def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]:
     """Summarise several settings with one reference, for each policy that is in all of them.
 
-    By policy: average JCT against the reference in percent (geometric mean of the ratios), and in
+    By policy: objective against the reference in percent (geometric mean of the ratios), and in
     how many settings the interval is below and above zero.
     """
     first = all_results[0].reference
@@ -150,9 +150,7 @@ def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]
     found = {}
     for name in common:
         differences = [
-            difference_percent(
-                one.policies[name].figures["avg_jct_s"], one.policies[first].figures["avg_jct_s"]
-            )
+            difference_percent(one.policies[name].objective, one.policies[first].objective)
             for one in all_results
         ]
         ratio = np.exp(np.mean([np.log1p(max(-99.99, d.mean) / 100) for d in differences]))
@@ -183,7 +181,7 @@ def comparison_section(results: Results, number: int) -> Section:
 def _intervals(results: Results) -> str:
     """Describe how the intervals are computed, or why there are none."""
     count = len(results.sequences)
-    if any(are_repeats(one.figures["avg_jct_s"]) for one in results.policies.values()):
+    if any(are_repeats(one.objective) for one in results.policies.values()):
         return f"The {count} sequences are identical repeats of one: there are no intervals."
     return "" if count < 2 else f"95 % intervals over {count} sequences: {method(count)}."
 
@@ -217,13 +215,16 @@ def charts(results: Results) -> list[Lines | Bars]:
 def summary_section(all_results: Sequence[Results]) -> Section:
     """The section over several evaluations."""
     reference, rows = all_results[0].reference, summary(all_results)
+    titles = {results.title for results in all_results}
+    title = titles.pop() if len(titles) == 1 else "objective"
     return Section(
         anchor="summary",
         heading="Over all settings",
         template="summary.html",
         content={
-            "headline": summary_headline(rows, reference, len(all_results)),
+            "headline": summary_headline(rows, reference, len(all_results), title),
             "reference": reference,
+            "title": title,
             "settings": len(all_results),
             "rows": rows,
         },

@@ -75,12 +75,13 @@ def forest(title: str, differences: Mapping[str, Estimate | None]) -> Forest | N
 
 
 def comparison_forest(all_results: Sequence[Results]) -> Forest | None:
-    """The paired differences of the average JCT: a row for each policy, in each setting."""
+    """The paired differences of the objective: a row for each policy, in each setting."""
     reference = all_results[0].reference
-    if any(results.reference != reference for results in all_results):
+    title = all_results[0].title
+    if any((one.reference, one.title) != (reference, title) for one in all_results):
         return None
     return forest(
-        f"Average JCT against {reference}, paired by sequence",
+        f"{title[0].upper()}{title[1:]} against {reference}, paired by sequence",
         dict(_differences(all_results)),
     )
 
@@ -91,8 +92,8 @@ def _differences(all_results: Sequence[Results]) -> Iterator[tuple[str, Estimate
         for number, results in enumerate(all_results):
             if name == results.reference or name not in results.policies:
                 continue
-            base = results.policies[results.reference].figures["avg_jct_s"]
-            difference = difference_to(results.policies[name].figures["avg_jct_s"], base)
+            base = results.policies[results.reference].objective
+            difference = difference_to(results.policies[name].objective, base)
             several = f": {number + 1}. {results.label}" if len(all_results) > 1 else ""
             yield f"{name}{several}", difference
 

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from decima.report.results import PolicyResults, Results, difference_to
+from decima.objectives import AVG_JCT
+from decima.report.results import Results, difference_to
 from decima.rl.statistics import Estimate
 from traces.files.names import counted
 
 
 def headline(results: Results) -> str:
-    """Sentence with the policy of lowest average JCT, its difference and its certainty."""
-    order = sorted(results.policies, key=lambda name: _mean_s(results.policies[name]))
+    """Sentence with the policy of the lowest objective, its difference and its certainty."""
+    order = sorted(results.policies, key=lambda name: _mean(results, name))
     best = order[0]
-    average = f"{_mean_s(results.policies[best]):,.1f} s"
+    title = results.title
+    average = f"{_mean(results, best):,.1f} s"
+    if results.objective != AVG_JCT:
+        average = f"{_mean(results, best):,.4g}"
     sequences = counted(len(results.sequences), "sequence")
     if len(order) == 1:
         found = (
-            f"{best} has an average JCT of {average} over {sequences}; there is no other policy to "
-            "compare it with."
+            f"{best} has {_article(title)} {title} of {average} over {sequences}; there is no "
+            "other policy to compare it with."
         )
     else:
         whose = "The baseline " if best == results.reference else ""
         found = (
-            f"{whose}{best} has the lowest average JCT of {len(order)} policies over {sequences}: "
+            f"{whose}{best} has the lowest {title} of {len(order)} policies over {sequences}: "
             f"{average}{_below(results, best)}.{_next(results, order)}"
         )
     if any(one.unfinished for one in results.policies.values()):
@@ -51,7 +55,7 @@ def _next(results: Results, order: list[str]) -> str:
 
 
 def _difference(results: Results, name: str, reference: str) -> Estimate | None:
-    figures = [results.policies[one].figures["avg_jct_s"] for one in (name, reference)]
+    figures = [results.policies[one].objective for one in (name, reference)]
     return difference_to(figures[0], figures[1])
 
 
@@ -65,7 +69,7 @@ def _interval(found: Estimate) -> str:
 
 
 def summary_headline(
-    rows: Mapping[str, tuple[float, int, int]], reference: str, settings: int
+    rows: Mapping[str, tuple[float, int, int]], reference: str, settings: int, title: str
 ) -> str:
     """The best policy over several settings, from the rows of `summary`; "" without rows."""
     if not rows:
@@ -74,15 +78,19 @@ def summary_headline(
     percent, below, above = rows[best]
     if percent < 0:
         return (
-            f"Over {settings} settings, {best} has the lowest average JCT: {-percent:.1f} % below "
+            f"Over {settings} settings, {best} has the lowest {title}: {-percent:.1f} % below "
             f"the baseline {reference}. In {below} of them the interval is below zero, in {above} "
             "above."
         )
     return (
-        f"Over {settings} settings, no policy has a lower average JCT than the baseline "
+        f"Over {settings} settings, no policy has a lower {title} than the baseline "
         f"{reference}. The next, {best}, is {percent:.1f} % above it."
     )
 
 
-def _mean_s(policy: PolicyResults) -> float:
-    return float(policy.figures["avg_jct_s"].mean())
+def _mean(results: Results, name: str) -> float:
+    return float(results.policies[name].objective.mean())
+
+
+def _article(title: str) -> str:
+    return "an" if title[0] in "aeiou" else "a"

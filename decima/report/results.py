@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from decima.errors import ConfigError
 from decima.evaluation.report import FIGURES, FORMAT, READABLE, VERSION
+from decima.objectives import AVG_JCT, check_objective, objective_title
 from decima.rl.statistics import Estimate, difference_percent
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.errors import FileError
@@ -50,6 +52,7 @@ class _Config(_Strict):
     protocol: _Text
     moving_delay_s: _Time
     estimates: _Text
+    objective: _Text = AVG_JCT
 
 
 class _Sequence(_Strict):
@@ -60,6 +63,10 @@ class _Sequence(_Strict):
 
 class _TimeFigure(_Strict):
     per_sequence: list[_Positive]
+
+
+class _ObjectiveFigure(_Strict):
+    per_sequence: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 
 
 class _ShareFigure(_Strict):
@@ -82,6 +89,8 @@ class _Policy(_Strict):
     unfinished: _Count
     not_arrived: _Count
     jct_s: list[list[_Time]]
+    objective: _ObjectiveFigure | None = None
+    """None where it is the average JCT"""
 
 
 class _File(_Strict):
@@ -107,6 +116,8 @@ class PolicyResults:
 
     figures: Mapping[str, Float64]
     """(S,) each of `FIGURES`"""
+    objective: Float64
+    """(S,) what differences between policies are in"""
     jct_s: Sequence[Float64]
     """JCTs of each sequence, (A,) for the A jobs that arrived, which are its first"""
     executor_s: Mapping[str, float]
@@ -129,6 +140,13 @@ class Results:
     sequences: Sequence[Jobs]
     policies: Mapping[str, PolicyResults]
     """the first is what the others are compared with"""
+    objective: str = AVG_JCT
+    """name of what differences are in (`decima.objectives`)"""
+
+    @property
+    def title(self) -> str:
+        """What the objective is called."""
+        return objective_title(self.objective)
 
     @property
     def reference(self) -> str:
@@ -179,7 +197,13 @@ def _check(file: _File, where: str) -> None:
     for number, one in enumerate(file.sequences):
         if not 1 <= len(one.name) == len(one.arrival_s) == len(one.work_s):
             raise FileError(f"{where}: sequence {number}: not as many names as arrivals")
+    try:
+        check_objective(file.config.objective)
+    except ConfigError as error:
+        raise FileError(f"{where}: {error}") from error
     for name, policy in file.policies.items():
+        if len(_objective(file, policy).per_sequence) != count:
+            raise FileError(f"{where}: {name}: the objective has not {count} values")
         for figure in FIGURES:
             if len(getattr(policy, figure).per_sequence) != count:
                 raise FileError(f"{where}: {name}: {figure} has not {count} values")
@@ -213,6 +237,7 @@ def _results(file: _File) -> Results:
             "sequences": config.sequences,
             "jobs in a sequence": len(file.sequences[0].name),
             "seed": config.seed,
+            **({} if config.objective == AVG_JCT else {"compared by": config.objective}),
         },
         trace=config.trace,
         executors=config.executors,
@@ -220,8 +245,16 @@ def _results(file: _File) -> Results:
         sequences=[
             Jobs(one.name, np.array(one.arrival_s), np.array(one.work_s)) for one in file.sequences
         ],
-        policies={name: _policy(policy) for name, policy in file.policies.items()},
+        policies={name: _policy(file, policy) for name, policy in file.policies.items()},
+        objective=config.objective,
     )
+
+
+def _objective(file: _File, policy: _Policy) -> _TimeFigure | _ObjectiveFigure:
+    """Return the figure that policies are compared by; without one there are no values."""
+    if file.config.objective == AVG_JCT:
+        return policy.avg_jct_s
+    return policy.objective or _ObjectiveFigure(per_sequence=[])
 
 
 def _label(config: _Config) -> str:
@@ -232,10 +265,11 @@ def _label(config: _Config) -> str:
     return f"{Path(config.trace).name}, {config.executors} {slots}, {arriving}"
 
 
-def _policy(policy: _Policy) -> PolicyResults:
+def _policy(file: _File, policy: _Policy) -> PolicyResults:
     first_s = min(policy.first_executor_s, policy.busy_executor_s)
     return PolicyResults(
         figures={name: np.array(getattr(policy, name).per_sequence) for name in FIGURES},
+        objective=np.array(_objective(file, policy).per_sequence),
         jct_s=[np.array(values) for values in policy.jct_s],
         executor_s={
             "work": policy.busy_executor_s - first_s,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decima.report.section import Lines, Section, series
-from decima.report.training import DRAWN, SCORE, best_validation
+from decima.report.training import DRAWN, SCORE, best_validation, objective_of
 from decima.rl.progress import duration_text
 from decima.rl.run_folder import RunRecord, read_run
 from traces.numbers import Float64
@@ -91,7 +91,9 @@ def _flattened(prefix: str, value: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _charts(runs: Mapping[str, RunRecord]) -> list[Lines]:
     rows = {name: [row for row in run.metrics if SCORE in row] for name, run in runs.items()}
     scores = {name: np.array([row[SCORE] for row in own]) for name, own in rows.items()}
-    title = "Average JCT against strict_fair on held-out sequences"
+    objectives = {objective_of(run) for run in runs.values()}
+    name = objectives.pop() if len(objectives) == 1 else "objective"
+    title = f"{name[0].upper()}{name[1:]} against strict_fair on held-out sequences"
     places: dict[str, Callable[[dict[str, float]], float]] = {
         "iteration": lambda row: row["iteration"] + 1,
         "minutes of training": lambda row: row.get("elapsed_s", np.nan) / _SECONDS_A_MINUTE,

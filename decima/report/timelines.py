@@ -76,7 +76,7 @@ def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
 
 
 def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
-    """The runs that a timeline holds, by sequence; the first policy, then by average JCT."""
+    """The runs that a timeline holds, by sequence; the first policy, then by the objective."""
     there = [
         run
         for run in runs_in(table)
@@ -84,7 +84,7 @@ def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
     ]
     if not there:
         raise FileError("the timeline holds no run of these results")
-    jct_s = {name: float(one.figures["avg_jct_s"].mean()) for name, one in results.policies.items()}
+    means = {name: float(one.objective.mean()) for name, one in results.policies.items()}
     return sorted(
-        there, key=lambda run: (run.sequence, run.policy != results.reference, jct_s[run.policy])
+        there, key=lambda run: (run.sequence, run.policy != results.reference, means[run.policy])
     )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from decima.errors import ConfigError
+from decima.objectives import AVG_JCT, objective_title
 from decima.report.section import Lines, Section, series
 from decima.rl.errors import RunError
 from decima.rl.progress import duration_text
@@ -23,7 +25,10 @@ DRAWN = "validation/drawn"
 _ABOVE = "validation/above_"
 _SETTING = "_percent"
 _NAMED = {
-    "reward_rate": ("Average reward", "minus the mean number of jobs in the system"),
+    "reward_rate": (
+        "Average reward",
+        "minus the cost of a second (avg_jct: jobs in the system)",
+    ),
     "entropy": ("Entropy", "share of the greatest possible"),
     "divergence": ("How far an iteration moves the policy", "KL divergence"),
     "gradient_norm": ("Gradient norm", ""),
@@ -48,6 +53,7 @@ def training_section(path: Path, number: int = 0) -> Section:
             "iterations": len(run.metrics),
             "planned": None if config is None else config.iterations,
             "duration": duration_text(run.metrics[-1].get("elapsed_s", 0.0) if run.metrics else 0),
+            "objective": objective_of(run),
             "best": best,
             "best_after": None if best is None else int(best["iteration"]) + 1,
             "references": [] if best is None else sorted(references(best).items()),
@@ -91,6 +97,15 @@ def _settings(row: dict[str, float]) -> dict[str, float]:
     }
 
 
+def objective_of(run: RunRecord) -> str:
+    """Return what the objective of a run is called."""
+    name = str(run.config.get("objective", AVG_JCT))
+    try:
+        return objective_title(name)
+    except ConfigError:  # of another agent, or of another release
+        return name
+
+
 def best_validation(run: RunRecord) -> dict[str, float] | None:
     """Metrics of the iteration with the lowest validation score; None before the first."""
     rows = [row for row in run.metrics if SCORE in row]
@@ -102,10 +117,12 @@ def _charts(run: RunRecord, config: TrainConfig | None) -> list[Lines]:
     if not rows:
         return []
     steps = _steps(config, rows)
+    title = objective_of(run)
+    title = title[0].upper() + title[1:]
     found = []
     validated = [row for row in rows if SCORE in row]
     if validated:
-        found.append(_lines("Average JCT against strict_fair on held-out sequences", "%",
+        found.append(_lines(f"{title} against strict_fair on held-out sequences", "%",
                             validated, _score_lines(validated)))  # fmt: skip
         by_setting: dict[str, Float64] = {
             name: np.array([_settings(row).get(name, np.nan) for row in validated])
@@ -115,7 +132,7 @@ def _charts(run: RunRecord, config: TrainConfig | None) -> list[Lines]:
     known = {name for row in rows for name in row}  # a step may lack the metrics of another
     if "rollouts_percent" in known:
         found.append(_column(steps, "rollouts_percent",
-                             "Average JCT of the rollouts, which explore, against strict_fair",
+                             f"{title} of the rollouts, which explore, against strict_fair",
                              "%"))  # fmt: skip
     found += [
         _column({name: own}, "loss", f"Loss, {name}")  # each step has a loss of its own

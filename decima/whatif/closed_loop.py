@@ -40,8 +40,9 @@ def predecessors(
     """Return for each job the one that its client waited for; NONE where it came by itself.
 
     Jobs come from one client if none of them came before the one before it had ended, and that is
-    no chance: first all jobs are tried, then those of one lane, then those of one shape. Jobs that
-    come by a timetable follow none. Where most of the others came right after some job had ended,
+    no chance: first all jobs are tried, then those of one lane, then those of one shape, whose
+    pauses after ends must vary less than the times between arrivals. Jobs that come by a timetable
+    follow none. Where most of the others came right after some job had ended,
     those that did follow that one.
 
     Args:
@@ -54,18 +55,21 @@ def predecessors(
     found = np.full(len(arrival_ms), NONE)
     is_timed = np.zeros(len(arrival_ms), np.bool_)
     order = np.argsort(arrival_ms, kind="stable")
-    for labels, by_chance in (
-        ([0] * len(order), _BY_CHANCE),
-        *((labels, _BY_CHANCE) for labels in lanes),
-        (shapes, _BY_CHANCE / max(1, len(set(shapes)))),
+    for labels, by_chance, is_shape in (
+        ([0] * len(order), _BY_CHANCE, False),
+        *((labels, _BY_CHANCE, False) for labels in lanes),
+        (shapes, _BY_CHANCE / max(1, len(set(shapes))), True),
     ):
         for label in dict.fromkeys(labels):
             rows = order[[labels[row] == label for row in order.tolist()]]
             if label is None or (found[rows[1:]] != NONE).any() or is_timed[rows].any():
                 continue
-            if keep_a_timetable(arrival_ms[rows], end_ms[rows]):
+            arrivals_ms, ends_ms = arrival_ms[rows], end_ms[rows]
+            if keep_a_timetable(arrivals_ms, ends_ms):
                 is_timed[rows] = True
-            elif _are_in_turn(arrival_ms[rows], end_ms[rows], by_chance):
+            elif _are_in_turn(arrivals_ms, ends_ms, by_chance) and (
+                not is_shape or _follow_ends(arrivals_ms, ends_ms)
+            ):
                 found[rows[1:]] = rows[:-1]
     rest = order[(found[order] == NONE) & ~is_timed[order]]
     if followers_share(arrival_ms[rest], end_ms[rest], work_ms[rest]) > MOSTLY:
@@ -98,6 +102,12 @@ def _are_in_turn(arrival_ms: Float64, end_ms: Float64, by_chance: float) -> bool
     span_ms = max(float(arrival_ms[-1] - arrival_ms[0]), 1.0)
     busy = float((end_ms - arrival_ms)[:-1].sum()) / span_ms
     return bool(max(0.0, 1.0 - busy) ** (len(arrival_ms) - 2) < by_chance)
+
+
+def _follow_ends(arrival_ms: Float64, end_ms: Float64) -> bool:
+    """Return whether the pauses after ends vary less than the times between arrivals."""
+    pauses_ms, gaps_ms = arrival_ms[1:] - end_ms[:-1], np.diff(arrival_ms)
+    return bool(pauses_ms.std() < gaps_ms.std())
 
 
 def keep_a_timetable(arrival_ms: Float64, end_ms: Float64) -> bool:
