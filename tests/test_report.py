@@ -182,12 +182,12 @@ def test_a_result_without_an_interval_or_a_comparison() -> None:
 def test_several_settings_begin_with_their_result() -> None:
     rows = {"b": (-12.34, 2, 1), "c": (5.0, 0, 3)}
     assert "b has the lowest average JCT: 12.3 % below the baseline a. In 2 of them" in (
-        summary_headline(rows, "a", 3)
+        summary_headline(rows, "a", 3, "average JCT")
     )
     assert "no policy has a lower average JCT than the baseline a. The next, c, is 5.0 %" in (
-        summary_headline({"c": rows["c"]}, "a", 3)
+        summary_headline({"c": rows["c"]}, "a", 3, "average JCT")
     )
-    assert summary_headline({}, "a", 3) == ""
+    assert summary_headline({}, "a", 3, "average JCT") == ""
 
 
 def test_quantiles_stand_apart_where_distributions_lie_on_each_other() -> None:
