@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.tables import State, Table
-from traces.numbers import MS_PER_S, Float64
+from traces.numbers import MS_PER_S, Float64, Int32
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class RunMetrics:
 
     jct_s: Float64
     """(A,) job completion time; for a job that was not complete, its age when the run ended"""
+    job: Int32
+    """(A,) each job's row in the trace"""
     slowdown: Float64
     """(A,) `jct_s` divided by the job's lower bound alone on the cluster; for an unfinished job,
     its age"""
@@ -124,6 +126,7 @@ def measure(state: State) -> RunMetrics:
     busy_s, moving_s = float(clock["busy_ms"]) / MS_PER_S, float(clock["moving_ms"]) / MS_PER_S
     return RunMetrics(
         jct_s=jct_s,
+        job=jobs["template"].copy(),
         slowdown=jct_s / least_jct_s(state)[:num_arrived],
         unfinished=int((~complete).sum()),
         not_arrived=len(state.jobs) - num_arrived,

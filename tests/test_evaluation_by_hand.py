@@ -28,7 +28,8 @@ def run_of(policy: str, number: int, factor: float, **more: Any) -> PolicyRun:
     """Three jobs on 50 executors for 100 s: 30 % busy, 10 % moving, 60 % idle."""
     scale = factor * (1 + 0.1 * number)
     metrics = RunMetrics(
-        jct_s=scale * np.array([10.0, 20.0, 60.0]), slowdown=np.array([1.0, 2.0, 3.0 + number]),
+        jct_s=scale * np.array([10.0, 20.0, 60.0]), job=np.zeros(3, np.int32),
+        slowdown=np.array([1.0, 2.0, 3.0 + number]),
         unfinished=0, not_arrived=0, makespan_s=100.0 * factor, busy_executor_s=1500.0 * factor,
         moving_executor_s=500.0 * factor, idle_executor_s=3000.0 * factor, first_executor_s=100.0,
         inflation_executor_s=50.0, mean_jobs_in_system=1.0, task_events=400, decisions=500,

@@ -157,6 +157,7 @@ def metrics(
 ) -> RunMetrics:
     return RunMetrics(
         jct_s=np.ones(1) if jct_s is None else jct_s,
+        job=np.zeros(1, np.int32),
         slowdown=np.ones(1) if slowdown is None else slowdown,
         unfinished=0,
         not_arrived=0,

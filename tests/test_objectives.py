@@ -20,6 +20,7 @@ from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.evaluation.runner import play
 from decima.objectives import OBJECTIVES, check_objective, objective_named
+from decima.policy_names import model_path
 from decima.registry import Heuristic
 from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
@@ -194,3 +195,41 @@ def test_executors_of_a_cluster_lack_the_code(run: Command, tmp_path: Path) -> N
 
 def _rows(run_folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_function_that_fails_ends_an_evaluation_at_its_first_run(
+    run: Command, tmp_path: Path
+) -> None:
+    """One line with its own line, and nothing is written; a missing file even before."""
+    code = tmp_path / "cost.py"
+    code.write_text("def nothing(metrics):\n    return float('nan')\n")
+    out = tmp_path / "out.json"
+    few = ("--policies", "fifo,sjf_cp", "--json", out)
+    result = run(*few, "--objective", f"{code}:nothing")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "nan for a run of 6 jobs" in result.stderr
+    refused(run(*few, "--objective", "missing.py:cost"), "missing.py")
+    assert not out.exists()
+
+
+def test_an_objective_of_ones_own_sees_which_job_is_which(trace_file: Path, tmp_path: Path) -> None:
+    """So a weight by job is possible; a training warms up with one job without it."""
+    code = tmp_path / "weights.py"
+    code.write_text("WEIGHTS = [1.0, 10.0, 1.0, 1.0]\n\n\ndef weighted(metrics):\n"
+                    "    weights = [WEIGHTS[row % 4] for row in metrics.job]\n"
+                    "    assert len(weights) > 1\n"
+                    "    return (metrics.jct_s * weights).sum() / sum(weights)\n")  # fmt: skip
+    out = tmp_path / "run"
+    few = sets(trace_file, "imitate.iterations=1", "reinforce.iterations=0", "evolve.iterations=1")
+    arguments = ["train", "--out", str(out), "--objective", f"{code}:weighted", *few]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+
+
+def test_an_output_does_not_replace_a_models_card(run: Command, tmp_path: Path) -> None:
+    model = tmp_path / "model.safetensors"
+    model.write_bytes(model_path("decima").read_bytes())
+    card = tmp_path / "model.json"
+    card.write_text("{}")
+    refused(run("--policies", f"fifo,{model}", "--json", card), "model.json", "would replace")
+    assert card.read_text() == "{}"

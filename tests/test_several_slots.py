@@ -20,6 +20,7 @@ from spark_sim import (
     Slots,
     Status,
 )
+from spark_sim.metrics import measure
 from spark_sim.needs import neediest_stage
 from tests.commands import Command, refused
 from tests.stories import job, stage
@@ -125,6 +126,24 @@ def test_dynamic_allocation_counts_the_slots_of_waiting_tasks() -> None:
 
 
 POLICIES = ("fifo", "strict_fair", "spark_fair", "tuned_srw", "es_rule", "random", "decima")
+
+
+def test_dynamic_allocation_requests_executors_for_what_fits_on_one() -> None:
+    """Tasks of 5 slots run one on each executor of 8: eight of them need eight executors at once.
+
+    By slots alone, 40 of them, five executors would be requested, and three tasks would wait.
+    """
+    rules = Allocation(slots_each=8, least=0, most=8, first=0, present=0)
+    trace = to_arrays(Trace("made", (Job("j", (wide("w", 8, 100_000.0, 5),)),)))
+    simulator = Simulator(
+        trace,
+        session(64),
+        np.zeros(1),
+        np.zeros(1, np.int32),
+        conditions=Conditions(allocation=rules, slots_each=8),
+    )
+    play(simulator, policy_named("fifo", trace))
+    assert measure(simulator.state).jct_s[0] < 150.0
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -128,8 +128,9 @@ def test_a_cap_that_cannot_be_held_is_refused(
 
 
 def test_caps_need_exact_mode(session: Any) -> None:
-    with pytest.raises(AttachError, match="no caps"):
-        decima.spark.attach(session, policy="fifo", mode="soft", caps={"maxSlotsPerJob": 2})
+    for mode, words in (("soft", "no caps"), ("shadow", "would not hold")):
+        with pytest.raises(AttachError, match=words):
+            decima.spark.attach(session, policy="fifo", mode=mode, caps={"maxSlotsPerJob": 2})
 
 
 @pytest.mark.slow

@@ -63,6 +63,15 @@ def test_shares_of_pools_are_no_caps(classes: Classes) -> None:
     assert "mode: 'soft' sets shares of pools, which are no caps" in answers[1]
 
 
+def test_what_changes_nothing_holds_no_cap(classes: Classes) -> None:
+    """Mode shadow beside a cap is refused, as a cap was meant to hold."""
+    told = [{"mode": "shadow"}, {"mode": "shadow", "maxSlotsPerJob": "2"}]
+    answers = classes.ask("decima.spark.TrySettings", told)
+    assert answers[0] is None
+    assert "mode: 'shadow' changes nothing" in answers[1]
+    assert "job=2" in answers[1]
+
+
 def test_required_is_one_of_three(classes: Classes) -> None:
     answers = classes.ask(
         "decima.spark.TrySettings",

@@ -274,6 +274,25 @@ def test_a_profile_with_executors_of_its_own_is_named_as_the_cause(tmp_path: Pat
     assert "--pools" not in words
 
 
+def test_a_profile_whose_executors_the_log_lacks_is_replayed(tmp_path: Path) -> None:
+    """No executor was added for it: the log has lost the event, or the field."""
+    added = [executor("1", cores=4), executor("2", cores=4)]
+    asked = profile(1, {"cpus": 2.0}, {"cores": 4.0})
+    jobs = [one_stage_job(k, 1_000 * k, [(1_000 * k, 1_000 * k + 500, "1")], profile=1)
+            for k in range(4)]  # fmt: skip
+    found = read(tmp_path, *added, asked, *(one for job in jobs for one in job))
+    assert replay(found, ONCE).fidelity("all") is not None
+
+
+@pytest.mark.parametrize("amount", ["1e-310", "5e-324", "0", "nan"])
+def test_an_amount_of_almost_nothing_is_none(tmp_path: Path, amount: str) -> None:
+    """A task takes the cores alone."""
+    added = with_resources(executor("1", cores=8), gpu=["0"])
+    asked = settings(**(GPU | {"spark.task.resource.gpu.amount": amount}))
+    found = read(tmp_path, asked, added, *one_stage_job(0, 0, [(0, 500, "1")]))
+    assert found.slots == (8,)
+
+
 def test_a_special_stage_is_named_before_pools(tmp_path: Path) -> None:
     """A replay that is off, of a session in FAIR mode with a barrier stage."""
     fair = settings(**{"spark.scheduler.mode": "FAIR"})

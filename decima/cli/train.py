@@ -20,7 +20,8 @@ from decima.cli.workers import (
     resumable,
     worker_options,
 )
-from decima.objectives import objective_title
+from decima.objectives import objective_named, objective_title
+from decima.policies import networks_of
 from decima.rl.command import refuse_beside_resume, set_option
 from decima.rl.option_types import FOLDER, INPUT, MINUTES, NAME_OR_FILE, POLICIES, SECONDS, Whole
 from spark_sim import Protocol
@@ -160,6 +161,9 @@ def _config(
     from decima.training.config import read_config
 
     config = read_config(path, changes, workload, objective)
+    objective_named(config.objective)
+    if config.imitate.iterations > 0:
+        networks_of(config.imitate.teachers)
 
     from decima.training.learner import first_network
 

@@ -15,7 +15,7 @@ from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, PolicyRun, Report
 from decima.evaluation.sequences import draw_sequence
-from decima.objectives import objective_named
+from decima.objectives import is_own, objective_named
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
 from decima.policy_names import is_learned
@@ -110,6 +110,7 @@ def evaluate(
     draw_sequence(config, workload.trace, 0)  # faults show before any task starts
     for name in config.policies:
         policy_on(workload, config, name, 0)
+    objective = objective_named(config.objective)
     if progress is not None:
         progress(0, total)
     shared = _Shared(
@@ -117,6 +118,8 @@ def evaluate(
     )
     for _, runs in pool.map(_play_part, shared, _parts(config, timelines), label="simulating"):
         for run in runs:
+            if is_own(config.objective):
+                objective.of(run.metrics)  # it may fail: then at the first run
             found[run.policy, run.sequence] = run
             if progress is not None:
                 progress(len(found), total)
@@ -125,7 +128,6 @@ def evaluate(
         found[run.policy, number] = run
         if progress is not None:
             progress(len(found), total)
-    objective = objective_named(config.objective)
     reports = {
         name: PolicyReport.of([found[name, k] for k in range(config.sequences)], objective)
         for name in names

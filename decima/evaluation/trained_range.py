@@ -9,6 +9,7 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import mean_work_s
 from spark_sim import Protocol
 from traces import Trace
+from traces.arrivals import ARRIVALS
 
 
 class Range(NamedTuple):
@@ -39,7 +40,7 @@ def properties(config: EvaluationConfig, trace: Trace) -> dict[str, float]:
         "tasks of a job": tasks / columns.num_jobs,
         "seconds of a task": task_s,
     }
-    if config.arrivals != "batch":
+    if config.arrivals in ARRIVALS and config.arrivals != "batch":
         found["load"] = work_s / (config.executors * config.interarrival_s)
     if Protocol.parse(config.protocol) is not Protocol.SESSION:
         found["tasks as long as a move"] = config.moving_delay_s / task_s

@@ -210,6 +210,9 @@ def _note_input(
         except FileError as error:
             kind.fail(str(error), param, ctx)
     _note(_Noted(path, _label(param), is_output=False, is_guarded=is_guarded), kind, param, ctx)
+    if path.suffix == ".safetensors":  # a model's card lies beside it
+        card = path.with_suffix(".json")
+        _note(_Noted(card, _label(param), is_output=False, is_guarded=False), kind, param, ctx)
 
 
 def _note(

@@ -26,6 +26,7 @@ from traces.files.settings import Maybe, build, change_setting
 RewardedObjective = Literal["avg_jct", "rms_jct", "makespan"]
 """objectives that are a sum over time, so that each plan has a reward (`costs.py`)"""
 MOST_SHARDS = 1_000
+MOST_EPISODES = 1_000  # most episodes of an iteration, the distance between numbers of iterations
 LOADS = (0.7, 0.9, 1.1)  # loads of continuous arrivals by default
 
 
@@ -301,13 +302,16 @@ class EvolveConfig(StepConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(self.pairs >= 2, f"evolve.pairs: {self.pairs} is not at least 2")
+        _require(2 <= self.pairs <= 100_000, f"evolve.pairs: {self.pairs} is not in 2..100,000")
         _require(self.jobs >= 1, f"evolve.jobs: {self.jobs} is not at least 1")
         _require(0 < self.sigma <= 1, f"evolve.sigma: {self.sigma} is no share above 0 and up to 1")
         _require(
             self.cost is None or 0 < self.cost < 1, f"evolve.cost: {self.cost} is no share above 0"
         )
-        _require(0 < self.final_rate <= self.rate, "evolve: 0 < final_rate <= rate is needed")
+        _require(
+            0 < self.final_rate <= self.rate <= 100,
+            "evolve: 0 < final_rate <= rate <= 100 is needed",
+        )
         _require(0 <= self.momentum < 1, f"evolve.momentum: {self.momentum} is not in [0, 1)")
 
     def rate_at(self, iteration: int) -> float:
@@ -388,6 +392,21 @@ class TrainConfig:
         _require(self.seed >= 0, f"seed: {self.seed} is negative")
         _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
         check_objective(self.objective)
+        settings = self.workload.evaluations()
+        at_once = min(self.episodes.settings, len(settings))
+        for step in self.steps:
+            _require(
+                at_once * step.sequences <= MOST_EPISODES,
+                f"{at_once} settings of {step.sequences:,} sequences: an iteration plays at most "
+                f"{MOST_EPISODES:,}",
+            )
+        fixed = {"class_head"} if all(one.classes is None for one in settings) else set()
+        fixed |= set() if self.network.limit_head else {"limit_head"}
+        parts = self.evolve.parts
+        _require(
+            not parts or not fixed.issuperset(parts),
+            f"evolve.parts: {', '.join(parts)} decides nothing in these settings: name another",
+        )
         _require(
             self.reinforce.iterations == 0 or self.objective in get_args(RewardedObjective),
             f"objective {self.objective!r} is known at the end of a run only, and reinforce needs "

@@ -16,7 +16,7 @@ from decima.evaluation.runner import Workload
 from decima.objectives import Objective
 from decima.registry import Heuristic
 from decima.rl.schedules import Curriculum
-from decima.training.config import TrainConfig
+from decima.training.config import MOST_EPISODES, TrainConfig
 from spark_sim import Simulator, Streams
 from spark_sim.cluster import parse_classes
 from spark_sim.metrics import measure
@@ -31,7 +31,6 @@ FIRST_VALIDATION_SEQUENCE = 2_000_000
 FIRST_TEACHER_SEQUENCE = 2_500_000
 FIRST_EPISODE = 3_000_000
 """`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
-MOST_EPISODES = 1_000  # most episodes of an iteration, the distance between numbers of iterations
 
 _LENGTH_STREAM = 7
 

@@ -159,7 +159,7 @@ class Evolution:
             g -= z[pair] * noise(self._config, iteration, pair, len(weights))
         free = scale > 0
         g[~free] = 0.0
-        norm = float(np.linalg.norm(g))
+        norm = math.sqrt(float(np.square(g).sum()))  # not by BLAS, whose sums depend on its threads
         unit = g * (math.sqrt(int(free.sum())) / norm) if norm > 0 else g
 
         # Move, then adapt the width to the cost of a perturbation.

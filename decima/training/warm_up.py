@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from decima.agent.network import PolicyNetwork
+from decima.objectives import AVG_JCT
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.pool import SentOnce
 from decima.training.config import (
@@ -64,6 +65,7 @@ def _tiny(config: TrainConfig) -> TrainConfig:
     return replace(
         config,
         initial_model=None,
+        objective=AVG_JCT,  # a function of one's own may need more than one job
         workload=WorkloadConfig(trace=_TRACE, executors=2, interarrival_s=(), batch_jobs=(1,)),
         episodes=EpisodesConfig(settings=1, shards=1),
         imitate=once(config.imitate, minibatches=1),

@@ -26,8 +26,8 @@ def allocate(state: State) -> float:
     rules = state.allocation[0]
     now_ms = state.clock[0]["time_ms"]
     _charge(state)
-    pending = _pending(state)
-    most_needed = _needed(state, pending)
+    pending, lost = _pending(state)
+    most_needed = _needed(state, pending + lost)
     if most_needed < rules["target"]:
         if state.clock[0]["runnable_count"] > 0:  # before the first stage Spark keeps its target
             rules["target"] = max(most_needed, rules["least"])
@@ -94,26 +94,34 @@ def _charge(state: State) -> None:
 
 
 @inlined_kernel
-def _pending(state: State) -> int:
-    """Slots that tasks of submitted stages wait for."""
+def _pending(state: State) -> tuple[float, float]:
+    """Slots to request for tasks of submitted stages that wait, and slots lost beside running ones.
+
+    Spark divides the tasks of a stage by those that an executor has room for. So each task of
+    several slots counts its part of those that are left over in an executor, too.
+    """
     clock = state.clock[0]
-    found = 0
+    slots_each = state.allocation[0]["slots_each"]
+    waiting, lost = 0.0, 0.0
     for index in range(clock["num_active"]):
         job = state.jobs[state.active[index]]
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
             row = state.stages[stage]
             if row["runnable"] == 1:
-                found += (row["num_tasks"] - row["launched"]) * row["slots"]
-    return found
+                slots = row["slots"]
+                share = slots_each / max(1, slots_each // slots)
+                waiting += (row["num_tasks"] - row["launched"]) * share
+                lost += (row["launched"] - row["finished"]) * (share - slots)
+    return waiting, lost
 
 
 @inlined_kernel
-def _needed(state: State, pending: int) -> int:
+def _needed(state: State, pending: float) -> int:
     """Executors that could be used at most."""
     clock = state.clock[0]
     rules = state.allocation[0]
-    tasks = pending + clock["present"] - clock["unattached"]
-    return int(np.ceil(tasks * rules["ratio"] / rules["slots_each"]))
+    slots = pending + clock["present"] - clock["unattached"]
+    return int(np.ceil(slots * rules["ratio"] / rules["slots_each"]))
 
 
 @inlined_kernel

@@ -19,6 +19,8 @@ OWN_JOB = "decima.job"
 JOB_DESCRIPTION = "spark.job.description"
 CALL_SITE = "callSite.short"
 TASK_CPUS = "spark.task.cpus"
+LEAST_AMOUNT = 1e-6
+"""least part of a resource that a task can take; less is damage"""
 RESOURCE_AMOUNT = re.compile(r"spark\.(task|executor)\.resource\.([^.]{1,100})\.amount")
 """settings of how many GPUs, or others, each task takes and each executor has"""
 SETTINGS = (

@@ -165,8 +165,10 @@ def _amounts(requests: dict[str, Any]) -> dict[str, float]:
     found = {_text(name): one["Amount"] for name, one in requests.items()}
     for amount in found.values():
         is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if not is_number or not 0 <= amount <= MAX_ID:
-            raise DamageError(f"expected an amount of at most {MAX_ID}, found {amount!r:.40}")
+        if not is_number or not (amount == 0 or events.LEAST_AMOUNT <= amount <= MAX_ID):
+            raise DamageError(
+                f"expected an amount from {events.LEAST_AMOUNT:g} to {MAX_ID}, found {amount!r:.40}"
+            )
     return {name: float(amount) for name, amount in found.items() if amount > 0}
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from traces.spark_log.application import Application, Executor
-from traces.spark_log.events import RESOURCE_AMOUNT, TASK_CPUS
+from traces.spark_log.events import LEAST_AMOUNT, RESOURCE_AMOUNT, TASK_CPUS
 
 DEFAULT = 0
 """number of the profile that the settings make"""
@@ -108,7 +108,7 @@ def _positive(text: str) -> float | None:
         found = float(text)
     except ValueError:
         return None
-    return found if 0 < found < math.inf else None
+    return found if LEAST_AMOUNT <= found < math.inf else None
 
 
 def _can_run(executor: Executor, number: int, profile: Profile) -> bool:

@@ -275,6 +275,8 @@ class _Log:
             times, free = self._executors.only(number).changes().then(tasks).steps()
             fit = np.maximum(free, 0) // need.slots
             parts.append(Changes(times, np.diff(fit, prepend=0)))
+        if not parts:  # the log lacks the executors of this profile
+            return np.zeros(1), np.zeros(1)
         room = Changes(*map(np.concatenate, zip(*parts, strict=True)))
         return _time_below(room, need.at_once)
 

@@ -183,10 +183,13 @@ final class Settings {
   static Settings capsOnly(Map<String, String> given) {
     Map<String, String> kept = new LinkedHashMap<>();
     kept.put("policy", SPARK);
+    boolean isShadow = "shadow".equals(given.get("mode"));
+    if (isShadow) {
+      kept.put("mode", "shadow");
+    }
     for (Map.Entry<String, String> one : given.entrySet()) {
       String name = one.getKey();
-      boolean isShadow = name.equals("mode") && one.getValue().equals("shadow");
-      if ((isCap(name) || isShadow || KEPT.contains(name)) && isUsable(one)) {
+      if ((isCap(name) && !isShadow || KEPT.contains(name)) && isUsable(one)) {
         kept.put(name, one.getValue());
       }
     }
@@ -385,6 +388,10 @@ final class Settings {
     if (isSoft() && !caps.isEmpty()) {
       throw new SettingsError(
           PREFIX + "mode: 'soft' sets shares of pools, which are no caps; there are " + caps);
+    }
+    if (isShadow() && !caps.isEmpty()) {
+      throw new SettingsError(
+          PREFIX + "mode: 'shadow' changes nothing, so these caps would not hold: " + caps, true);
     }
     if (priors != null && python == null) {
       throw new SettingsError(PREFIX + "priors needs " + PREFIX + "python, which reads the trace");
