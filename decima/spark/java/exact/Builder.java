@@ -7,6 +7,7 @@ import org.apache.spark.scheduler.FairSchedulableBuilder;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulableBuilder;
+import org.apache.spark.scheduler.TaskSchedulerImpl;
 import org.apache.spark.scheduler.TaskSet;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.apache.spark.util.Clock;
@@ -66,8 +67,17 @@ final class Builder implements SchedulableBuilder {
     control.reader.touch();
   }
 
+  /**
+   * Whether Spark's own scheduler made it. That of 4.3 makes a subclass for streaming queries, which
+   * adds the query's id to log lines and nothing else.
+   */
+  private static boolean isSparks(TaskSetManager manager) {
+    return manager.getClass() == TaskSetManager.class
+        || manager.getClass().getName().startsWith(TaskSchedulerImpl.class.getName() + "$");
+  }
+
   private TaskSetManager limited(TaskSetManager original, Properties properties) throws Exception {
-    if (original.getClass() != TaskSetManager.class) {
+    if (!isSparks(original)) {
       if (control.hasCaps) {
         throw new IllegalStateException(original.getClass().getName() + " takes no caps");
       }
