@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Iterator
 from types import TracebackType
 from typing import IO, Any
 
 import click
 
+from decima.rl.command import mistake_text
 from decima.rl.group import CommandGroup, InterruptedCommand
 from decima.rl.parallel.errors import TaskRefusedError, WorkerLostError
-from traces.files.errors import place_and_reason
 from traces.files.names import one_line
 
 OUR_PACKAGES = ("traces", "spark_sim", "gnn", "decima")
@@ -50,21 +49,15 @@ def _one_line() -> Iterator[None]:
         yield
     except (OneLineError, InterruptedCommand):
         raise
-    except click.UsageError as error:
-        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-            raise  # not a mistake: click 8.2 and newer show the help text this way
-        hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
-        raise OneLineError(one_line(error.format_message()) + hint) from error
+    except (click.UsageError, MemoryError, OSError) as error:
+        text = mistake_text(error)
+        if text is None:
+            raise
+        raise OneLineError(text) from error
     except click.ClickException as error:
         raise OneLineError(one_line(error.format_message())) from error
-    except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader of the output has left: click exits quietly
-            raise
-        raise OneLineError(one_line(place_and_reason(error))) from error
     except WorkerLostError as error:
         raise OneLineError(one_line(str(error))) from error
-    except MemoryError as error:
-        raise OneLineError(one_line(f"memory ran out: {error}".removesuffix(": "))) from error
     except ValueError as error:
         if not _breaks_a_rule(error):
             raise

@@ -56,19 +56,27 @@ class OneLineErrors(CommandGroup):
 def _one_line() -> Iterator[None]:
     try:
         yield
-    except click.UsageError as fault:
-        if isinstance(fault, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-            raise  # not a mistake: click 8.2 and newer show the help text this way
-        hint = f" (see {fault.ctx.command_path} --help)" if fault.ctx is not None else ""
-        raise Refused(one_line(fault.format_message()) + hint) from fault
     except (StudyError, RunError) as fault:
         raise Refused(one_line(str(fault))) from fault
-    except MemoryError as fault:
-        raise Refused(one_line(f"memory ran out: {fault}".removesuffix(": "))) from fault
-    except OSError as fault:
-        if fault.errno == errno.EPIPE:  # the reader of the output has gone; click leaves
+    except (click.UsageError, MemoryError, OSError) as fault:
+        text = mistake_text(fault)
+        if text is None:
             raise
-        raise Refused(one_line(place_and_reason(fault))) from fault
+        raise Refused(text) from fault
+
+
+def mistake_text(error: click.UsageError | MemoryError | OSError) -> str | None:
+    """One line for wrong usage and for what the system refuses; None for what is no mistake."""
+    if isinstance(error, click.UsageError):
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            return None  # click 8.2 and newer show the help text this way
+        hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
+        return one_line(error.format_message()) + hint
+    if isinstance(error, MemoryError):
+        return one_line(f"memory ran out: {error}".removesuffix(": "))
+    if error.errno == errno.EPIPE:  # the reader of the output has left: click exits quietly
+        return None
+    return one_line(place_and_reason(error))
 
 
 def _refuse_device(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -400,12 +401,10 @@ class TrainConfig:
                 f"{at_once} settings of {step.sequences:,} sequences: an iteration plays at most "
                 f"{MOST_EPISODES:,}",
             )
-        fixed = {"class_head"} if all(one.classes is None for one in settings) else set()
-        fixed |= set() if self.network.limit_head else {"limit_head"}
-        parts = self.evolve.parts
         _require(
-            not parts or not fixed.issuperset(parts),
-            f"evolve.parts: {', '.join(parts)} decides nothing in these settings: name another",
+            len(self.evolving_parts) > 0,
+            f"evolve.parts: {', '.join(self.evolve.parts)} decides nothing in these settings: name "
+            "another",
         )
         _require(
             self.reinforce.iterations == 0 or self.objective in get_args(RewardedObjective),
@@ -427,6 +426,16 @@ class TrainConfig:
     def steps(self) -> tuple[GradientConfig | EvolveConfig, ...]:
         """The steps in their order."""
         return self.imitate, self.reinforce, self.evolve
+
+    @cached_property
+    def evolving_parts(self) -> frozenset[NetworkPart]:
+        """Parts of the network that `evolve` may change: those asked for that decide anything."""
+        parts = set(self.evolve.parts or get_args(NetworkPart))
+        if all(one.classes is None for one in self.workload.evaluations()):
+            parts.discard("class_head")
+        if not self.network.limit_head:
+            parts.discard("limit_head")
+        return frozenset(parts)
 
     @property
     def iterations(self) -> int:

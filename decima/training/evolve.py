@@ -102,14 +102,10 @@ def network_weights(config: NetworkConfig, flat: Float32) -> NetworkWeights:
 
 
 def scale_of(config: TrainConfig, flat: Float32) -> Float32:
-    """(P,) the diagonal of D: 0 for the critic and for parts that are not in `evolve.parts`."""
-    has_classes = any(one.classes is not None for one in config.workload.evaluations())
+    """(P,) the diagonal of D: 0 for the critic and for other parts that may not change."""
     values: list[NDArray[np.float32]] = []
     for name, array in network_weights(config.network, flat).arrays.items():
-        part = name.partition(".")[0]
-        is_free = part in config.evolve.parts if config.evolve.parts else True
-        if part == "value_head" or (part == "class_head" and not has_classes):
-            is_free = False
+        is_free = name.partition(".")[0] in config.evolving_parts
         size = max(float(np.sqrt(np.mean(np.square(array)))), _LEAST_SCALE)
         values.append(np.full(array.size, size if is_free else 0.0, np.float32))
     return np.concatenate(values)
@@ -152,8 +148,8 @@ class Evolution:
 
         # Estimate the direction in which the objective falls.
         differences = (plus - minus).mean(axis=2)  # (K, N)
-        d = standardised(differences).mean(axis=1)
-        z = np.clip(standardised(d[:, None])[:, 0], -_MOST_DEVIATIONS, _MOST_DEVIATIONS)
+        d = in_deviations(differences).mean(axis=1)
+        z = np.clip(in_deviations(d[:, None])[:, 0], -_MOST_DEVIATIONS, _MOST_DEVIATIONS)
         g = np.zeros(len(weights))
         for pair in range(evolve.pairs):
             g -= z[pair] * noise(self._config, iteration, pair, len(weights))
@@ -182,7 +178,7 @@ class Evolution:
         return moved, metrics
 
 
-def standardised(differences: Float64) -> Float64:
+def in_deviations(differences: Float64) -> Float64:
     """(K, N) differences over the deviation in each of N columns; 0 where all are equal."""
     deviation = np.sqrt(np.square(differences).mean(axis=0))
     scaled: Float64 = np.divide(
