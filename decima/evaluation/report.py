@@ -12,7 +12,7 @@ from rich.table import Table
 
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.sequences import draw_sequence
-from decima.objectives import Objective, objective_named
+from decima.objectives import AVG_JCT, Objective, objective_named
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, mean_of
 from decima.rl.tables import aligned
 from spark_sim import tables
@@ -33,6 +33,7 @@ FIGURES = (
 )
 """figures of a policy, one value a sequence, in the order of reports"""
 
+_OBJECTIVES_SHOWN = {AVG_JCT, "p95", "p99", "makespan"}  # each table has a column of these anyway
 _BOUNDS = {"utilisation": (0.0, 1.0), "fairness": (0.0, 1.0)}
 """bounds of a figure, and of the interval of its mean"""
 
@@ -185,13 +186,13 @@ class Report:
     @property
     def _is_avg_jct(self) -> bool:
         """True if the objective is the average JCT, which each report shows anyway."""
-        return self.config.objective == "avg_jct"
+        return self.config.objective == AVG_JCT
 
     def table(self) -> Table:
         """Table of one row for each policy."""
         versus = f"vs {self.config.policies[0]} [95 %]"
         rest = ("median", "p95", "p99", "makespan", "busy", "moving", "decisions")
-        named = () if self._is_avg_jct else (self.config.objective,)
+        named = () if self.config.objective in _OBJECTIVES_SHOWN else (self.config.objective,)
         table = aligned(("policy",), ("average JCT [95 %]", *named, versus, *rest))
         for name, report in self.policies.items():
             table.add_row(name, *self._cells(name, report))
@@ -220,7 +221,7 @@ class Report:
         objective = f"{report.objective.mean():.4g} {self.objective.unit}".strip()
         return [
             average.words(".1f", " s"),
-            *(() if self._is_avg_jct else (objective,)),
+            *(() if self.config.objective in _OBJECTIVES_SHOWN else (objective,)),
             "" if is_reference else self.difference(name).words("+.1f", " %"),
             f"{report.median_jct_s.mean():.1f}",
             f"{report.p95_jct_s.mean():.1f}",
