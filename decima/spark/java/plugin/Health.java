@@ -44,13 +44,19 @@ final class Health {
   /** Log the state if it is another one than was told last, and show it. */
   synchronized void tell() {
     String now = now().toString();
-    if (now.equals(told)) {
+    // That a session has ended is no change to warn of; asked after the state, which may say so.
+    if (now.equals(told) || hasEnded()) {
       return;
     }
     told = now;
     // No warning, but Spark's shells show nothing below: who uses them must see who schedules.
     DriverSide.LOG.warn("decima: {}", now);
     page.accept(now);
+  }
+
+  private boolean hasEnded() {
+    Decider asked = decider;
+    return asked != null && asked.control.context.isStopped();
   }
 
   /** Tell of each change from now on; twice does no harm. */
