@@ -17,8 +17,8 @@ from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig, config_from
 from decima.training.evolve import (
     Evolution,
-    Perturbation,
     Perturbing,
+    Scored,
     network_weights,
     noise,
     play_perturbed,
@@ -81,30 +81,50 @@ def test_noise_depends_on_its_numbers_alone() -> None:
         assert np.abs(first - noise(config, iteration, pair, 50)).max() > 0.1
 
 
-def test_the_unperturbed_weights_play_as_in_a_validation(
-    trace_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Equal sequences give equal figures, by the likeliest plans."""
+def test_pairs_play_as_in_a_validation(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal sequences give the figures of each network alone, by the likeliest plans."""
     config = config_of(trace_file)
     context = SentOnce(TrainingContext(config))
     weights = initial(config)
     source = context.value.source
-    held_back = source.for_validation()
-    monkeypatch.setattr(source, "for_evolving", lambda _: [held_back[:2], held_back[2:]])
-    shared = Perturbing(context, weights, np.ones_like(weights), 0)
-    logs = play_perturbed(shared, Perturbation(0, 0))
-    validating = Validating(context, torch.from_numpy(weights))
-    for row, episodes in zip(logs, (range(2), range(2, 4)), strict=True):
-        _, figures = validate(validating, Validation(None, episodes))
-        np.testing.assert_allclose(np.exp(row), figures, rtol=1e-14)
-    moved = play_perturbed(shared, Perturbation(0, 1))
-    assert (moved != logs).any()
+    held_back = source.for_validation()[:2]
+    monkeypatch.setattr(source, "for_evolving", lambda *_: held_back)
+    width = np.float32(0.5) * np.ones_like(weights)
+    scored = play_perturbed(Perturbing(context, weights, width, 0), [4, 5])
+
+    def alone(weights: Float32) -> float:
+        shared = Validating(context, torch.from_numpy(weights))
+        _, figures = validate(shared, Validation(None, range(2)))
+        return float(np.log(figures).mean())
+
+    for place, pair in enumerate((4, 5)):
+        step = width * noise(config, 0, pair, len(weights))
+        assert scored.plus[place] == pytest.approx(alone(weights + step), rel=1e-14)
+        assert scored.minus[place] == pytest.approx(alone(weights - step), rel=1e-14)
+    assert len({*scored.plus, *scored.minus, scored.centre[0]}) == 5
+    assert scored.centre[0] == pytest.approx(alone(weights), rel=1e-14)
+    assert np.isnan(scored.centre[1])
+
+
+def test_each_pair_has_sequences_of_its_own_and_settings_take_turns(trace_file: Path) -> None:
+    """Over iterations, too, where there are fewer pairs than settings."""
+    source = TrainingContext(config_of(trace_file, pairs=3)).source
+    assert source.evolving_settings(0).tolist() == [0, 1, 0]
+    assert source.evolving_settings(1).tolist() == [1, 0, 1]
+    episodes = [
+        episode
+        for iteration in range(2)
+        for pair in range(3)
+        for episode in source.for_evolving(iteration, pair)
+    ]
+    assert [one.setting.number for one in episodes] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1]
+    assert len({one.run.duration_key for one in episodes}) == 12
 
 
 @pytest.mark.parametrize("parts", [(), ("limit_head",), ("encoder", "end_head")])
 def test_only_free_parts_move(trace_file: Path, parts: tuple[str, ...]) -> None:
     """The critic never does, nor a head for classes where there are none."""
-    config = config_of(trace_file, parts=parts, pairs=3, sequences=1)
+    config = config_of(trace_file, parts=parts, pairs=4, sequences=1)
     weights = initial(config)
     moved, metrics = Evolution(config, len(weights)).iterate(
         SentOnce(TrainingContext(config)), weights, 0, HERE
@@ -128,6 +148,8 @@ class QuadraticPool:
     def __init__(self, config: TrainConfig, weights: Float32) -> None:
         self.config = config
         self.scale = scale_of(config, weights)
+        self.factors: dict[int, float] = {}
+        """of the objective's logarithm under a pair, if it is not 1"""
         self.optimum = weights + 0.5 * self.scale * noise(config, 10**6, 0, len(weights))
 
     def log_objective(self, weights: Float32) -> float:
@@ -145,10 +167,14 @@ class QuadraticPool:
         assert label
         assert isinstance(shared, Perturbing)
         size = len(shared.weights)
-        for key, task in tasks.items():
-            assert isinstance(task, Perturbation)
-            step = task.sign * shared.width * noise(self.config, shared.iteration, task.pair, size)
-            yield key, cast("R", np.full((2, 2), self.log_objective(shared.weights + step)))
+        for key, pairs in tasks.items():
+            scored = Scored(*np.empty((3, len(cast("list[int]", pairs)))))
+            for place, pair in enumerate(cast("list[int]", pairs)):
+                step = shared.width * noise(self.config, shared.iteration, pair, size)
+                for sign, values in zip((1, -1, 0), scored, strict=True):
+                    log = self.log_objective(shared.weights + sign * step)
+                    values[place] = self.factors.get(pair, 1.0) * log
+            yield key, cast("R", scored)
 
     def close(self) -> None:
         pass
@@ -184,3 +210,18 @@ def test_sigma_stays_where_no_cost_is_asked() -> None:
     evolution = Evolution(config, len(weights))
     evolution.iterate(SentOnce(TrainingContext(config)), weights, 0, QuadraticPool(config, weights))
     assert evolution.sigma == 0.07
+
+
+def test_a_setting_of_larger_differences_does_not_outweigh_another(trace_file: Path) -> None:
+    """Differences count in units of what is typical of their setting."""
+    config = config_of(trace_file, pairs=6)
+    weights = initial(config)
+    context = SentOnce(TrainingContext(config))
+    settings = context.value.source.evolving_settings(0)
+    directions = []
+    for factor in (1.0, 1000.0):
+        pool = QuadraticPool(config, weights)
+        pool.factors = {pair: factor for pair in np.flatnonzero(settings == 1).tolist()}
+        moved, _ = Evolution(config, len(weights)).iterate(context, weights, 0, pool)
+        directions.append(moved - weights)
+    np.testing.assert_allclose(directions[0], directions[1], rtol=1e-3, atol=1e-7)

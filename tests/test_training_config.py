@@ -311,7 +311,7 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("objective=deadlines:0.5", ("'0.5'", "from 1")),
         ("evolve.pairs=1", ("evolve.pairs: 1",)),
         ("evolve.pairs=1000000000", ("evolve.pairs: 1000000000",)),
-        ("evolve.sequences=2000", ("2,000 sequences", "at most 1,000")),
+        ("evolve.sequences=2000", ("evolve.sequences: 2,000", "above 1,000")),
         ("evolve.parts=['class_head']", ("class_head decides nothing",)),
         ("evolve.sigma=0", ("evolve.sigma: 0.0",)),
         ("evolve.cost=1.5", ("evolve.cost: 1.5",)),

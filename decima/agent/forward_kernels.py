@@ -37,6 +37,14 @@ class Weights(NamedTuple):
     part: Int64  # (24, 2) first layer and number of layers of each part; 0 layers: the identity
 
 
+class Networks(NamedTuple):
+    """Weights of one network for all decisions of a scene, or of one for each, of equal sizes."""
+
+    flat: Float32  # (1 or B, P)
+    layer: Int64  # as in `Weights`, and so `part`
+    part: Int64
+
+
 class Embedded(NamedTuple):
     """Features and embeddings of every job in sight, by rows of the memory."""
 
@@ -193,16 +201,26 @@ def _add(source: Float32, target: Float32) -> None:
         target[column] += source[column]
 
 
+@inlined_kernel
+def _network_of(networks: Networks, decision: int) -> Weights:
+    row = min(decision, len(networks.flat) - 1)
+    return Weights(networks.flat[row], networks.layer, networks.part)
+
+
 # --- embeddings ----------------------------------------------------------------------------------
 
 
 @kernel
 def embed(
-    weights: Weights, graphs: Graphs, scene: Scene, changed: Int64, kept: Embedded, at: Scratch
+    networks: Networks, graphs: Graphs, scene: Scene, changed: Int64, kept: Embedded, at: Scratch
 ) -> None:
-    """Embed the jobs `changed`, by index in the scene, and store the results."""
+    """Embed the jobs `changed`, by index in the scene in order, and store the results."""
     size = kept.e.shape[1]
+    decision = 0
     for index in changed:
+        while scene.job_ptr[decision + 1] <= index:
+            decision += 1
+        weights = _network_of(networks, decision)
         job = scene.jobs[scene.rows[index]]
         memory, first = scene.memory_stage[index], graphs.first_stage[job["template"]]
         _climb(weights, graphs, first, job["num_stages"], kept, memory, at)
@@ -260,10 +278,11 @@ def _join(
 
 @kernel
 def score(
-    weights: Weights, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
+    networks: Networks, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
 ) -> None:
     """Fill `out` from the columns of B decisions and the stored embeddings."""
     for decision in range(len(out.end)):
+        weights = _network_of(networks, decision)
         _score_cluster(weights, scene, columns, kept, at, out, decision)
         for job in range(scene.job_ptr[decision], scene.job_ptr[decision + 1]):
             if columns.first_open[job] < columns.first_open[job + 1]:

@@ -1,4 +1,4 @@
-"""Rollouts: many simulations in lockstep under one network."""
+"""Rollouts: many simulations in lockstep under one network, or under one each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class Lockstep:
     The caller takes each step, by `simulators.follow`.
     """
 
-    def __init__(self, network: Network, scales: Scales, lanes: Lanes) -> None:
+    def __init__(self, network: Network | Sequence[Network], scales: Scales, lanes: Lanes) -> None:
+        """One network plays all lanes, or several of equal sizes one each."""
         self.simulators = VectorSimulator(lanes.trace, lanes.cluster, lanes.runs)
         self.scorer = Scorer(network, lanes.trace, scales)
         self._keys = lanes.keys
@@ -75,8 +76,10 @@ class Lockstep:
         return [self.simulators.state(index) for index in range(len(self.simulators))]
 
 
-def play_out(network: Network, scales: Scales, lanes: Lanes) -> Played:
+def play_out(network: Network | Sequence[Network], scales: Scales, lanes: Lanes) -> Played:
     """Play every run to its end without recording decisions.
+
+    One network plays all lanes, or several of equal sizes one each.
 
     Runs are as they would be alone but for rounding: a product of many rows may differ in the last
     bit, and so may the choice between two equally likely ones.

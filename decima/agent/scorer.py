@@ -6,6 +6,7 @@ both to 1e-6 at every decision of a run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -33,13 +34,19 @@ class Seen(NamedTuple):
 
 
 class Scorer:
-    """Scorer with the weights that a network had on construction."""
+    """Scorer with the weights that networks had on construction."""
 
-    def __init__(self, network: Network, trace: TraceArrays, scales: Scales) -> None:
-        """Copy the network's weights, for scenes that point to the jobs of `trace`."""
-        weights = network.weights()
-        self._config = weights.config
-        self._weights = packed(weights)
+    def __init__(
+        self, network: Network | Sequence[Network], trace: TraceArrays, scales: Scales
+    ) -> None:
+        """Copy the weights, for scenes that point to the jobs of `trace`.
+
+        One network decides for all simulations of a scene, several of equal sizes for one each.
+        """
+        networks = network if isinstance(network, Sequence) else [network]
+        weights = [one.weights() for one in networks]
+        self._config = weights[0].config
+        self._networks = packed(weights)
         self._units = scales
         self._graphs = graphs_of(trace)
         size = self._config.embedding
@@ -48,7 +55,7 @@ class Scorer:
         hidden = self._config.head_hidden[0]
         none = np.empty((0, size), np.float32)
         self._kept = Embedded(self.node_x, e=none, y=none, added=none, sent=none)
-        widest = int(self._weights.layer[:, :2].max())
+        widest = int(self._networks.layer[:, :2].max())
         one, other, row = np.empty((3, widest), np.float32)
         self._scratch = Scratch(
             one,
@@ -91,9 +98,9 @@ class Scorer:
         changed = changed[:count]
         kept, at = self._kept, self._scratch
         if count:
-            forward_kernels.embed(self._weights, self._graphs, scene, changed, kept, at)
+            forward_kernels.embed(self._networks, self._graphs, scene, changed, kept, at)
         found = _room(scene, tables)
-        forward_kernels.score(self._weights, scene, tables.columns, kept, at, found)
+        forward_kernels.score(self._networks, scene, tables.columns, kept, at, found)
         if not self._config.limit_head:
             limit = tables.columns.limit_x[:, columns.LIMIT.index("limit")]
             found = found._replace(limit=np.float32(CERTAIN) * limit)

@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from decima.agent import columns, forward_kernels
-from decima.agent.forward_kernels import Weights
+from decima.agent.forward_kernels import Networks
 from gnn.config import EncoderConfig
-from traces.numbers import Float32
+from traces.numbers import Float32, Int64
 
 CERTAIN = 1e4  # scale of a limit's logit where the ablation leaves no choice
 
@@ -129,8 +129,18 @@ hidden layers or only the last"""
 Layers = list[tuple[Float32, Float32]]  # (outputs, inputs) weight and (outputs,) bias of each
 
 
-def packed(weights: NetworkWeights) -> Weights:
-    """Copy weights into the compiled forward pass's form; parts that are left out are zero."""
+def packed(networks: Sequence[NetworkWeights]) -> Networks:
+    """Copy networks of equal sizes into the compiled forward pass's form.
+
+    Parts that are left out are zero.
+    """
+    rows = [_packed_one(weights) for weights in networks]
+    _, layer, part = rows[0]
+    return Networks(np.stack([flat for flat, _, _ in rows]), layer, part)
+
+
+def _packed_one(weights: NetworkWeights) -> tuple[Float32, Int64, Int64]:
+    """Return the weights, flat, and what `Networks` says of their layers and parts."""
     layers: Layers = []
     parts: list[tuple[int, int]] = []
     for part in _parts(weights):
@@ -144,7 +154,7 @@ def packed(weights: NetworkWeights) -> Weights:
         table[row] = inputs, outputs, first
         flat += [weight.T.reshape(-1), bias]
         first += inputs * outputs + outputs
-    return Weights(np.concatenate(flat).astype(np.float32), table, np.array(parts, np.int64))
+    return np.concatenate(flat).astype(np.float32), table, np.array(parts, np.int64)
 
 
 def _parts(weights: NetworkWeights) -> list[Layers]:

@@ -282,8 +282,9 @@ class EvolveConfig(StepConfig):
     """
 
     iterations: int = 40
-    sequences: int = 8
-    pairs: int = 16
+    sequences: int = 1
+    """arrival sequences that each pair plays"""
+    pairs: int = 128
     """pairs of opposite perturbations in an iteration"""
     jobs: int = 60
     """jobs in each sequence of continuous arrivals"""
@@ -304,6 +305,10 @@ class EvolveConfig(StepConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         _require(2 <= self.pairs <= 100_000, f"evolve.pairs: {self.pairs} is not in 2..100,000")
+        _require(
+            self.sequences <= MOST_EPISODES,
+            f"evolve.sequences: {self.sequences:,} is above {MOST_EPISODES:,}",
+        )
         _require(self.jobs >= 1, f"evolve.jobs: {self.jobs} is not at least 1")
         _require(0 < self.sigma <= 1, f"evolve.sigma: {self.sigma} is no share above 0 and up to 1")
         _require(
@@ -395,7 +400,7 @@ class TrainConfig:
         check_objective(self.objective)
         settings = self.workload.evaluations()
         at_once = min(self.episodes.settings, len(settings))
-        for step in self.steps:
+        for step in (self.imitate, self.reinforce):
             _require(
                 at_once * step.sequences <= MOST_EPISODES,
                 f"{at_once} settings of {step.sequences:,} sequences: an iteration plays at most "

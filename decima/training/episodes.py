@@ -25,11 +25,12 @@ from spark_sim.vector import Run
 from traces import Trace
 from traces import arrivals as patterns
 from traces.arrays import TraceArrays
-from traces.numbers import MS_PER_S
+from traces.numbers import MS_PER_S, Int64
 
 FIRST_VALIDATION_SEQUENCE = 2_000_000
 FIRST_TEACHER_SEQUENCE = 2_500_000
 FIRST_EPISODE = 3_000_000
+FIRST_EVOLVING_SEQUENCE = 10**12
 """`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
 
 _LENGTH_STREAM = 7
@@ -157,18 +158,18 @@ class EpisodeSource:
             for index in (range(len(self.settings) * each) if indices is None else indices)
         ]
 
-    def for_evolving(self, iteration: int) -> list[list[Episode]]:
-        """Sequences of an iteration of the step `evolve`, by setting, each played to its end."""
+    def evolving_settings(self, iteration: int) -> Int64:
+        """(K,) number of the setting of each pair in an iteration of `evolve`; they take turns."""
+        pairs = self._config.evolve.pairs
+        return (iteration * pairs + np.arange(pairs)) % len(self.settings)
+
+    def for_evolving(self, iteration: int, pair: int) -> list[Episode]:
+        """The sequences of a pair of perturbations, each played to its end."""
         evolve = self._config.evolve
-        episodes = []
-        for place in range(self._at_once):
-            setting = self.settings[
-                self._turn(iteration, place * evolve.sequences, evolve.sequences)
-            ]
-            first = FIRST_EPISODE + iteration * MOST_EPISODES + place * evolve.sequences
-            numbers = range(first, first + evolve.sequences)
-            episodes.append([self._whole(setting, number, evolve.jobs) for number in numbers])
-        return episodes
+        setting = self.settings[self.evolving_settings(iteration)[pair]]
+        first = FIRST_EVOLVING_SEQUENCE + (iteration * evolve.pairs + pair) * evolve.sequences
+        numbers = range(first, first + evolve.sequences)
+        return [self._whole(setting, number, evolve.jobs) for number in numbers]
 
     def _turn(self, iteration: int, index: int, sequences: int) -> int:
         """Return the setting of an episode; settings take turns."""

@@ -356,6 +356,7 @@ class DecimaLearner:
             "entropy": torch.tensor(self._entropy, dtype=torch.float64),
             "average_rate": torch.from_numpy(self._rate.state().copy()),
             "evolve.velocity": torch.from_numpy(self._evolution.velocity.copy()),
+            "evolve.typical": torch.from_numpy(self._evolution.typical.copy()),
             "evolve.sigma": torch.tensor(self._evolution.sigma, dtype=torch.float64),
             **{f"adam.{key}": value for key, value in self._optimiser.state().items()},
         }
@@ -369,6 +370,7 @@ class DecimaLearner:
         self._entropy = float(state["entropy"])
         self._rate.load(state["average_rate"].numpy())
         self._evolution.velocity = state["evolve.velocity"].numpy().copy()
+        self._evolution.typical = state["evolve.typical"].numpy().copy()
         self._evolution.sigma = float(state["evolve.sigma"])
         prefix = "adam."
         adam = {key: value for key, value in state.items() if key.startswith(prefix)}

@@ -16,7 +16,7 @@ from decima.training.config import (
     ValidationConfig,
     WorkloadConfig,
 )
-from decima.training.evolve import Perturbation, Perturbing, play_perturbed
+from decima.training.evolve import Perturbing, play_perturbed
 from decima.training.gradients import Differentiating, Request, gradient
 from decima.training.rollouts import (
     Playing,
@@ -41,7 +41,7 @@ def warm_up(config: TrainConfig) -> None:
     for iteration in range(config.iterations):
         if config.step_at(iteration)[0] is config.evolve:
             flat = weights.numpy()
-            play_perturbed(Perturbing(context, flat, flat, iteration), Perturbation(0, 1))
+            play_perturbed(Perturbing(context, flat, flat, iteration), [0])
             continue
         found = play(Playing(context, weights, iteration, 0.0), range(1))
         rollouts = [] if found is None else [found]
