@@ -221,7 +221,7 @@ def test_a_setting_of_larger_differences_does_not_outweigh_another(trace_file: P
     directions = []
     for factor in (1.0, 1000.0):
         pool = QuadraticPool(config, weights)
-        pool.factors = {pair: factor for pair in np.flatnonzero(settings == 1).tolist()}
+        pool.factors = dict.fromkeys(np.flatnonzero(settings == 1).tolist(), factor)
         moved, _ = Evolution(config, len(weights)).iterate(context, weights, 0, pool)
         directions.append(moved - weights)
     np.testing.assert_allclose(directions[0], directions[1], rtol=1e-3, atol=1e-7)
