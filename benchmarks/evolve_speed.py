@@ -1,6 +1,6 @@
 """Pairs of perturbations a second in the step `evolve`, by workers on this machine and on Spark.
 
-    python -m benchmarks.evolve_speed --pairs 16 --iterations 3
+    python -m benchmarks.evolve_speed --pairs 128 --iterations 3
 
 Plays the shipped network's perturbations on batches of 20 TPC-H queries. `cpu_s` is that of a pair
 on one process of this machine; wall times of a busy machine say little. What more executors would
@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import numpy as np
-
+from decima.agent.weights import flattened
 from decima.policies import networks_of
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import SentOnce, WorkerPool
@@ -26,7 +25,6 @@ from decima.training.config import TrainConfig, config_from
 from decima.training.evolve import Evolution, noise
 from decima.training.rollouts import TrainingContext
 from decima.training.warm_up import warm_up, warm_up_task
-from traces.numbers import Float32
 
 MASTER = "local-cluster[2,1,2048]"
 EXECUTORS = (2, 10, 100)
@@ -53,9 +51,7 @@ def iterate(config: TrainConfig, pool: WorkerPool, iterations: int) -> tuple[flo
     """Wall and CPU seconds of an iteration in this process; the first one is not counted."""
     for _ in pool.map(warm_up_task, config, {n: n for n in range(pool.slots)}, label="warm up"):
         pass
-    weights: Float32 = np.concatenate(
-        [array.ravel() for array in networks_of(["decima"])["decima"].arrays.values()]
-    )
+    weights = flattened(networks_of(["decima"])["decima"])
     context = SentOnce(TrainingContext(config))
     evolution = Evolution(config, len(weights))
     began_s = began_cpu_s = 0.0
@@ -80,7 +76,7 @@ def on_spark() -> Iterator[WorkerPool]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=16)
+    parser.add_argument("--pairs", type=int, default=128)
     parser.add_argument("--iterations", type=int, default=3)
     options = parser.parse_args()
     config = config_of(options.pairs)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from decima.agent.network import PolicyNetwork
+from decima.agent.weights import flattened, unflattened
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce
@@ -19,7 +20,6 @@ from decima.training.evolve import (
     Evolution,
     Perturbing,
     Scored,
-    network_weights,
     noise,
     play_perturbed,
     scale_of,
@@ -65,7 +65,9 @@ def test_flat_weights_are_those_of_the_network() -> None:
     config = config_of()
     torch.manual_seed(1)
     network = PolicyNetwork(config.network)
-    arrays = network_weights(config.network, flat_parameters(network).numpy()).arrays
+    flat = flat_parameters(network).numpy()
+    np.testing.assert_array_equal(flattened(network.weights()), flat)
+    arrays = unflattened(config.network, flat).arrays
     state = network.state_dict()
     assert list(arrays) == list(state)
     for name, array in arrays.items():
@@ -130,8 +132,8 @@ def test_only_free_parts_move(trace_file: Path, parts: tuple[str, ...]) -> None:
         SentOnce(TrainingContext(config)), weights, 0, HERE
     )
     assert metrics["pair_difference"] > 0
-    before = network_weights(config.network, weights).arrays
-    for name, array in network_weights(config.network, moved).arrays.items():
+    before = unflattened(config.network, weights).arrays
+    for name, array in unflattened(config.network, moved).arrays.items():
         part = name.partition(".")[0]
         is_free = part in parts if parts else part not in ("value_head", "class_head")
         assert (array != before[name]).any() == is_free, name

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -70,6 +71,22 @@ class Network(Protocol):
     def weights(self) -> NetworkWeights:
         """Return the weights of now."""
         ...
+
+
+def flattened(weights: NetworkWeights) -> Float32:
+    """(P,) all weights, in the order of `weight_shapes`."""
+    return np.concatenate([weights.arrays[name].ravel() for name in weight_shapes(weights.config)])
+
+
+def unflattened(config: NetworkConfig, flat: Float32) -> NetworkWeights:
+    """Return the network of which `flattened` gives these (P,) weights."""
+    arrays: dict[str, Float32] = {}
+    first = 0
+    for name, shape in weight_shapes(config).items():
+        last = first + math.prod(shape)
+        arrays[name] = flat[first:last].reshape(shape)
+        first = last
+    return NetworkWeights(config, arrays)
 
 
 def weight_shapes(config: NetworkConfig) -> dict[str, tuple[int, ...]]:

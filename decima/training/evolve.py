@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
-from decima.agent.weights import NetworkConfig, NetworkWeights, weight_shapes
+from decima.agent.weights import NetworkWeights, unflattened
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.training.config import TrainConfig
 from decima.training.episodes import Episode
@@ -84,7 +84,7 @@ def play_perturbed(shared: Perturbing, pairs: Sequence[int]) -> Scored:
         signs = (1, -1, 0) if pair % _CENTRES == 0 else (1, -1)
         sequences = context.source.for_evolving(shared.iteration, pair)
         for sign in signs:
-            network = network_weights(config.network, shared.weights + np.float32(sign) * step)
+            network = unflattened(config.network, shared.weights + np.float32(sign) * step)
             networks += [network] * len(sequences)
             episodes += sequences
     setting = episodes[0].setting
@@ -107,21 +107,10 @@ def noise(config: TrainConfig, iteration: int, pair: int, size: int) -> Float32:
     return np.random.default_rng(seeds).standard_normal(size, dtype=np.float32)
 
 
-def network_weights(config: NetworkConfig, flat: Float32) -> NetworkWeights:
-    """Return the network with these (P,) weights, which are in the order of `weight_shapes`."""
-    arrays: dict[str, Float32] = {}
-    first = 0
-    for name, shape in weight_shapes(config).items():
-        last = first + math.prod(shape)
-        arrays[name] = flat[first:last].reshape(shape)
-        first = last
-    return NetworkWeights(config, arrays)
-
-
 def scale_of(config: TrainConfig, flat: Float32) -> Float32:
     """(P,) the diagonal of D: 0 for the critic and for other parts that may not change."""
     values: list[NDArray[np.float32]] = []
-    for name, array in network_weights(config.network, flat).arrays.items():
+    for name, array in unflattened(config.network, flat).arrays.items():
         is_free = name.partition(".")[0] in config.evolving_parts
         size = max(float(np.sqrt(np.mean(np.square(array)))), _LEAST_SCALE)
         values.append(np.full(array.size, size if is_free else 0.0, np.float32))
