@@ -17,12 +17,13 @@ from dataclasses import replace
 
 from decima.agent.weights import flattened
 from decima.policies import networks_of
+from decima.rl.evolution import direction
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.parallel.session import open_session
 from decima.rl.parallel.spark import SparkPool
 from decima.training.config import TrainConfig, config_from
-from decima.training.evolve import Evolution, noise
+from decima.training.evolve import evolution_of, evolve
 from decima.training.rollouts import TrainingContext
 from decima.training.warm_up import warm_up, warm_up_task
 
@@ -53,12 +54,12 @@ def iterate(config: TrainConfig, pool: WorkerPool, iterations: int) -> tuple[flo
         pass
     weights = flattened(networks_of(["decima"])["decima"])
     context = SentOnce(TrainingContext(config))
-    evolution = Evolution(config, len(weights))
+    evolution = evolution_of(config, len(weights))
     began_s = began_cpu_s = 0.0
     for iteration in range(iterations + 1):
         if iteration == 1:
             began_s, began_cpu_s = time.perf_counter(), time.process_time()
-        weights, _ = evolution.iterate(context, weights, iteration, pool)
+        weights, _ = evolve(evolution, context, weights, iteration, pool)
     wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
     return wall_s / iterations, cpu_s / iterations
 
@@ -94,7 +95,7 @@ def main() -> None:
 
     began_s = time.process_time()
     for pair in range(100):
-        noise(config, 0, pair, 33_000)
+        direction(config.seed, 0, pair, 33_000)
     print(f"a direction drawn again in the driver: {10 * (time.process_time() - began_s):.2f} ms")
     for executors in EXECUTORS:
         # As many pairs as executors: each plays one while the driver waits, then sums them.

@@ -134,7 +134,7 @@ def test_an_evaluation_is_the_same(cluster: SparkPool, trace_file: Path) -> None
 def test_a_fit_is_the_same(cluster: SparkPool, trace_file: Path) -> None:
     """Weights and scores of `fit_rule`, and what `tune` finds."""
     settings = (small_config(trace_file), small_config(trace_file, interarrival_s=2))
-    config = RuleFitConfig(settings, population=4, sequences=1, validation=2)
+    config = RuleFitConfig(settings, pairs=2, sequences=1, validation=2)
     found = fit_rule(config, Budget(generations=2), pool=cluster)
     expected = fit_rule(config, Budget(generations=2))
     assert (found.found, found.score) == (expected.found, expected.score)

@@ -12,18 +12,12 @@ import torch
 
 from decima.agent.network import PolicyNetwork
 from decima.agent.weights import flattened, unflattened
+from decima.rl.evolution import Scored, direction
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig, config_from
-from decima.training.evolve import (
-    Evolution,
-    Perturbing,
-    Scored,
-    noise,
-    play_perturbed,
-    scale_of,
-)
+from decima.training.evolve import Perturbing, evolution_of, evolve, play_perturbed, scale_of
 from decima.training.rollouts import TrainingContext, Validating, Validation, validate
 from traces.numbers import Float32
 
@@ -77,10 +71,10 @@ def test_flat_weights_are_those_of_the_network() -> None:
 def test_noise_depends_on_its_numbers_alone() -> None:
     """So a perturbation need not travel."""
     config = config_of()
-    first = noise(config, 3, 1, 50)
-    np.testing.assert_array_equal(first, noise(config, 3, 1, 50))
+    first = direction(config.seed, 3, 1, 50)
+    np.testing.assert_array_equal(first, direction(config.seed, 3, 1, 50))
     for iteration, pair in ((3, 2), (4, 1)):
-        assert np.abs(first - noise(config, iteration, pair, 50)).max() > 0.1
+        assert np.abs(first - direction(config.seed, iteration, pair, 50)).max() > 0.1
 
 
 def test_pairs_play_as_in_a_validation(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +94,7 @@ def test_pairs_play_as_in_a_validation(trace_file: Path, monkeypatch: pytest.Mon
         return float(np.log(figures).mean())
 
     for place, pair in enumerate((4, 5)):
-        step = width * noise(config, 0, pair, len(weights))
+        step = width * direction(config.seed, 0, pair, len(weights))
         assert scored.plus[place] == pytest.approx(alone(weights + step), rel=1e-14)
         assert scored.minus[place] == pytest.approx(alone(weights - step), rel=1e-14)
     assert len({*scored.plus, *scored.minus, scored.centre[0]}) == 5
@@ -128,9 +122,9 @@ def test_only_free_parts_move(trace_file: Path, parts: tuple[str, ...]) -> None:
     """The critic never does, nor a head for classes where there are none."""
     config = config_of(trace_file, parts=parts, pairs=4, sequences=1)
     weights = initial(config)
-    moved, metrics = Evolution(config, len(weights)).iterate(
-        SentOnce(TrainingContext(config)), weights, 0, HERE
-    )
+    evolution = evolution_of(config, len(weights))
+    context = SentOnce(TrainingContext(config))
+    moved, metrics = evolve(evolution, context, weights, 0, HERE)
     assert metrics["pair_difference"] > 0
     before = unflattened(config.network, weights).arrays
     for name, array in unflattened(config.network, moved).arrays.items():
@@ -152,7 +146,7 @@ class QuadraticPool:
         self.scale = scale_of(config, weights)
         self.factors: dict[int, float] = {}
         """of the objective's logarithm under a pair, if it is not 1"""
-        self.optimum = weights + 0.5 * self.scale * noise(config, 10**6, 0, len(weights))
+        self.optimum = weights + 0.5 * self.scale * direction(config.seed, 10**6, 0, len(weights))
 
     def log_objective(self, weights: Float32) -> float:
         free = self.scale > 0
@@ -172,7 +166,7 @@ class QuadraticPool:
         for key, pairs in tasks.items():
             scored = Scored(*np.empty((3, len(cast("list[int]", pairs)))))
             for place, pair in enumerate(cast("list[int]", pairs)):
-                step = shared.width * noise(self.config, shared.iteration, pair, size)
+                step = shared.width * direction(self.config.seed, shared.iteration, pair, size)
                 for sign, values in zip((1, -1, 0), scored, strict=True):
                     log = self.log_objective(shared.weights + sign * step)
                     values[place] = self.factors.get(pair, 1.0) * log
@@ -196,11 +190,11 @@ def test_it_descends_to_a_known_optimum() -> None:
     config = config_of(iterations=200, pairs=24, rate=1.0, cost=0.01)
     weights = initial(config)
     pool = QuadraticPool(config, weights)
-    evolution = Evolution(config, len(weights))
+    evolution = evolution_of(config, len(weights))
     context = SentOnce(TrainingContext(config))
     start = pool.log_objective(weights)
     for iteration in range(200):
-        weights, metrics = evolution.iterate(context, weights, iteration, pool)
+        weights, metrics = evolve(evolution, context, weights, iteration, pool)
     assert pool.log_objective(weights) < start / 5
     assert metrics["sigma"] == pytest.approx(0.1, rel=0.25)
     assert metrics["perturbation_cost"] == pytest.approx(1.0, rel=0.25)
@@ -209,8 +203,9 @@ def test_it_descends_to_a_known_optimum() -> None:
 def test_sigma_stays_where_no_cost_is_asked() -> None:
     config = config_of(cost="none", sigma=0.07)
     weights = initial(config)
-    evolution = Evolution(config, len(weights))
-    evolution.iterate(SentOnce(TrainingContext(config)), weights, 0, QuadraticPool(config, weights))
+    evolution = evolution_of(config, len(weights))
+    context = SentOnce(TrainingContext(config))
+    evolve(evolution, context, weights, 0, QuadraticPool(config, weights))
     assert evolution.sigma == 0.07
 
 
@@ -224,6 +219,6 @@ def test_a_setting_of_larger_differences_does_not_outweigh_another(trace_file: P
     for factor in (1.0, 1000.0):
         pool = QuadraticPool(config, weights)
         pool.factors = dict.fromkeys(np.flatnonzero(settings == 1).tolist(), factor)
-        moved, _ = Evolution(config, len(weights)).iterate(context, weights, 0, pool)
+        moved, _ = evolve(evolution_of(config, len(weights)), context, weights, 0, pool)
         directions.append(moved - weights)
     np.testing.assert_allclose(directions[0], directions[1], rtol=1e-3, atol=1e-7)

@@ -35,7 +35,7 @@ Json = dict[str, Any]
 def config(trace_file: Path) -> RuleFitConfig:
     """Batches of 20 small jobs on eight executors, compared every second generation."""
     setting = small_config(trace_file, arrivals="batch", jobs=20, executors=8)
-    return RuleFitConfig((setting,), sequences=2, population=8, validation=4, validate_every=2)
+    return RuleFitConfig((setting,), sequences=2, pairs=4, validation=4, validate_every=2)
 
 
 def fitted(config: RuleFitConfig, generations: int, **more: Any) -> FittedRule:
@@ -44,7 +44,7 @@ def fitted(config: RuleFitConfig, generations: int, **more: Any) -> FittedRule:
 
 def test_a_fit_improves_on_its_start(config: RuleFitConfig) -> None:
     """By more than 1 % in thirty generations, on the sequences that choose the result."""
-    more = replace(config, population=16, sequences=4)
+    more = replace(config, pairs=8, sequences=4)
     found = fitted(more, 30)
     assert found.score < found.start_score - 0.01
     assert found.best_generation > 0
@@ -190,12 +190,12 @@ def test_every_setting_counts_the_same(config: RuleFitConfig) -> None:
 
 
 def test_a_search_finds_a_hidden_point() -> None:
-    """A bowl in the first three weights: the mean moves to its bottom."""
+    """A bowl in the three free weights: the mean moves to its bottom."""
     begin = start("tuned_srw", "es_rule")
     goal = begin[:3] + np.array([0.5, -0.5, 0.3])
-    search = Search(begin, 0.3, 12, 0, free_weights(()))
+    search = Search(begin, 0.3, 12, 0, np.arange(len(begin)) < 3)
     for _ in range(60):
-        search.tell([float(np.square(point[:3] - goal).sum()) for point in search.ask()])
+        search.tell([1.0 + float(np.square(point[:3] - goal).sum()) for point in search.ask()])
     assert search.mean[:3] == pytest.approx(goal, abs=0.1)
 
 
@@ -205,12 +205,12 @@ def test_a_search_leaves_other_parts_alone() -> None:
     assert free_weights(("unit_12",)).sum() == 21
     free = free_weights(("blocking", "gate_bias"))
     assert free.sum() == 15
-    search = Search(begin, 0.3, 8, 0, free)
+    search = Search(begin, 0.3, 4, 0, free)
     for _ in range(3):
         points = search.ask()
-        search.tell([float(np.square(point[free]).sum()) for point in points])
+        search.tell([1.0 + float(np.square(point[free]).sum()) for point in points])
         assert all((point[~free] == begin[~free]).all() for point in (*points, search.mean))
-        assert all((point[free] != begin[free]).all() for point in points)
+        assert all((point[free] != begin[free]).all() for point in points[:-1])
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_a_search_leaves_other_parts_alone() -> None:
 def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) -> None:
     """Weights, how they were found, and a state beside them."""
     out = tmp_path / "rule.json"
-    arguments = ("--generations", 2, "--population", 4, "--validation", 2, "-o", out)
+    arguments = ("--generations", 2, "--pairs", 2, "--validation", 2, "-o", out)
 
     result = run(*arguments, command="fit-rule")
 
@@ -248,7 +248,7 @@ def test_minutes_end_a_fit_that_can_go_on(
     monkeypatch.setattr(
         "decima.training.rule_fit.fit.time", SimpleNamespace(monotonic=clock.__next__)
     )
-    options = ("--population", 4, "--validation", 2)
+    options = ("--pairs", 2, "--validation", 2)
     out, state = tmp_path / "rule.json", tmp_path / "rule.state.json"
     # The generations end it should the minutes not.
     minute = (*options, "--minutes", 1, "--generations", 9, "-o", out)
@@ -275,7 +275,7 @@ def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
     for arguments, part in (
         (("--batch", "--interarrival", 5), "several --interarrival contradict"),
         (("--interarrival", 3), "interarrival 3.0 s is given twice"),
-        (("--population", 3), "population must lie in 4..10,000, got 3"),
+        (("--pairs", 1), "pairs must lie in 2..10,000, got 1"),
         (("--sigma", 0), "sigma must lie in"),
         (("--sigma", "nan"), "no finite number"),
         (("--start", "zero"), "is not one of 'tuned_srw', 'shipped'"),
@@ -307,7 +307,7 @@ def test_a_file_of_settings_takes_the_place_of_options(run: Command, tmp_path: P
         load = 0.8
         """
     )
-    options = ("--settings", file, "--generations", 1, "--population", 4, "--validation", 1)
+    options = ("--settings", file, "--generations", 1, "--pairs", 2, "--validation", 1)
     result = run(*options, "--start", "shipped", "-o", out, command="fit-rule")
     assert result.exit_code == 0, result.output
     content = json.loads(out.read_text())["config"]
@@ -322,7 +322,7 @@ def test_a_file_of_settings_takes_the_place_of_options(run: Command, tmp_path: P
         (lambda _: "[" * 100_000, "nested too deeply"),
         (lambda _: "[1]", "not the state of a `decima fit-rule`"),
         (lambda state: json.dumps({**state, "format": "x"}), "not the state of a"),
-        (lambda state: json.dumps({**state, "version": 2}), "version 2, this reader knows 1"),
+        (lambda state: json.dumps({**state, "version": 1}), "version 1, this reader knows 2"),
         (lambda state: json.dumps({**state, "elapsed_s": 10**400}), "damaged"),
         (lambda state: "9" * 5_000, "integer string conversion"),
         (lambda state: json.dumps({**state, "generations": [1]}), "damaged"),
@@ -346,8 +346,8 @@ def test_damaged_states_are_one_line(
 
 def other_scores(state: Json) -> list[Any]:
     """The scores of the first generation in another order: they lead elsewhere."""
-    (scores, sigma, validation), *rest = state["generations"]
-    return [[scores[::-1], sigma, validation], *rest]
+    (scores, distance, validation), *rest = state["generations"]
+    return [[scores[::-1], distance, validation], *rest]
 
 
 def test_a_fit_needs_an_end() -> None:

@@ -65,7 +65,7 @@ def test_tuned_parameters_are_the_same_to_the_byte(run: Command, tmp_path: Path)
         tuned = run("--policy", "tuned_srw", "--held-back", "2", "-o", out / "srw.json",
                     command="tune")  # fmt: skip
         assert tuned.exit_code == 0, tuned.output
-        fitted = run("--generations", "1", "--population", "4", "--validation", "2",
+        fitted = run("--generations", "1", "--pairs", "2", "--validation", "2",
                      "-o", out / "rule.json", command="fit-rule")  # fmt: skip
         assert fitted.exit_code == 0, fitted.output
         (out / "rule.state.json").unlink()  # goes on where it was, the time that it took included

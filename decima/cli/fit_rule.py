@@ -65,7 +65,7 @@ _DEFAULT_MINUTES = 30.0
 )
 @config_options(
     RuleFitConfig,
-    population="Candidates in a generation.",
+    pairs="Pairs of opposite candidates in a generation.",
     sigma="Width of the first generation.",
     validation="Sequences of each setting that choose the result; as many more check it.",
 )
@@ -84,7 +84,7 @@ def fit_rule(
     only: tuple[str, ...],
     generations: int | None,
     minutes: float | None,
-    population: int,
+    pairs: int,
     sigma: float,
     validation: int,
     where: Where,
@@ -94,21 +94,20 @@ def fit_rule(
 ) -> None:
     """Fit the scoring rule to a workload: `es_rule`, or `es_classes` where there are --classes.
 
-    An evolution strategy (CMA-ES) over its weights. Each generation plays fresh training sequences,
-    which no evaluation uses; all its candidates play the same ones. The score is the average JCT
-    relative to strict fair's. Every ten generations the mean is scored on validation sequences. The
-    best mean is saved if it also beats the shipped weights on held-out sequences, else the shipped
-    ones. The state is written after each generation, so a fit can be resumed exactly where it
-    stopped.
+    Evolution strategies over its weights, as `decima train` has over a network's. Each generation
+    plays fresh training sequences, which no evaluation uses; all its candidates play the same ones.
+    The score is the average JCT relative to strict fair's. Every ten generations the mean is scored
+    on validation sequences. The best mean is saved if it also beats the shipped weights on held-out
+    sequences, else the shipped ones. The state is written after each generation, so a fit can be
+    resumed exactly where it stopped.
     """
-    # Loads the search, and with it a plotting library, that the other commands do without.
     from decima.training.rule_fit.fit import Budget
     from decima.training.rule_fit.fit import fit_rule as search
 
     config = RuleFitConfig(settings=_settings(settings_file, options), seed=options["seed"],
                            sequences=options["sequences"], start=start, only=only,
                            objective=objective,
-                           population=population, sigma=sigma, validation=validation)  # fmt: skip
+                           pairs=pairs, sigma=sigma, validation=validation)  # fmt: skip
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES
     budget = Budget(generations, minutes)
@@ -193,4 +192,4 @@ def _words(known: History) -> str:
         return f"{best:.4f} of {REFERENCE}'s"
     mean = sum(last.scores) / len(last.scores)
     compared = "" if last.validation is None else f", validated {last.validation:.4f}"
-    return f"{mean:.4f} of {REFERENCE}'s{compared}, best {best:.4f}, sigma {last.sigma:.3f}"
+    return f"{mean:.4f} of {REFERENCE}'s{compared}, best {best:.4f}, moved by {last.distance:.2f}"

@@ -1,35 +1,13 @@
-r"""Evolution strategies on the network's weights: the step `evolve` of a training.
+"""The step `evolve` of a training: evolution strategies (`decima.rl.evolution`) on a network.
 
-One iteration plays whole sequences by the likeliest plans, under K pairs of opposite perturbations
-of the weights theta. The two of a pair meet the same arrivals and task durations; each pair has
-sequences of its own, and the settings take turns.
-
-.. math::
-    \epsilon_k &\sim N(0, I_P), \qquad
-    \theta_k^\pm = \theta \pm \sigma D \epsilon_k \\
-    d_k &= \frac{1}{S} \sum_s \log f(\theta_k^+, s) - \log f(\theta_k^-, s) \\
-    g &= -\sum_k \mathrm{clip}(d_k / s_{n(k)},\, \pm 2)\, \epsilon_k, \qquad
-    v \leftarrow m v + (1 - m) \sqrt{P} \, g / \lVert g \rVert \\
-    \theta &\leftarrow \theta + r \sigma D v
-
-Letters: P weights, D the root mean square of each tensor's weights, f the objective on sequence s
-of S, n(k) the setting of pair k, s_n the typical size of a difference there (so that no setting
-outweighs the others), m the momentum and r the rate.
-
-Sequences differ more than perturbations do, so a direction is estimated best by many pairs, each on
-a single sequence: the differences of sequences then average out with those of directions.
-
-A perturbation is drawn again from its number wherever it is needed, so only numbers and figures
-travel between processes. Sigma follows the network: it is the width at which perturbations worsen
-the objective by `evolve.cost`, which is the curvature that the steps can bear.
-
-Source: Salimans, Ho, Chen, Sidor and Sutskever, Evolution Strategies as a Scalable Alternative to
-Reinforcement Learning, 2017.
+One iteration plays whole sequences by the likeliest plans. Each pair of perturbations has sequences
+of its own, and the settings take turns: sequences differ more than perturbations do, so many pairs
+on one sequence each estimate a direction better than few pairs on many. D is the root mean square
+of each tensor's weights.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -39,21 +17,17 @@ from numpy.typing import NDArray
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.agent.weights import NetworkWeights, unflattened
+from decima.rl.evolution import Evolution, EvolutionSettings, Scored, direction
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.training.config import TrainConfig
 from decima.training.episodes import Episode
 from decima.training.rollouts import TrainingContext
 from spark_sim.metrics import measure
-from traces.numbers import Float32, Float64, Int64
+from traces.numbers import Float32, Int64
 
-_EVOLVE_STREAM = 14
 _LEAST_SCALE = 0.02  # of a tensor whose weights are near 0, such as new biases
 _LANES = 32  # runs that a task plays side by side, about
 _CENTRES = 4  # every fourth pair's sequences are played without a perturbation, too
-_MEMORY = 0.8  # weight of earlier iterations in the typical difference of a setting
-_LARGEST = 3.0  # typical differences at which one is clipped: two deviations
-_WIDEST_CHANGE = 1.25  # most that sigma changes in one iteration
-_WIDEST_SIGMA = 1.0
 
 
 class Perturbing(NamedTuple):
@@ -65,12 +39,43 @@ class Perturbing(NamedTuple):
     iteration: int
 
 
-class Scored(NamedTuple):
-    """Mean logarithm of the objective over the sequences of each of Q pairs."""
+def evolution_of(config: TrainConfig, size: int) -> Evolution:
+    """Return the evolution of a training of `size` weights, at its begin."""
+    evolve = config.evolve
+    settings = EvolutionSettings(evolve.pairs, evolve.sigma, evolve.cost, evolve.momentum)
+    return Evolution(settings, config.seed, size, len(config.workload.evaluations()))
 
-    plus: Float64  # (Q,)
-    minus: Float64  # (Q,)
-    centre: Float64  # (Q,) of the weights themselves; NaN where they did not play
+
+def evolve(
+    evolution: Evolution,
+    context: SentOnce[TrainingContext],
+    weights: Float32,
+    iteration: int,
+    pool: WorkerPool,
+) -> tuple[Float32, dict[str, float]]:
+    """Play an iteration's pairs and return the moved (P,) weights, and figures."""
+    config = context.value.config
+    scale = scale_of(config, weights)
+    shared = Perturbing(context, weights, np.float32(evolution.sigma) * scale, iteration)
+    settings = context.value.source.evolving_settings(iteration)
+    tasks = dict(enumerate(_tasks(settings, config.evolve.sequences)))
+    label = f"iteration {iteration}: perturbations"
+    scored = Scored(*np.empty((3, config.evolve.pairs)))
+    for key, parts in pool.map(play_perturbed, shared, tasks, label=label):
+        for every, values in zip(scored, parts, strict=True):
+            every[tasks[key]] = values
+    _, number = config.step_at(iteration)
+    rate = config.evolve.rate_at(number)
+    return evolution.step(weights, scale, scored, settings, rate, iteration)
+
+
+def _tasks(settings: Int64, sequences: int) -> Iterator[list[int]]:
+    """Pairs of one setting that play side by side; (K,) settings of all pairs."""
+    size = max(1, _LANES // (2 * sequences))
+    for setting in np.unique(settings):
+        pairs = np.flatnonzero(settings == setting).tolist()
+        for first in range(0, len(pairs), size):
+            yield pairs[first : first + size]
 
 
 def play_perturbed(shared: Perturbing, pairs: Sequence[int]) -> Scored:
@@ -80,7 +85,7 @@ def play_perturbed(shared: Perturbing, pairs: Sequence[int]) -> Scored:
     networks: list[NetworkWeights] = []
     episodes: list[Episode] = []
     for pair in pairs:
-        step = shared.width * noise(config, shared.iteration, pair, len(shared.weights))
+        step = shared.width * direction(config.seed, shared.iteration, pair, len(shared.weights))
         signs = (1, -1, 0) if pair % _CENTRES == 0 else (1, -1)
         sequences = context.source.for_evolving(shared.iteration, pair)
         for sign in signs:
@@ -101,12 +106,6 @@ def play_perturbed(shared: Perturbing, pairs: Sequence[int]) -> Scored:
     return scored
 
 
-def noise(config: TrainConfig, iteration: int, pair: int, size: int) -> Float32:
-    """(P,) the direction epsilon of a pair."""
-    seeds = np.random.SeedSequence(config.seed, spawn_key=(iteration, pair, _EVOLVE_STREAM))
-    return np.random.default_rng(seeds).standard_normal(size, dtype=np.float32)
-
-
 def scale_of(config: TrainConfig, flat: Float32) -> Float32:
     """(P,) the diagonal of D: 0 for the critic and for other parts that may not change."""
     values: list[NDArray[np.float32]] = []
@@ -115,80 +114,3 @@ def scale_of(config: TrainConfig, flat: Float32) -> Float32:
         size = max(float(np.sqrt(np.mean(np.square(array)))), _LEAST_SCALE)
         values.append(np.full(array.size, size if is_free else 0.0, np.float32))
     return np.concatenate(values)
-
-
-class Evolution:
-    """The state of the step between iterations: momentum, width, and the size of differences."""
-
-    def __init__(self, config: TrainConfig, size: int) -> None:
-        self._config = config
-        self.velocity: Float64 = np.zeros(size)
-        self.sigma = config.evolve.sigma
-        self.typical: Float64 = np.zeros((len(config.workload.evaluations()), 2))
-        """(N, 2) sums over the pairs of a setting, the older the less: of the square roots of the
-        differences' sizes, which few large ones do not dominate, and of 1"""
-
-    def iterate(
-        self,
-        context: SentOnce[TrainingContext],
-        weights: Float32,
-        iteration: int,
-        pool: WorkerPool,
-    ) -> tuple[Float32, dict[str, float]]:
-        """Return the moved (P,) weights, and figures of the iteration."""
-        evolve = self._config.evolve
-        _, number = self._config.step_at(iteration)
-
-        # Play the pairs.
-        scale = scale_of(self._config, weights)
-        shared = Perturbing(context, weights, np.float32(self.sigma) * scale, iteration)
-        settings = context.value.source.evolving_settings(iteration)
-        tasks = dict(enumerate(_tasks(settings, evolve.sequences)))
-        label = f"iteration {iteration}: perturbations"
-        played = dict(pool.map(play_perturbed, shared, tasks, label=label))
-        scored = Scored(*np.empty((3, evolve.pairs)))
-        for key, pairs in tasks.items():
-            for every, values in zip(scored, played[key], strict=True):
-                every[pairs] = values
-
-        # Estimate the direction in which the objective falls.
-        d = scored.plus - scored.minus
-        self.typical *= _MEMORY
-        np.add.at(self.typical, settings, np.stack([np.sqrt(np.abs(d)), np.ones(len(d))], axis=1))
-        s = np.square(self.typical[settings, 0] / self.typical[settings, 1])
-        z = np.divide(d, s, where=s > 0, out=np.zeros_like(d)).clip(-_LARGEST, _LARGEST)
-        g = np.zeros(len(weights))
-        for pair in range(evolve.pairs):
-            g -= z[pair] * noise(self._config, iteration, pair, len(weights))
-        free = scale > 0
-        g[~free] = 0.0
-        norm = math.sqrt(float(np.square(g).sum()))  # not by BLAS, whose sums depend on its threads
-        unit = g * (math.sqrt(int(free.sum())) / norm) if norm > 0 else g
-
-        # Move, then adapt the width to the cost of a perturbation.
-        self.velocity = evolve.momentum * self.velocity + (1 - evolve.momentum) * unit
-        rate = evolve.rate_at(number)
-        moved = (weights + rate * self.sigma * scale * self.velocity).astype(np.float32)
-        cost = float(np.nanmedian((scored.plus + scored.minus) / 2 - scored.centre))
-        metrics = {
-            "sigma": self.sigma,
-            "rate": rate,
-            "perturbation_cost": 100 * cost,
-            "pair_difference": 100 * float(np.median(np.abs(d))),
-            "log_objective": float((scored.plus + scored.minus).mean() / 2),
-        }
-        if evolve.cost is not None:
-            # The cost grows with the square of sigma; half of the correction, as it is noisy.
-            change = (evolve.cost / max(cost, 1e-9)) ** 0.25
-            change = min(max(change, 1 / _WIDEST_CHANGE), _WIDEST_CHANGE)
-            self.sigma = min(self.sigma * change, _WIDEST_SIGMA)
-        return moved, metrics
-
-
-def _tasks(settings: Int64, sequences: int) -> Iterator[list[int]]:
-    """Pairs of one setting that play side by side; (K,) settings of all pairs."""
-    size = max(1, _LANES // (2 * sequences))
-    for setting in np.unique(settings):
-        pairs = np.flatnonzero(settings == setting).tolist()
-        for first in range(0, len(pairs), size):
-            yield pairs[first : first + size]

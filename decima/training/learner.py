@@ -21,7 +21,7 @@ from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.returns import AverageRate
 from decima.training.config import EvolveConfig, GradientConfig, TrainConfig
 from decima.training.credit import setting_weights, standardised
-from decima.training.evolve import Evolution
+from decima.training.evolve import evolution_of, evolve
 from decima.training.gradients import Differentiating, Part, Request, gradient
 from decima.training.rollouts import (
     ABOVE,
@@ -94,7 +94,7 @@ class DecimaLearner:
         self._best = Best(self._averaged.clone(), math.inf, 0.0)
         self._step: GradientConfig | EvolveConfig = config.imitate
         self._entropy = 1.0
-        self._evolution = Evolution(config, len(self._averaged))
+        self._evolution = evolution_of(config, len(self._averaged))
         self._prepare()
 
     def _prepare(self) -> None:
@@ -136,8 +136,12 @@ class DecimaLearner:
 
     def _evolve(self, iteration: int) -> dict[str, float]:
         """Move the weights towards the perturbations that lower the objective."""
-        weights, metrics = self._evolution.iterate(
-            self._context, flat_parameters(self.network).numpy(), iteration, self._pools.players
+        weights, metrics = evolve(
+            self._evolution,
+            self._context,
+            flat_parameters(self.network).numpy(),
+            iteration,
+            self._pools.players,
         )
         set_flat_parameters(self.network, torch.from_numpy(weights))
         return metrics
@@ -355,9 +359,10 @@ class DecimaLearner:
             ),
             "entropy": torch.tensor(self._entropy, dtype=torch.float64),
             "average_rate": torch.from_numpy(self._rate.state().copy()),
-            "evolve.velocity": torch.from_numpy(self._evolution.velocity.copy()),
-            "evolve.typical": torch.from_numpy(self._evolution.typical.copy()),
-            "evolve.sigma": torch.tensor(self._evolution.sigma, dtype=torch.float64),
+            **{
+                f"evolve.{key}": torch.from_numpy(value)
+                for key, value in self._evolution.state().items()
+            },
             **{f"adam.{key}": value for key, value in self._optimiser.state().items()},
         }
 
@@ -369,18 +374,22 @@ class DecimaLearner:
         self._best = Best(state["best"].clone(), score, halvings)
         self._entropy = float(state["entropy"])
         self._rate.load(state["average_rate"].numpy())
-        self._evolution.velocity = state["evolve.velocity"].numpy().copy()
-        self._evolution.typical = state["evolve.typical"].numpy().copy()
-        self._evolution.sigma = float(state["evolve.sigma"])
-        prefix = "adam."
-        adam = {key: value for key, value in state.items() if key.startswith(prefix)}
-        self._optimiser.load({key.removeprefix(prefix): value for key, value in adam.items()})
+        evolution = _with_prefix(state, "evolve.")
+        self._evolution.load({key: value.numpy() for key, value in evolution.items()})
+        self._optimiser.load(_with_prefix(state, "adam."))
 
     def model_state(self) -> dict[str, Tensor]:
         """The averaged weights by name, as a model file holds them."""
         network = PolicyNetwork(self._config.network)
         set_flat_parameters(network, self._averaged)
         return {name: value.detach() for name, value in network.state_dict().items()}
+
+
+def _with_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with `prefix`, without it."""
+    return {
+        key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)
+    }
 
 
 def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:

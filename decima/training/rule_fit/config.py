@@ -45,8 +45,8 @@ class RuleFitConfig:
     """weights that the search begins with"""
     only: tuple[str, ...] = ()
     """parts of the rule that the search may change, of `PARTS`; none named: all"""
-    population: int = 24
-    """candidates in each generation"""
+    pairs: int = 12
+    """pairs of opposite candidates in each generation"""
     sigma: float = 0.3
     """standard deviation of the first generation's weights"""
     validation: int = 30
@@ -68,8 +68,8 @@ class RuleFitConfig:
             if part not in PARTS:
                 near = suggestion(part, PARTS)
                 raise ConfigError(f"only {part!r:.60}{near}: there are {', '.join(PARTS)}")
-        if not 4 <= self.population <= 10_000:
-            raise ConfigError(f"population must lie in 4..10,000, got {self.population}")
+        if not 2 <= self.pairs <= 10_000:
+            raise ConfigError(f"pairs must lie in 2..10,000, got {self.pairs}")
         if not 0 < self.sigma <= _MAX_SIGMA:
             raise ConfigError(f"sigma must lie in 0..{_MAX_SIGMA:g}, got {self.sigma}")
         for label in ("validation", "validate_every", "sequences"):

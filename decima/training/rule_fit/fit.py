@@ -178,7 +178,7 @@ class _Fit:
         self._history = history
         begin = start(config.start, config.policy)
         free = free_weights(config.only)
-        self._search = Search(begin, config.sigma, config.population, config.seed, free)
+        self._search = Search(begin, config.sigma, config.pairs, config.seed, free)
         self._best = _Best(begin, history.start_score, 0)
 
     def repeat(self) -> None:
@@ -186,10 +186,10 @@ class _Fit:
         for number, row in enumerate(self._history.generations, start=1):
             self._search.ask()
             self._search.tell(row.scores)
-            if not math.isclose(self._search.sigma, row.sigma, rel_tol=_SAME):
+            if not math.isclose(self._search.distance, row.distance, rel_tol=_SAME):
                 raise ConfigError(
-                    f"generation {number} cannot be repeated: sigma {self._search.sigma:g}, stored "
-                    f"{row.sigma:g} (a damaged state, or one of other library versions)"
+                    f"generation {number} cannot be repeated: moved by {self._search.distance:g}, "
+                    f"stored {row.distance:g} (a damaged state, or one of other library versions)"
                 )
             self._compare(row.validation, number)
 
@@ -206,7 +206,7 @@ class _Fit:
         if number % self._config.validate_every == 0:
             validation = self._validated_mean()
             self._compare(validation, number)
-        row = Generation(tuple(scores.tolist()), self._search.sigma, validation)
+        row = Generation(tuple(scores.tolist()), self._search.distance, validation)
         self._history.generations.append(row)
         self._history.elapsed_s += time.monotonic() - began_s
 

@@ -18,7 +18,7 @@ from traces.files.reading import check_format, read_json
 from traces.files.writing import write_json
 
 FORMAT = "decima-rule-fit"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Generation:
 
     scores: tuple[float, ...]
     """scores of its candidates, in the search's order"""
-    sigma: float
-    """width of the distribution after it; checks that a repetition is equal"""
+    distance: float
+    """of the mean after it from the start; checks that a repetition is equal"""
     validation: float | None
     """score of the mean after it on the validation sequences; None if it was not compared"""
 
@@ -51,7 +51,7 @@ class History:
             "start_score": self.start_score,
             "elapsed_s": self.elapsed_s,
             "generations": [
-                [list(row.scores), row.sigma, row.validation] for row in self.generations
+                [list(row.scores), row.distance, row.validation] for row in self.generations
             ],
         }
         write_json(path, content, indent=None)
@@ -66,7 +66,7 @@ def read_history(path: Path, config: RuleFitConfig) -> History:
         history = History(
             config=dict(content["config"]),
             start_score=_number(content["start_score"]),
-            generations=[_generation(row, config.population) for row in content["generations"]],
+            generations=[_generation(row, 2 * config.pairs + 1) for row in content["generations"]],
             elapsed_s=_number(content["elapsed_s"]),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -75,12 +75,12 @@ def read_history(path: Path, config: RuleFitConfig) -> History:
     return history
 
 
-def _generation(row: Any, population: int) -> Generation:
-    scores, sigma, validation = row
-    if len(scores) != population:
-        raise ValueError(f"a generation of {len(scores)} scores, not {population}")
+def _generation(row: Any, candidates: int) -> Generation:
+    scores, distance, validation = row
+    if len(scores) != candidates:
+        raise ValueError(f"a generation of {len(scores)} scores, not {candidates}")
     compared = None if validation is None else _number(validation)
-    return Generation(tuple(_number(score) for score in scores), _number(sigma), compared)
+    return Generation(tuple(_number(score) for score in scores), _number(distance), compared)
 
 
 def _number(value: Any) -> float:

@@ -1,24 +1,21 @@
-"""The search: CMA-ES over the weights.
-
-CMA-ES (covariance matrix adaptation evolution strategy; Hansen and Ostermeier 2001) samples
-candidates around a mean, and moves and stretches that distribution towards the best of them; here
-along the axes alone (Ros and Hansen 2008), since 295 weights are too many for their covariances.
-"""
+"""The search over the rule's weights, by evolution strategies."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-import cma
 import numpy as np
 from numpy.typing import NDArray
 
 from decima.heuristics.es_rule import PARAMETERS
 from decima.registry import HEURISTICS
+from decima.rl.evolution import Evolution, EvolutionSettings, Scored, direction
 from traces.numbers import Float64
 
-_SEARCH = 1_000_000_007
-# Spawn key of the search's own stream: no sequence has this number.
+_COST = 0.01  # share by which perturbations worsen the score
+_MOMENTUM = 0.8
+_HALVING = 40  # generations after which the first rate, 1, is halved; then it falls as 1 / n
 
 
 def start(kind: str, policy: str) -> Float64:
@@ -54,45 +51,45 @@ def _parts(name: str) -> set[str]:
 
 
 class Search:
-    """A CMA-ES run: a pure function of its settings and of the scores."""
+    """The search: a pure function of its settings and of the scores."""
 
     def __init__(
-        self, begin: Float64, sigma: float, population: int, seed: int, free: NDArray[np.bool_]
+        self, begin: Float64, sigma: float, pairs: int, seed: int, free: NDArray[np.bool_]
     ) -> None:
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SEARCH,)))
-        options = {
-            "popsize": population,
-            "CMA_diagonal": True,
-            "randn": lambda *shape: rng.standard_normal(shape),
-            "seed": np.nan,  # leave numpy's global generator alone
-            "verbose": -9,
-            "verb_log": 0,
-        }
+        settings = EvolutionSettings(pairs, sigma, _COST, _MOMENTUM)
+        self._evolution = Evolution(settings, seed, len(begin), inputs=1)
         self._begin = begin
-        self._free = free
-        self._strategy = cma.CMAEvolutionStrategy(begin[free], sigma, options)
-        self._asked: Sequence[Float64] = ()
+        self._weights = begin.astype(np.float32)
+        self._scale = free.astype(np.float32)
+        self._pairs, self._seed = pairs, seed
+        self._generation = 0
 
     @property
     def mean(self) -> Float64:
-        """(P,) centre of the distribution."""
-        return self._whole(self._strategy.mean)
+        """(P,) the weights that candidates are drawn around."""
+        return np.where(self._scale > 0, self._weights, self._begin)
 
     @property
-    def sigma(self) -> float:
-        """Overall width of the distribution."""
-        return float(self._strategy.sigma)
+    def distance(self) -> float:
+        """Euclidean distance of the mean from where the search began."""
+        return math.sqrt(float(np.square(self.mean - self._begin).sum()))
 
-    def ask(self) -> Sequence[Float64]:
-        """The candidates of the next generation, (P,) weights each."""
-        self._asked = self._strategy.ask()
-        return [self._whole(one) for one in self._asked]
-
-    def _whole(self, free: Float64) -> Float64:
-        found = self._begin.copy()
-        found[self._free] = free
-        return found
+    def ask(self) -> list[Float64]:
+        """The next generation's candidates, (P,) weights each: both of each pair, then the mean."""
+        candidates: list[Float64] = []
+        for pair in range(self._pairs):
+            epsilon = direction(self._seed, self._generation, pair, len(self._scale))
+            step = np.float32(self._evolution.sigma) * self._scale * epsilon
+            candidates += [self.mean + step, self.mean - step]
+        return [*candidates, self.mean]
 
     def tell(self, scores: Sequence[float]) -> None:
-        """Update the distribution with the scores of the last candidates; less is better."""
-        self._strategy.tell(self._asked, list(scores))
+        """Move, by the scores of the last candidates; less is better."""
+        *paired, centre = np.log(scores)
+        scored = Scored(np.array(paired[::2]), np.array(paired[1::2]), np.full(self._pairs, centre))
+        rate = 1 / (1 + self._generation / _HALVING)
+        of = np.zeros(self._pairs, np.int64)
+        self._weights, _ = self._evolution.step(
+            self._weights, self._scale, scored, of, rate, self._generation
+        )
+        self._generation += 1
