@@ -288,12 +288,12 @@ class EvolveConfig(StepConfig):
     """pairs of opposite perturbations in an iteration"""
     jobs: int = 60
     """jobs in each sequence of continuous arrivals"""
-    sigma: float = 0.03
+    sigma: float = 0.05
     """standard deviation of a perturbation at first, as a share of the size of the weights"""
-    cost: Maybe[float] = 0.003
+    cost: Maybe[float] = 0.01
     """share by which perturbations worsen the objective on average: sigma is adapted until they
     do; none leaves sigma as it is"""
-    rate: float = 0.5
+    rate: float = 1.0
     """length of a step at the step's begin, in standard deviations of a perturbation"""
     final_rate: float = 0.1
     """length at the step's end; it falls linearly"""
