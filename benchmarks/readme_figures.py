@@ -36,9 +36,9 @@ BATCH = EvaluationConfig(
 )
 
 
-def draw_timeline(axes: Axes, report: Report, policy: str, end_s: float) -> None:
-    """Every task as a bar in its executor's row."""
-    (run,) = report.policies[policy].runs
+def draw_timeline(axes: Axes, report: Report, policy: str, title: str, end_s: float) -> None:
+    """Every task of the first sequence as a bar in its executor's row."""
+    run = report.policies[policy].runs[0]
     if run.timeline is None:
         raise TypeError(f"no timeline of {policy} was recorded")
     start_s, finish_s = (run.timeline[name] / MS_PER_S for name in ("start_ms", "finish_ms"))
@@ -56,14 +56,15 @@ def draw_timeline(axes: Axes, report: Report, policy: str, end_s: float) -> None
     axes.add_collection(PolyCollection(list(bars), facecolors=colours, edgecolors="none"))
     mean_s = run.metrics.avg_jct_s
     axes.axvline(mean_s, color="black", linewidth=1.5)
-    axes.set_title(f"{POLICIES[policy]}: average JCT {mean_s:.0f} s", loc="left", fontsize=10)
-    axes.set(xlim=(0, end_s), ylim=(0, BATCH.executors), ylabel="executor", yticks=[])
+    axes.set_title(f"{title}: average JCT {mean_s:.0f} s", loc="left", fontsize=10)
+    axes.set(xlim=(0, end_s), ylim=(0, report.config.executors), ylabel="executor", yticks=[])
 
 
 def draw_curve(axes: Axes, run: Path) -> None:
     """Scores of all validations of a training."""
     draw_scores(axes, [run], ("tuned_srw", "es_rule"))
-    rows = validations(run)
+    # Evolution, which follows imitation, draws no plans.
+    rows = [row for row in validations(run) if "validation/drawn" in row]
     drawn = [row["validation/drawn"] for row in rows]
     axes.plot([row["iteration"] + 1 for row in rows], drawn, label="drawn plans", alpha=0.6)
     axes.set_title("Learning from a random network (make run)", loc="left", fontsize=10)
@@ -79,8 +80,8 @@ def main() -> None:
     end_s = max(own.runs[0].metrics.makespan_s for own in report.policies.values())
     figure = Figure(figsize=(9, 7), layout="constrained")
     above, below, curve = figure.subplots(3, 1, height_ratios=(1, 1, 0.9))
-    for axes, policy in zip((above, below), POLICIES, strict=True):
-        draw_timeline(axes, report, policy, end_s)
+    for axes, (policy, title) in zip((above, below), POLICIES.items(), strict=True):
+        draw_timeline(axes, report, policy, title, end_s)
     below.set_xlabel("seconds")
     draw_curve(curve, arguments.run)
     arguments.out.mkdir(parents=True, exist_ok=True)
