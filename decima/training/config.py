@@ -290,7 +290,7 @@ class EvolveConfig(StepConfig):
     """jobs in each sequence of continuous arrivals"""
     sigma: float = 0.05
     """standard deviation of a perturbation at first, as a share of the size of the weights"""
-    cost: Maybe[float] = 0.01
+    cost: Maybe[float] = 0.003
     """share by which perturbations worsen the objective on average: sigma is adapted until they
     do; none leaves sigma as it is"""
     rate: float = 1.0
