@@ -15,7 +15,7 @@ from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, PolicyRun, Report
 from decima.evaluation.sequences import draw_sequence
-from decima.objectives import is_own, objective_named
+from decima.objectives import objective_named
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
 from decima.policy_names import is_learned
@@ -118,8 +118,7 @@ def evaluate(
     )
     for _, runs in pool.map(_play_part, shared, _parts(config, timelines), label="simulating"):
         for run in runs:
-            if is_own(config.objective):
-                objective.of(run.metrics)  # it may fail: then at the first run
+            objective.of(run.metrics)  # it may fail: then at the first run
             found[run.policy, run.sequence] = run
             if progress is not None:
                 progress(len(found), total)
