@@ -23,6 +23,7 @@ from decima.own_code import OwnCodeError, error_text, load_callable
 from spark_sim.metrics import RunMetrics
 from traces.files.names import suggestion
 from traces.numbers import Float64
+from traces.trace import Trace
 
 AVG_JCT = "avg_jct"
 DEADLINES = "deadlines"
@@ -109,6 +110,15 @@ def check_objective(name: str) -> None:
         )
 
 
+def check_workload(name: str, trace: Trace) -> None:
+    """Raise ConfigError if the trace lacks what the objective of that name is about."""
+    if name == DEADLINES and np.isnan(trace.columns.deadline_ms).all():
+        raise ConfigError(
+            f"objective {name!r}: no job of trace {trace.name!r:.60} has a deadline_ms "
+            f"({_BY_FACTOR}FACTOR needs none)"
+        )
+
+
 def is_own(name: str) -> bool:
     """Return whether the name is that of a function of the user's own."""
     return ":" in name and not name.startswith(_BY_FACTOR)
@@ -135,11 +145,6 @@ def _weighted_jct(metrics: RunMetrics) -> float:
 
 def _missed_deadlines(metrics: RunMetrics) -> float:
     has_deadline = np.isfinite(metrics.deadline_s)
-    if not has_deadline.any():
-        raise ConfigError(
-            f"objective {DEADLINES!r}: none of the {len(metrics.jct_s)} jobs of a run has a "
-            f"deadline_ms in the trace ({_BY_FACTOR}FACTOR needs none)"
-        )
     return _late_share(metrics.jct_s[has_deadline], metrics.deadline_s[has_deadline])
 
 
