@@ -38,6 +38,8 @@ def columns(jobs: int) -> Columns:
     return Columns(
         Names(np.arange(jobs), [f"job-{number}" for number in range(jobs)]),
         np.sort(rng.uniform(0.0, 1e9, jobs)),
+        np.ones(jobs),
+        np.full(jobs, np.nan),
         first,
         Names(place, [f"s{number}" for number in range(MOST_STAGES)]),
         rng.integers(1, 50, count),

@@ -2,7 +2,8 @@
 
 `decima evaluate`, `tune`, `fit-rule`, `train` and their reports take the same names:
 
-* those of `OBJECTIVES`,
+* those of `OBJECTIVES`, of which `weighted_jct` and `deadlines` take each job's weight and deadline
+  from the trace,
 * `deadlines:F`, the share of jobs that take longer than F times their lower bound alone on the
   cluster (`RunMetrics.slowdown`), and
 * `my_file.py:function` or `module:function`, a function of your own from `RunMetrics` to a positive
@@ -14,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -22,9 +22,12 @@ from decima.errors import ConfigError
 from decima.own_code import OwnCodeError, error_text, load_callable
 from spark_sim.metrics import RunMetrics
 from traces.files.names import suggestion
+from traces.numbers import Float64
+from traces.trace import Trace
 
 AVG_JCT = "avg_jct"
-DEADLINES = "deadlines:"
+DEADLINES = "deadlines"
+_BY_FACTOR = f"{DEADLINES}:"
 P95_POWER = 0.5
 _LARGEST_FACTOR = 1e6
 
@@ -70,10 +73,10 @@ def objective_named(name: str) -> Objective:
     check_objective(name)
     if name in OBJECTIVES:
         return OBJECTIVES[name]
-    if name.startswith(DEADLINES):
-        factor = float(name.removeprefix(DEADLINES))
+    if name.startswith(_BY_FACTOR):
+        factor = float(name.removeprefix(_BY_FACTOR))
         title = f"share of jobs beyond {factor:g} times their time alone"
-        return Objective(name, title, "", partial(_missed_deadlines, factor=factor))
+        return Objective(name, title, "", lambda metrics: _late_share(metrics.slowdown, factor))
     try:
         return Objective(name, name, "", load_callable(name))
     except OwnCodeError as error:
@@ -89,8 +92,8 @@ def check_objective(name: str) -> None:
     """Raise ConfigError if no objective can have this name; your own code is not loaded."""
     if name in OBJECTIVES:
         return
-    if name.startswith(DEADLINES):
-        text = name.removeprefix(DEADLINES)
+    if name.startswith(_BY_FACTOR):
+        text = name.removeprefix(_BY_FACTOR)
         try:
             is_possible = 1.0 <= float(text) <= _LARGEST_FACTOR
         except ValueError:
@@ -101,15 +104,24 @@ def check_objective(name: str) -> None:
                 f"which is a number from 1 to {_LARGEST_FACTOR:,.0f}"
             )
     elif not is_own(name):
-        known = ", ".join((*OBJECTIVES, f"{DEADLINES}FACTOR", "FILE.py:FUNCTION"))
+        known = ", ".join((*OBJECTIVES, f"{_BY_FACTOR}FACTOR", "FILE.py:FUNCTION"))
         raise ConfigError(
             f"objective {name!r:.60}{suggestion(name, OBJECTIVES)}: there are {known}"
         )
 
 
+def check_workload(name: str, trace: Trace) -> None:
+    """Raise ConfigError if the trace lacks what the objective of that name is about."""
+    if name == DEADLINES and np.isnan(trace.columns.deadline_ms).all():
+        raise ConfigError(
+            f"objective {name!r}: no job of trace {trace.name!r:.60} has a deadline_ms "
+            f"({_BY_FACTOR}FACTOR needs none)"
+        )
+
+
 def is_own(name: str) -> bool:
     """Return whether the name is that of a function of the user's own."""
-    return ":" in name and not name.startswith(DEADLINES)
+    return ":" in name and not name.startswith(_BY_FACTOR)
 
 
 def _geometric_jct(metrics: RunMetrics) -> float:
@@ -124,9 +136,21 @@ def _avg_and_p95(metrics: RunMetrics) -> float:
     return float(metrics.avg_jct_s * metrics.jct_percentile_s(95) ** P95_POWER)
 
 
-def _missed_deadlines(metrics: RunMetrics, factor: float) -> float:
+def _weighted_jct(metrics: RunMetrics) -> float:
+    if len(metrics.jct_s) == 0:
+        return math.nan
+    weight = metrics.weight / metrics.weight.max()  # sums of any weights are finite
+    return float(np.average(metrics.jct_s, weights=weight))
+
+
+def _missed_deadlines(metrics: RunMetrics) -> float:
+    has_deadline = np.isfinite(metrics.deadline_s)
+    return _late_share(metrics.jct_s[has_deadline], metrics.deadline_s[has_deadline])
+
+
+def _late_share(values: Float64, most: Float64 | float) -> float:
     """Share of late jobs, half a late job added so that it is never 0 (Krichevsky-Trofimov)."""
-    return (float((metrics.slowdown > factor).sum()) + 0.5) / (len(metrics.slowdown) + 1.0)
+    return (float((values > most).sum()) + 0.5) / (len(values) + 1.0)
 
 
 OBJECTIVES: Mapping[str, Objective] = {
@@ -135,11 +159,13 @@ OBJECTIVES: Mapping[str, Objective] = {
         Objective(AVG_JCT, "average JCT", "s", lambda metrics: metrics.avg_jct_s),
         Objective("geometric_jct", "geometric mean of the JCT", "s", _geometric_jct),
         Objective("rms_jct", "root mean square of the JCT", "s", _root_mean_square_jct),
+        Objective("weighted_jct", "weighted average JCT", "s", _weighted_jct),
         Objective("slowdown", "average slowdown", "", lambda metrics: metrics.avg_slowdown),
         Objective("p95", "p95 of the JCT", "s", lambda metrics: metrics.jct_percentile_s(95)),
         Objective("p99", "p99 of the JCT", "s", lambda metrics: metrics.jct_percentile_s(99)),
         Objective("avg_and_p95", "average JCT times the root of its p95", "", _avg_and_p95),
         Objective("makespan", "makespan", "s", lambda metrics: metrics.makespan_s),
+        Objective(DEADLINES, "share of jobs beyond their deadline", "", _missed_deadlines),
     )
 }
 """objectives by name; `rms_jct` weighs the longest jobs, `avg_and_p95` keeps rules from winning by

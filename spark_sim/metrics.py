@@ -38,6 +38,10 @@ class RunMetrics:
     """(A,) job completion time; for a job that was not complete, its age when the run ended"""
     job: Int32
     """(A,) each job's row in the trace"""
+    weight: Float64
+    """(A,) what each job counts for in a weighted average"""
+    deadline_s: Float64
+    """(A,) JCT beyond which each job is late; infinite where it has no deadline"""
     slowdown: Float64
     """(A,) `jct_s` divided by the job's lower bound alone on the cluster; for an unfinished job,
     its age"""
@@ -127,6 +131,8 @@ def measure(state: State) -> RunMetrics:
     return RunMetrics(
         jct_s=jct_s,
         job=jobs["template"].copy(),
+        weight=state.trace.weight[jobs["template"]],
+        deadline_s=state.trace.deadline_ms[jobs["template"]] / MS_PER_S,
         slowdown=jct_s / least_jct_s(state)[:num_arrived],
         unfinished=int((~complete).sum()),
         not_arrived=len(state.jobs) - num_arrived,

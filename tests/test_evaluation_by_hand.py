@@ -29,6 +29,7 @@ def run_of(policy: str, number: int, factor: float, **more: Any) -> PolicyRun:
     scale = factor * (1 + 0.1 * number)
     metrics = RunMetrics(
         jct_s=scale * np.array([10.0, 20.0, 60.0]), job=np.zeros(3, np.int32),
+        weight=np.ones(3), deadline_s=np.full(3, np.inf),
         slowdown=np.array([1.0, 2.0, 3.0 + number]),
         unfinished=0, not_arrived=0, makespan_s=100.0 * factor, busy_executor_s=1500.0 * factor,
         moving_executor_s=500.0 * factor, idle_executor_s=3000.0 * factor, first_executor_s=100.0,

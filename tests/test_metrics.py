@@ -158,6 +158,8 @@ def metrics(
     return RunMetrics(
         jct_s=np.ones(1) if jct_s is None else jct_s,
         job=np.zeros(1, np.int32),
+        weight=np.ones(1),
+        deadline_s=np.full(1, np.inf),
         slowdown=np.ones(1) if slowdown is None else slowdown,
         unfinished=0,
         not_arrived=0,

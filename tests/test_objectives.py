@@ -32,16 +32,21 @@ from decima.training.session import config_of
 from spark_sim import Cluster
 from spark_sim.metrics import RunMetrics, measure
 from tests.commands import Command, refused, small_config
-from tests.stories import build, job, stage
+from tests.stories import build, stage
 from tests.test_training import sets
+from traces import Job
 
 
 def metrics() -> RunMetrics:
     """Two jobs on one executor that moves at no cost, first come, first served.
 
-    a of 10 s comes at 0 and takes 10 s; b of 2 s comes at 4 s and ends at 12 s, after 8 s.
+    a of 10 s comes at 0 and takes 10 s; b of 2 s comes at 4 s and ends at 12 s, after 8 s. b weighs
+    three times as much as a, which alone has a deadline.
     """
-    jobs = [job("a", stage("x", 5, 2_000)), job("b", stage("y", 1, 2_000))]
+    jobs = [
+        Job("a", (stage("x", 5, 2_000),), deadline_ms=9_999.0),
+        Job("b", (stage("y", 1, 2_000),), weight=3.0),
+    ]
     cluster = Cluster(num_executors=1, moving_delay_ms=0.0, warmup_delay_ms=0.0)
     simulator = build(jobs, cluster, arrival_ms=[0.0, 4_000.0])
     play(simulator, Heuristic("fifo"))
@@ -58,6 +63,8 @@ def metrics() -> RunMetrics:
         ("p95", 8 + 0.95 * 2),
         ("p99", 8 + 0.99 * 2),
         ("makespan", 12.0),
+        ("weighted_jct", (10 + 3 * 8) / 4),
+        ("deadlines", 1.5 / 2),  # of the one job with a deadline, which is late
         ("avg_and_p95", 9 * math.sqrt(8 + 0.95 * 2)),
         ("deadlines:3", 1.5 / 3),  # b is late; half a job is added
         ("deadlines:4", 0.5 / 3),

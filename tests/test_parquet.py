@@ -58,6 +58,8 @@ def stages(draw: st.DrawFn, index: int) -> Stage:
         levels,
         draw(demand),
         draw(demand),
+        draw(st.just(1) | st.integers(1, 9)),
+        draw(st.booleans()),
     )
 
 
@@ -69,6 +71,8 @@ def trace_strategy(draw: st.DrawFn) -> Trace:
             f"{job}{draw(names)}",
             tuple(draw(stages(index)) for index in range(draw(st.integers(1, 4)))),
             draw(st.none() | st.floats(0, 1e12)),
+            draw(st.just(1.0) | st.floats(0, 1e300, exclude_min=True)),
+            draw(st.none() | st.floats(1e-300, 1e12)),
         )
         for job in range(draw(st.integers(1, 3)))
     )
@@ -84,6 +88,8 @@ def as_plain(trace: Trace) -> Any:
             (
                 job.name,
                 job.arrival_ms,
+                job.weight,
+                job.deadline_ms,
                 [
                     (
                         stage.name,
@@ -91,6 +97,8 @@ def as_plain(trace: Trace) -> Any:
                         stage.parents,
                         stage.cpu,
                         stage.memory_mb,
+                        stage.slots,
+                        stage.barrier,
                         [
                             (level.executors, [values.tolist() for values in level.waves])
                             for level in stage.durations

@@ -122,7 +122,7 @@ HEADER = "job,stage,num_tasks,task_ms,parents,executors,arrival_ms\n"
         ),
         pytest.param(
             HEADER + "a,s,1,5,,,4\na,t,1,5,,,6\n",
-            ":3: job 'a' arrives at 6 ms here and at 4 ms",
+            ":3: job 'a': arrival_ms is 6 here and 4 in",
             id="arrivals differ",
         ),
         pytest.param(HEADER + "a,s,1,5,,,-4\n", ":2: job 'a': arrival -4.0 ms", id="arrival"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
 import pytest
 
-from decima.rl.statistics import FEWEST, Estimate, difference_percent, mean_of
+from decima.rl.statistics import FEWEST, Estimate, difference_percent, geometric_percent, mean_of
 
 VALUES = np.array([41.0, 52.0, 47.0, 60.0, 39.0, 55.0, 44.0, 49.0, 58.0, 43.0])
 REFERENCE = np.array([40.0, 50.0, 49.0, 55.0, 41.0, 50.0, 45.0, 48.0, 52.0, 47.0])
@@ -53,6 +54,18 @@ def test_times_have_no_interval_below_zero() -> None:
     against = difference_percent(np.array([10.0, 90.0]), np.array([60.0, 50.0]))
     assert against.ci95 is not None
     assert -100 < against.ci95[0] < 0 < against.ci95[1]
+
+
+def test_ratios_above_one_are_no_different_from_those_below() -> None:
+    """Their logarithms have one sign, which is no reason to take logarithms once more."""
+    logs = np.array([0.55, 0.11])
+    reach = 12.706 * 0.22
+    for sign in (1, -1):
+        found = geometric_percent(sign * logs)
+        ends = (100 * math.expm1(sign * 0.33 - reach), 100 * math.expm1(sign * 0.33 + reach))
+        assert found.ci95 == pytest.approx(ends)
+    assert geometric_percent(logs[:1]).ci95 is None
+    assert geometric_percent(np.full(3, 0.2)).ci95 is None
 
 
 @pytest.mark.parametrize("inputs", [2, 3, 5, 9, 10, 20, 40])

@@ -31,6 +31,8 @@ def small() -> Columns:
             Stage.fixed("c", 1, 7.0, [0]),
         ),
         arrival_ms=3.0,
+        weight=2.0,
+        deadline_ms=80.0,
     )
     return columns_of([fork, Job("one", (Stage.fixed("a", 4, 9.0),))])
 
@@ -76,6 +78,13 @@ BROKEN = {
     "no task": changed("num_tasks", 1, 0),
     "too many tasks": changed("num_tasks", 3, 10**8),
     "late": changed("arrival_ms", 0, -1.0),
+    "weight 0": changed("weight", 0, 0.0),
+    "weight below 0": changed("weight", 1, -2.0),
+    "infinite weight": changed("weight", 0, np.inf),
+    "weight nan": changed("weight", 1, np.nan),
+    "deadline 0": changed("deadline_ms", 0, 0.0),
+    "deadline below 0": changed("deadline_ms", 1, -4.0),
+    "infinite deadline": changed("deadline_ms", 1, np.inf),
     "cores": changed("cpu", 2, np.inf),
     "memory": changed("memory_mb", 3, -4.0),
     "level": changed("executors", 0, 0),
@@ -105,8 +114,9 @@ def test_columns_and_objects_are_the_same_jobs() -> None:
 
 def flat(columns: Columns) -> list[np.ndarray]:
     """All numbers of the columns, and the names."""
-    found = [columns.arrival_ms, columns.first_stage, columns.num_tasks, columns.cpu]
-    found += [columns.memory_mb, columns.first_level, columns.executors]
+    found: list[np.ndarray] = [columns.arrival_ms, columns.weight, columns.deadline_ms]
+    found += [columns.first_stage, columns.num_tasks, columns.cpu, columns.memory_mb]
+    found += [columns.slots, columns.barrier, columns.first_level, columns.executors]
     for rows in (columns.parents, *columns.waves):
         found += [rows.start, rows.values]
     return [*found, np.array(columns.stage_name.listed()), np.array(columns.job_name.listed())]

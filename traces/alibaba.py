@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -346,4 +347,4 @@ def _from_zero(jobs: Sequence[Job]) -> Iterator[Job]:
     arrivals = [job.arrival_ms or 0.0 for job in jobs]
     earliest = min(arrivals)
     for job, arrival in zip(jobs, arrivals, strict=True):
-        yield Job(job.name, job.stages, arrival - earliest)
+        yield replace(job, arrival_ms=arrival - earliest)

@@ -33,6 +33,8 @@ class TraceArrays(NamedTuple):
     a missing ``fresh`` those of ``first`` (else of ``rest``) with the warm-up delay added.
     """
 
+    weight: NDArray[np.float64]  # (J,)
+    deadline_ms: NDArray[np.float64]  # (J,) after the arrival; infinite where there is none
     first_stage: Int32  # (J + 1,)
     num_tasks: Int32  # (S,)
     mean_ms: NDArray[np.float64]  # (S,) mean of all samples: decima-sim's "rough duration"
@@ -72,6 +74,8 @@ def to_arrays(trace: Trace) -> TraceArrays:
     del sums_ms
     children = children_of(columns)
     return TraceArrays(
+        weight=columns.weight.copy(),
+        deadline_ms=np.where(np.isnan(columns.deadline_ms), np.inf, columns.deadline_ms),
         first_stage=columns.first_stage.astype(np.int32),
         num_tasks=columns.num_tasks.astype(np.int32),
         mean_ms=mean_ms,

@@ -32,6 +32,8 @@ def _bad_jobs(columns: Columns) -> Bool:
     bad = np.zeros(columns.num_jobs, np.bool_)
     bad[job_of[bad_stages]] = True
     bad |= ~(np.isnan(columns.arrival_ms) | _within(columns.arrival_ms, 0.0))
+    bad |= ~((columns.weight > 0) & np.isfinite(columns.weight))
+    bad |= (columns.deadline_ms <= 0) | (columns.deadline_ms > MAX_TIME_MS)
     bad[_repeated(job_of, columns.stage_name.index)] = True
     if bad_stages.any():
         return bad  # the rest reads what is wrong already

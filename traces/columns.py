@@ -54,6 +54,8 @@ class Columns(NamedTuple):
 
     job_name: Names  # (J,)
     arrival_ms: Float64  # (J,)
+    weight: Float64  # (J,)
+    deadline_ms: Float64  # (J,) after the arrival
     first_stage: Integers  # (J + 1,)
     stage_name: Names  # (S,)
     num_tasks: Integers  # (S,)
@@ -78,11 +80,12 @@ class Columns(NamedTuple):
     def job(self, row: int) -> Job:
         """Make the job of a row; TraceError if it breaks a rule of `traces.model`."""
         stages = range(self.first_stage[row], self.first_stage[row + 1])
-        arrival_ms = float(self.arrival_ms[row])
         return Job(
             self.job_name[row],
             tuple(self._stage(stage) for stage in stages),
-            None if np.isnan(arrival_ms) else arrival_ms,
+            _or_none(self.arrival_ms[row]),
+            float(self.weight[row]),
+            _or_none(self.deadline_ms[row]),
         )
 
     def _stage(self, row: int) -> Stage:
@@ -214,6 +217,8 @@ def columns_of(jobs: Sequence[Job]) -> Columns:
     return Columns(
         names_of([job.name for job in jobs]),
         _floats([job.arrival_ms for job in jobs]),
+        _floats([job.weight for job in jobs]),
+        _floats([job.deadline_ms for job in jobs]),
         starts([len(job.stages) for job in jobs]),
         names_of([stage.name for stage in stages]),
         np.array([stage.num_tasks for stage in stages], np.int64),
@@ -270,6 +275,8 @@ def part_of(columns: Columns, first: int, last: int) -> Columns:
     return Columns(
         replace(columns.job_name, index=columns.job_name.index[first:last]),
         columns.arrival_ms[first:last],
+        columns.weight[first:last],
+        columns.deadline_ms[first:last],
         columns.first_stage[first : last + 1] - begin,
         replace(columns.stage_name, index=columns.stage_name.index[begin:end]),
         columns.num_tasks[begin:end],
@@ -306,6 +313,8 @@ def joined(parts: Sequence[Columns]) -> Columns:
     return Columns(
         names("job_name"),
         flat("arrival_ms"),
+        flat("weight"),
+        flat("deadline_ms"),
         first("first_stage"),
         names("stage_name"),
         np.concatenate([part.num_tasks for part in parts]),

@@ -42,8 +42,8 @@ def critical_path(job: Job) -> tuple[int, ...]:
 def summary(trace: Trace) -> dict[str, Any]:
     """Key figures of `trace`, ready for JSON.
 
-    ``work_executor_s`` has each stage at its smallest executor level; ``stages_per_job`` and
-    ``tasks_per_job`` hold min, median, mean and max.
+    ``work_executor_s`` has each stage at its smallest executor level; ``job_weights`` are the least
+    and the largest; ``stages_per_job`` and ``tasks_per_job`` hold min, median, mean and max.
     """
     columns = trace.columns
     stages = np.diff(columns.first_stage).tolist()
@@ -59,6 +59,8 @@ def summary(trace: Trace) -> dict[str, Any]:
         "depth_max": int(critical_paths_ms(columns, children_of(columns), ones).max()),
         "executor_levels": np.unique(columns.executors).tolist(),
         "jobs_with_arrival": int((~np.isnan(columns.arrival_ms)).sum()),
+        "jobs_with_deadline": int((~np.isnan(columns.deadline_ms)).sum()),
+        "job_weights": [float(columns.weight.min()), float(columns.weight.max())],
         "stages_per_job": _spread(stages),
         "tasks_per_job": _spread(tasks),
         "metadata": dict(trace.metadata),

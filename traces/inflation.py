@@ -3,8 +3,9 @@
 A trace recorded on a few slots holds task durations at one executor level and of warm executors
 only. This model adds to the measured durations, in this order:
 
-1. *Time scale*: all durations and arrivals times `ExecutorModel.time_scale`. A pure change of the
-   unit of time; it makes jobs of seconds as long as those that the delays of a cluster belong to.
+1. *Time scale*: all durations, arrivals and deadlines times `ExecutorModel.time_scale`. A pure
+   change of the unit of time; it makes jobs of seconds as long as those that the delays of a
+   cluster belong to.
 2. *Executor start*: where the ``fresh`` wave was not measured, it is the ``rest`` wave (else the
    ``first``) plus a constant. A constant and not a factor, as the first task on a fresh executor of
    the public traces takes 2.3 times a later one at the median, but 10 times on average. The wave
@@ -131,6 +132,7 @@ class ExecutorModel:
         fresh, first, rest = (wave_of(found) for found in samples)
         return columns._replace(
             arrival_ms=columns.arrival_ms * self.time_scale,
+            deadline_ms=columns.deadline_ms * self.time_scale,
             first_level=starts([len(own) for own in factors]),
             executors=np.array([level for own in factors for level in own], np.int64),
             waves=(fresh, first, rest),

@@ -169,6 +169,10 @@ class Job:
     stages: tuple[Stage, ...]
     arrival_ms: float | None = None
     """submission time in the recording; None where the trace lacks it"""
+    weight: float = 1.0
+    """what the job counts for in a weighted average"""
+    deadline_ms: float | None = None
+    """time after the arrival at which the job is due; None if it has no deadline"""
 
     def __post_init__(self) -> None:
         check_name("job", self.name)
@@ -177,6 +181,11 @@ class Job:
         if self.arrival_ms is not None and not 0 <= self.arrival_ms <= MAX_TIME_MS:
             rule = "not be negative" if self.arrival_ms < 0 else f"be at most {LATEST}"
             raise TraceError(f"job {self.name!r}: arrival {self.arrival_ms} ms must {rule}")
+        if not 0 < self.weight < math.inf:
+            raise TraceError(f"job {self.name!r}: weight {self.weight} must be positive and finite")
+        if self.deadline_ms is not None and not 0 < self.deadline_ms <= MAX_TIME_MS:
+            rule = f"at most {LATEST}" if self.deadline_ms > 0 else "positive"
+            raise TraceError(f"job {self.name!r}: deadline {self.deadline_ms} ms must be {rule}")
         names = set[str]()
         for stage in self.stages:
             if stage.name in names:

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
-from traces.columns import joined
+from traces.columns import Columns, joined
 from traces.errors import TraceError
 from traces.files import writing
 from traces.files.names import clean
@@ -22,8 +23,9 @@ from traces.parquet_pages import excess_of
 from traces.trace import Trace
 
 FORMAT = "decima-trace"
-VERSION, WITH_NEEDS = 1, 2
-"""of the file; the second has what tasks need, and is written where a stage is not as usual"""
+VERSION, WITH_NEEDS, WITH_WEIGHTS = 1, 2, 3
+"""of the file; the second adds what tasks need, the third weights and deadlines of jobs; each is
+written only where a stage or a job is not as usual"""
 
 _SAMPLES = pa.list_(pa.float32())
 _LEVEL = pa.struct(
@@ -52,12 +54,19 @@ SCHEMA = pa.schema(
         pa.field("stages", pa.list_(_STAGE)),
     ]
 )
+_SCHEMA_WITH_NEEDS = SCHEMA.set(2, pa.field("stages", pa.list_(pa.struct([*_STAGE, *_NEEDS]))))
 SCHEMAS = {
     VERSION: SCHEMA,
-    WITH_NEEDS: SCHEMA.set(2, pa.field("stages", pa.list_(pa.struct([*_STAGE, *_NEEDS])))),
+    WITH_NEEDS: _SCHEMA_WITH_NEEDS,
+    WITH_WEIGHTS: pa.schema(
+        [
+            *_SCHEMA_WITH_NEEDS,
+            pa.field("weight", pa.float64()),
+            pa.field("deadline_ms", pa.float64()),
+        ]
+    ),
 }
 """by version"""
-
 
 _NAMES = ["name", "stages.list.element.name"]
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
@@ -67,7 +76,7 @@ _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 def _with_dictionaries(schema: pa.Schema) -> pa.Schema:
     name = pa.field("name", _DICTIONARY, nullable=False)
     stage = pa.struct([name, *list(schema.field("stages").type.value_type)[1:]])
-    return pa.schema([name, schema.field("arrival_ms"), pa.field("stages", pa.list_(stage))])
+    return schema.set(0, name).set(2, pa.field("stages", pa.list_(stage)))
 
 
 _READ_SCHEMAS = {version: _with_dictionaries(schema) for version, schema in SCHEMAS.items()}
@@ -87,7 +96,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         TraceError: the file cannot be written.
     """
     columns = trace.columns
-    version = WITH_NEEDS if columns.barrier.any() or (columns.slots != 1).any() else VERSION
+    version = _least_version(columns)
     header = {
         "format": FORMAT,
         "version": version,
@@ -95,9 +104,16 @@ def write_trace(trace: Trace, path: Path) -> None:
         "metadata": dict(trace.metadata),
     }
     schema = SCHEMAS[version].with_metadata({FORMAT: json.dumps(header)})
-    table = table_of(columns, with_needs=version == WITH_NEEDS).cast(schema)
+    table = table_of(columns, with_needs=version >= WITH_NEEDS).select(schema.names).cast(schema)
     with written_whole(path, TraceError) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=max(1, len(table)))
+
+
+def _least_version(columns: Columns) -> int:
+    """Return the first version that can hold these jobs, which more readers know."""
+    if (columns.weight != 1).any() or not np.isnan(columns.deadline_ms).all():
+        return WITH_WEIGHTS
+    return WITH_NEEDS if columns.barrier.any() or (columns.slots != 1).any() else VERSION
 
 
 def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
@@ -124,7 +140,7 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         # schema's own check would accept columns of another type; cast refuses them.
         schema = _READ_SCHEMAS[header["version"]]
         groups = [
-            file.read_row_group(number).select(SCHEMA.names).cast(schema)
+            file.read_row_group(number).select(schema.names).cast(schema)
             for number in range(file.num_row_groups)
         ]
     except TraceError:
@@ -150,11 +166,11 @@ def _header(path: Path, file: pq.ParquetFile) -> dict[str, Any]:
     header = parse_json(stored[FORMAT.encode()], f"{path}: trace header", TraceError)
     if not isinstance(header, dict):
         raise TraceError(f"{path}: not a trace file: its header is {header!r:.40}")
-    if header.get("format") != FORMAT or header.get("version") not in (VERSION, WITH_NEEDS):
+    if header.get("format") != FORMAT or header.get("version") not in tuple(SCHEMAS):
         raise TraceError(
             f"{path}: trace format {header.get('format')!r:.40} version "
-            f"{header.get('version')!r:.40}, this reader knows {FORMAT!r} version {VERSION} and "
-            f"{WITH_NEEDS}"
+            f"{header.get('version')!r:.40}, this reader knows {FORMAT!r} version {VERSION} to "
+            f"{WITH_WEIGHTS}"
         )
     if not isinstance(header.get("name"), str) or not isinstance(header.get("metadata"), dict):
         raise TraceError(f"{path}: the trace header lacks its name or metadata")

@@ -51,6 +51,7 @@ def read_columns(table: pa.Table, limits: Bounds) -> Columns:
     return Columns(
         names,
         _floats(table["arrival_ms"].combine_chunks(), "job", names, "arrival"),
+        *_weights(table, names),
         first_stage,
         stage_names,
         _integers(stages.field("num_tasks")),
@@ -95,6 +96,18 @@ def _floats(column: pa.Array, what: str, names: Names, label: str) -> Float64:
             row = is_nan.to_pylist().index(True)
             raise TraceError(f"{what} {names[row]!r}: {label} nan must be finite")
     return _filled(column)
+
+
+def _weights(table: pa.Table, names: Names) -> tuple[Float64, Float64]:
+    """(J,) weights of jobs and (J,) their deadlines; older files have neither."""
+    if "weight" not in table.column_names:
+        return np.broadcast_to(1.0, len(table)), np.broadcast_to(np.nan, len(table))
+    weight = pc.fill_null(table["weight"].combine_chunks(), 1.0)
+    deadline_ms = table["deadline_ms"].combine_chunks()
+    return (
+        _floats(weight, "job", names, "weight"),
+        _floats(deadline_ms, "job", names, "deadline"),
+    )
 
 
 def _needs(stages: pa.StructArray) -> tuple[Integers, Bool]:
@@ -195,6 +208,8 @@ def table_of(columns: Columns, *, with_needs: bool = False) -> pa.Table:
             "name": _strings(columns.job_name),
             "arrival_ms": _numbers(columns.arrival_ms),
             "stages": _lists(columns.first_stage, stage),
+            "weight": _numbers(columns.weight),
+            "deadline_ms": _numbers(columns.deadline_ms),
         }
     )
 

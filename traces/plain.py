@@ -24,6 +24,8 @@ REQUIRED_COLUMNS = ("job", "stage", "num_tasks", "task_ms")
 OPTIONAL_COLUMNS = (
     "parents",
     "arrival_ms",
+    "weight",
+    "deadline_ms",
     "first_ms",
     "fresh_ms",
     "executors",
@@ -32,6 +34,8 @@ OPTIONAL_COLUMNS = (
     "slots",
     "barrier",
 )
+_OF_JOBS = ("arrival_ms", "weight", "deadline_ms")
+"""columns or keys of a job, and fields of `Job`"""
 _BARRIER = ("true", "false")
 _DURATIONS = {"rest_ms": "task_ms", "first_ms": "first_ms", "fresh_ms": "fresh_ms"}
 """field of `LevelDurations` -> its column or key"""
@@ -56,7 +60,8 @@ class _StageDraft:
 class _JobDraft:
     where: str
     name: str
-    arrival_ms: float | None = None
+    given: dict[str, float] = field(default_factory=dict)
+    """what the file has of `_OF_JOBS`"""
     stages: dict[str, _StageDraft] = field(default_factory=dict)
 
 
@@ -94,14 +99,14 @@ def _add_row(drafts: dict[str, _JobDraft], row: Mapping[str, str], where: str) -
         if column not in row:
             raise TraceError(f"{column} is empty")
     job = drafts.setdefault(row["job"], _JobDraft(where, row["job"]))
-    if "arrival_ms" in row:
-        arrival_ms = parse_number(row["arrival_ms"], "arrival_ms")
-        if job.arrival_ms not in (None, arrival_ms):
-            raise TraceError(
-                f"job {job.name!r} arrives at {arrival_ms:g} ms here and at {job.arrival_ms:g} ms "
-                "in an earlier row"
-            )
-        job.arrival_ms = arrival_ms
+    for column in _OF_JOBS:
+        if column in row:
+            value = parse_number(row[column], column)
+            before = job.given.setdefault(column, value)
+            if value != before:
+                raise TraceError(
+                    f"job {job.name!r}: {column} is {value:g} here and {before:g} in an earlier row"
+                )
     stage = _stage_of_row(job, row, where)
     executors = parse_count(row.get("executors", "1"), "executors")
     if executors in stage.levels:
@@ -164,10 +169,11 @@ def read_json(path: Path, limits: Bounds = DEFAULT) -> Trace:
 
 
 def _json_job(record: Any, where: str) -> _JobDraft:
-    _check_keys(record, {"name", "stages", "arrival_ms"}, {"name", "stages"}, where)
+    _check_keys(record, {"name", "stages", *_OF_JOBS}, {"name", "stages"}, where)
     job = _JobDraft(where, _text(record["name"], f"{where}.name"))
-    if record.get("arrival_ms") is not None:
-        job.arrival_ms = json_number(record["arrival_ms"], f"{where}.arrival_ms")
+    for key in _OF_JOBS:
+        if record.get(key) is not None:
+            job.given[key] = json_number(record[key], f"{where}.{key}")
     for index, entry in enumerate(_list(record["stages"], f"{where}.stages")):
         stage = _json_stage(entry, f"{where}.stages[{index}]")
         if stage.name in job.stages:
@@ -262,7 +268,7 @@ def _job(draft: _JobDraft) -> Job:
     index_of = {name: index for index, name in enumerate(draft.stages)}
     stages = tuple(_stage(stage, index_of) for stage in draft.stages.values())
     with located(draft.where):
-        return Job(draft.name, stages, draft.arrival_ms)
+        return Job(draft.name, stages, **draft.given)
 
 
 def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:

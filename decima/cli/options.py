@@ -97,8 +97,9 @@ JSON = click.option("--json", "json_path", type=OUTPUT, help="Write all figures 
 TRACE_OUTPUT = output_option("Trace file to write (.parquet).", check=check_output)
 
 OBJECTIVE_HELP = (
-    f"What to minimise and compare: {', '.join(OBJECTIVES)}, deadlines:FACTOR (share of jobs that "
-    "take longer than that times their time alone), or FILE.py:FUNCTION of your own."
+    f"What to minimise and compare: {', '.join(OBJECTIVES)} (weights and deadlines come with the "
+    "trace), deadlines:FACTOR (share of jobs that take longer than FACTOR times their time alone), "
+    "or FILE.py:FUNCTION of your own."
 )
 OBJECTIVE = config_options(EvaluationConfig, {"objective": POLICIES}, objective=OBJECTIVE_HELP)
 """option of the commands that compare or fit policies"""

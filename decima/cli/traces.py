@@ -212,6 +212,10 @@ def _print_figures(figures: Mapping[str, Any]) -> None:
         )
     table.add_row("executor levels", ", ".join(map(str, figures["executor_levels"])))
     table.add_row("recorded arrivals", f"{figures['jobs_with_arrival']:,} jobs")
+    if figures["jobs_with_deadline"] > 0:
+        table.add_row("deadlines", f"{figures['jobs_with_deadline']:,} jobs")
+    if figures["job_weights"] != [1.0, 1.0]:
+        table.add_row("weights", "{:,g} to {:,g}".format(*figures["job_weights"]))
     for key, value in figures["metadata"].items():
         first, *others = _metadata_rows(value)
         table.add_row(key.replace("_", " "), first)
@@ -245,10 +249,16 @@ def _print_jobs(trace: Trace) -> None:
 
 
 def _print_job(job: Job) -> None:
-    arrival = "" if job.arrival_ms is None else f", arrives at {job.arrival_ms / MS_PER_S:,.1f} s"
+    facts = [f"{job.num_tasks:,} tasks", f"depth {depth(job)}"]
+    facts.append(f"work {job.work_ms / MS_PER_S:,.1f} executor-seconds")
+    if job.arrival_ms is not None:
+        facts.append(f"arrives at {job.arrival_ms / MS_PER_S:,.1f} s")
+    if job.weight != 1:
+        facts.append(f"weight {job.weight:,g}")
+    if job.deadline_ms is not None:
+        facts.append(f"due after {job.deadline_ms / MS_PER_S:,.1f} s")
     table = Table(
-        title=f"{job.name}: {job.num_tasks:,} tasks, depth {depth(job)}, "
-        f"work {job.work_ms / MS_PER_S:,.1f} executor-seconds{arrival}",
+        title=f"{job.name}: {', '.join(facts)}",
         box=None,
         header_style="bold",
         title_justify="left",

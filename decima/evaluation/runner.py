@@ -15,7 +15,7 @@ from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.report import PolicyReport, PolicyRun, Report
 from decima.evaluation.sequences import draw_sequence
-from decima.objectives import is_own, objective_named
+from decima.objectives import check_workload, is_own, objective_named
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
 from decima.policy_names import is_learned
@@ -54,6 +54,7 @@ class Workload:
     def of(cls, config: EvaluationConfig) -> Workload:
         """Return the trace of `config`, with the durations that policies observe."""
         exact = cls._demanding(config)
+        check_workload(config.objective, exact.trace)
         rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(_ESTIMATES,)))
         return cls(exact.trace, with_estimates(exact.trace, exact.arrays, config.estimates, rng))
 

@@ -162,11 +162,15 @@ def geometric_percent(logs: Floats) -> Estimate:
     Args:
         logs: (S,) logarithms of the ratios.
     """
-    found = mean_of(logs)
-    if found.ci95 is None:
-        return Estimate(100 * math.expm1(found.mean), None)
-    low, high = found.ci95
-    return Estimate(100 * math.expm1(found.mean), (100 * math.expm1(low), 100 * math.expm1(high)))
+    mean = float(logs.mean())
+    if 1 < len(logs) < FEWEST and not are_repeats(logs):
+        reach = _reach(logs)
+        low, high = mean - reach, mean + reach  # logarithms of one sign are no times
+    elif (ends := mean_of(logs).ci95) is not None:
+        low, high = ends
+    else:
+        return Estimate(100 * math.expm1(mean), None)
+    return Estimate(100 * math.expm1(mean), (100 * math.expm1(low), 100 * math.expm1(high)))
 
 
 def neighbours_difference_percent(values: Floats, reference: Floats) -> Estimate:
@@ -228,14 +232,19 @@ def _student(mean: float, values: Floats) -> tuple[float, float] | None:
 
     Of what is always positive (times) it is taken in logarithms, as a time below 0 is impossible.
     """
-    count = len(values)
-    if count < 2:
+    if len(values) < 2:
         return None
-    reach = _STUDENT[count - 2] * float(values.std(ddof=1)) / math.sqrt(count)
+    reach = _reach(values)
     if values.min() <= 0:
         return mean - reach, mean + reach
     factor = math.exp(reach / mean)
     return mean / factor, mean * factor
+
+
+def _reach(values: Floats) -> float:
+    """Half of the interval of the mean of (S,) values."""
+    count = len(values)
+    return _STUDENT[count - 2] * float(values.std(ddof=1)) / math.sqrt(count)
 
 
 def _percentiles(means: Floats) -> tuple[float, float]:

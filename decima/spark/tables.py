@@ -71,6 +71,8 @@ def graph_arrays(told: Mapping[str, Any]) -> TraceArrays:
     children = np.array(told["children"], np.int64)
     first_of_stage = np.repeat(first[:-1], np.diff(first))
     return TraceArrays(
+        weight=np.ones(len(first) - 1),
+        deadline_ms=np.full(len(first) - 1, np.inf),
         first_stage=first.astype(np.int32),
         num_tasks=np.array(told["num_tasks"], np.int32),
         mean_ms=mean_ms,

@@ -63,7 +63,8 @@ def settings_of(config: TrainConfig) -> tuple[Setting, ...]:
     """All settings, in the order of the configuration."""
     every = config.workload.evaluations()
     return tuple(
-        Setting(number, replace(one, seed=config.seed)) for number, one in enumerate(every)
+        Setting(number, replace(one, seed=config.seed, objective=config.objective))
+        for number, one in enumerate(every)
     )
 
 

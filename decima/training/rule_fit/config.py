@@ -94,6 +94,7 @@ class RuleFitConfig:
                 one,
                 policies=names,
                 parameters={},
+                objective=self.objective,
                 seed=self.seed + (number if one.demands == "drawn" else 0),
             )
             for number, one in enumerate(self.settings)

@@ -203,7 +203,7 @@ class _Log:
             missing = max(0, stage.num_tasks - measured)
             level = LevelDurations.of(stage.durations[0].executors, rest_ms=held)
             stages.append(replace(stage, num_tasks=len(held) + missing, durations=(level,)))
-        return Job(job.name, tuple(stages), job.arrival_ms)
+        return replace(job, stages=tuple(stages))
 
     def _record(self, recorded: RecordedJob, times: _Stages, typical_ms: float) -> DriverRecord:
         since = times.since_ms
