@@ -31,8 +31,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from traces.numbers import Float32, Float64, Int64
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
 
 _STREAM = 14
 _MEMORY = 0.8  # weight of earlier iterations in the typical difference of a setting
