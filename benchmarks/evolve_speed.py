@@ -39,7 +39,6 @@ def config_of(pairs: int) -> TrainConfig:
             {
                 "initial_model": "decima",
                 "workload": {"interarrival_s": [], "batch_jobs": [20]},
-                "episodes": {"settings": 1},
                 "imitate": {"iterations": 0},
                 "evolve": {"pairs": pairs},
             }
@@ -97,10 +96,10 @@ def main() -> None:
     for pair in range(100):
         direction(config.seed, 0, pair, 33_000)
     print(f"a direction drawn again in the driver: {10 * (time.process_time() - began_s):.2f} ms")
+    serial_s = driver_s / options.pairs
     for executors in EXECUTORS:
-        # As many pairs as executors: each plays one while the driver waits, then sums them.
-        serial_s = driver_s * executors / options.pairs
-        rate = executors / (pair_cpu_s + serial_s)
+        # With enough pairs that all executors have tasks; the driver's part is not divided.
+        rate = 1 / (pair_cpu_s / executors + serial_s)
         print(f"{executors:4} executors would play {rate:7.1f} pairs/s (estimated)")
 
 

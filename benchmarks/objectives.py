@@ -26,22 +26,29 @@ from decima.objectives import objective_named
 from decima.rl.drawing import save_figure
 from decima.rl.statistics import difference_percent
 
-HEURISTICS = ("strict_fair", "tuned_srw", "es_rule", "es_makespan", "decima")
+OTHERS = ("strict_fair", "tuned_srw", "es_rule", "es_makespan", "decima")
 BATCHES = EvaluationConfig(trace="tpch", arrivals="batch", jobs=20)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    objective, _, model = text.partition("=")
+    if not model:
+        raise argparse.ArgumentTypeError(f"{text!r} is not OBJECTIVE=MODEL")
+    return objective, model
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("out", type=Path, help="picture to write")
-    parser.add_argument("models", nargs="+", metavar="OBJECTIVE=MODEL")
+    parser.add_argument("models", nargs="+", type=_pair, metavar="OBJECTIVE=MODEL")
     parser.add_argument("--sequences", type=int, default=100)
     arguments = parser.parse_args()
-    model_of = dict(text.split("=", 1) for text in arguments.models)
-    policies = (*model_of.values(), *HEURISTICS)
+    model_of = dict(arguments.models)
+    policies = (*model_of.values(), *OTHERS)
     config = replace(BATCHES, policies=policies, sequences=arguments.sequences)
     report = evaluate(config, timelines=(0,))
 
-    table = Table("objective", *model_of, *HEURISTICS, "own network against the best other")
+    table = Table("objective", *model_of, *OTHERS, "own network against the best other")
     for name, model in model_of.items():
         objective = objective_named(name)
         figures = {

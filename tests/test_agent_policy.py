@@ -104,6 +104,21 @@ def test_each_part_left_out_plays_alike_one_by_one_and_in_lockstep(config: Netwo
         np.testing.assert_array_equal(state.jobs["completion_ms"], expected)
 
 
+def test_lanes_may_have_a_network_each() -> None:
+    """Each plays as alone; a number of networks that does not fit is refused."""
+    cluster = CLUSTERS["executors"]
+    networks = [random_network(seed) for seed in (6, 7)]
+    lanes = Lanes(ARRAYS, cluster, [RUNS[0], RUNS[0]], None)
+    played = play_out(networks, SCALES, lanes)
+    ends = [state.jobs["completion_ms"] for state in played.states]
+    for network, completion_ms in zip(networks, ends, strict=True):
+        expected = completions(LearnedPolicy(network, ARRAYS), RUNS[0], cluster)
+        np.testing.assert_array_equal(completion_ms, expected)
+    assert (ends[0] != ends[1]).any()
+    with pytest.raises(ValueError, match="2 networks cannot play 1 lanes"):
+        play_out(networks, SCALES, lanes._replace(runs=RUNS[:1]))
+
+
 def test_drawn_runs_repeat_themselves_and_do_not_depend_on_their_neighbours() -> None:
     """A run's key decides its plans; another key, other plans."""
     network, cluster = random_network(5), CLUSTERS["session"]

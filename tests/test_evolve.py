@@ -40,7 +40,6 @@ def config_of(trace: Path | str = "random-dag", **evolve: Any) -> TrainConfig:
                 "interarrival_s": [3.0],
                 "batch_jobs": [4],
             },
-            "episodes": {"settings": 2},
             "network": SMALL_NETWORK,
             "imitate": NONE,
             "reinforce": NONE,
@@ -78,28 +77,42 @@ def test_noise_depends_on_its_numbers_alone() -> None:
 
 
 def test_pairs_play_as_in_a_validation(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal sequences give the figures of each network alone, by the likeliest plans."""
+    """Each pair's figures are those of its networks alone on its sequences, by likeliest plans."""
     config = config_of(trace_file)
     context = SentOnce(TrainingContext(config))
     weights = initial(config)
     source = context.value.source
-    held_back = source.for_validation()[:2]
-    monkeypatch.setattr(source, "for_evolving", lambda *_: held_back)
+    held_back = source.for_validation()
+    monkeypatch.setattr(source, "for_evolving", lambda _, pair: [held_back[pair]] * 2)
+    monkeypatch.setattr(source, "centred_pairs", lambda _: {0})
     width = np.float32(0.5) * np.ones_like(weights)
-    scored = play_perturbed(Perturbing(context, weights, width, 0), [4, 5])
+    scored = play_perturbed(Perturbing(context, weights, width, 0), [0, 1])
 
-    def alone(weights: Float32) -> float:
+    def alone(weights: Float32, pair: int) -> float:
         shared = Validating(context, torch.from_numpy(weights))
-        _, figures = validate(shared, Validation(None, range(2)))
-        return float(np.log(figures).mean())
+        _, (figure,) = validate(shared, Validation(None, range(pair, pair + 1)))
+        return float(np.log(figure))
 
-    for place, pair in enumerate((4, 5)):
+    for pair in (0, 1):
         step = width * direction(config.seed, 0, pair, len(weights))
-        assert scored.plus[place] == pytest.approx(alone(weights + step), rel=1e-14)
-        assert scored.minus[place] == pytest.approx(alone(weights - step), rel=1e-14)
+        assert scored.plus[pair] == pytest.approx(alone(weights + step, pair), rel=1e-14)
+        assert scored.minus[pair] == pytest.approx(alone(weights - step, pair), rel=1e-14)
     assert len({*scored.plus, *scored.minus, scored.centre[0]}) == 5
-    assert scored.centre[0] == pytest.approx(alone(weights), rel=1e-14)
+    assert scored.centre[0] == pytest.approx(alone(weights, 0), rel=1e-14)
     assert np.isnan(scored.centre[1])
+
+
+@pytest.mark.parametrize("settings", [1, 2, 3, 4, 8])
+def test_unperturbed_runs_meet_every_setting(settings: int) -> None:
+    """A fourth of the pairs, which a fixed stride would take from one setting alone."""
+    workload = {"interarrival_s": [], "batch_jobs": list(range(1, settings + 1))}
+    source = TrainingContext(config_from({"workload": workload})).source
+    met: set[int] = set()
+    for iteration in range(2):
+        centred = source.centred_pairs(iteration)
+        assert len(centred) == 32
+        met |= {int(source.evolving_settings(iteration)[pair]) for pair in centred}
+    assert met == set(range(settings))
 
 
 def test_each_pair_has_sequences_of_its_own_and_settings_take_turns(trace_file: Path) -> None:
@@ -163,6 +176,7 @@ class QuadraticPool:
         assert label
         assert isinstance(shared, Perturbing)
         size = len(shared.weights)
+        centred = shared.context.value.source.centred_pairs(shared.iteration)
         for key, pairs in tasks.items():
             scored = Scored(*np.empty((3, len(cast("list[int]", pairs)))))
             for place, pair in enumerate(cast("list[int]", pairs)):
@@ -170,6 +184,8 @@ class QuadraticPool:
                 for sign, values in zip((1, -1, 0), scored, strict=True):
                     log = self.log_objective(shared.weights + sign * step)
                     values[place] = self.factors.get(pair, 1.0) * log
+                if pair not in centred:
+                    scored.centre[place] = np.nan
             yield key, cast("R", scored)
 
     def close(self) -> None:

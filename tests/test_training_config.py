@@ -269,6 +269,7 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         )
     )
     played = [one for index in range(4) for one in source.of_iteration(index)]
+    played += [one for pair in range(8) for one in source.for_evolving(2, pair)]
     kept = source.for_validation() + source.for_choosing_teachers(source.settings[0], 6)
     numbers = [one.number for one in (*played, *kept)]
     assert len(set(numbers)) == len(numbers)

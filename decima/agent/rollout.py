@@ -54,6 +54,8 @@ class Lockstep:
 
     def __init__(self, network: Network | Sequence[Network], scales: Scales, lanes: Lanes) -> None:
         """One network plays all lanes, or several of equal sizes one each."""
+        if isinstance(network, Sequence) and len(network) != len(lanes.runs):
+            raise ValueError(f"{len(network)} networks cannot play {len(lanes.runs)} lanes")
         self.simulators = VectorSimulator(lanes.trace, lanes.cluster, lanes.runs)
         self.scorer = Scorer(network, lanes.trace, scales)
         self._keys = lanes.keys

@@ -56,7 +56,6 @@ class Scored(NamedTuple):
 class EvolutionSettings:
     """What an evolution keeps from its begin to its end."""
 
-    pairs: int
     sigma: float
     """width of a perturbation at first, in scales of the weights"""
     cost: float | None
@@ -71,14 +70,20 @@ class Evolution:
         """For `size` weights and inputs of `inputs` settings."""
         self._settings = settings
         self._seed = seed
-        self.velocity: Float64 = np.zeros(size)
+        self._velocity: Float64 = np.zeros(size)
         self.sigma = settings.sigma
         self._typical: Float64 = np.zeros((inputs, 2))
         """sums over the pairs of a setting, the older the less: of the square roots of the
         differences' sizes, which few large ones do not dominate, and of 1"""
 
     def step(
-        self, theta: Float32, scale: Float32, scored: Scored, of: Int64, rate: float, iteration: int
+        self,
+        theta: Float32,
+        scale: Float32,
+        scored: Scored,
+        setting: Int64,
+        rate: float,
+        iteration: int,
     ) -> tuple[Float32, dict[str, float]]:
         """Return the moved (P,) weights, and figures of the iteration.
 
@@ -86,7 +91,7 @@ class Evolution:
             theta: (P,) the weights that were perturbed.
             scale: (P,) diagonal of D; 0 where a weight is fixed.
             scored: of the pairs.
-            of: (K,) setting of each pair.
+            setting: (K,) of each pair.
             rate: length of the step, in widths of a perturbation.
             iteration: from 0.
         """
@@ -95,11 +100,11 @@ class Evolution:
         # Estimate the direction in which the objective falls.
         d = scored.plus - scored.minus
         self._typical *= _MEMORY
-        np.add.at(self._typical, of, np.stack([np.sqrt(np.abs(d)), np.ones(len(d))], axis=1))
-        s = np.square(self._typical[of, 0] / self._typical[of, 1])
+        np.add.at(self._typical, setting, np.stack([np.sqrt(np.abs(d)), np.ones(len(d))], axis=1))
+        s = np.square(self._typical[setting, 0] / self._typical[setting, 1])
         z = np.divide(d, s, where=s > 0, out=np.zeros_like(d)).clip(-_LARGEST, _LARGEST)
         g = np.zeros(len(theta))
-        for pair in range(settings.pairs):
+        for pair in range(len(d)):
             g -= z[pair] * direction(self._seed, iteration, pair, len(theta))
         is_free = scale > 0
         g[~is_free] = 0.0
@@ -107,8 +112,8 @@ class Evolution:
         unit = g * (math.sqrt(int(is_free.sum())) / norm) if norm > 0 else g
 
         # Move, then adapt the width to the cost of a perturbation.
-        self.velocity = settings.momentum * self.velocity + (1 - settings.momentum) * unit
-        moved = (theta + rate * self.sigma * scale * self.velocity).astype(np.float32)
+        self._velocity = settings.momentum * self._velocity + (1 - settings.momentum) * unit
+        moved = (theta + rate * self.sigma * scale * self._velocity).astype(np.float32)
         cost = float(np.nanmedian((scored.plus + scored.minus) / 2 - scored.centre))
         metrics = {
             "sigma": self.sigma,
@@ -127,14 +132,14 @@ class Evolution:
     def state(self) -> dict[str, Float64]:
         """Return all that the next step depends on."""
         return {
-            "velocity": self.velocity.copy(),
+            "velocity": self._velocity.copy(),
             "sigma": np.array([self.sigma]),
             "typical": self._typical.copy(),
         }
 
     def load(self, state: Mapping[str, Float64]) -> None:
         """Continue from what `state` gave."""
-        self.velocity = state["velocity"].copy()
+        self._velocity = state["velocity"].copy()
         self.sigma = float(state["sigma"][0])
         self._typical = state["typical"].copy()
 

@@ -118,7 +118,7 @@ class EpisodesConfig:
     """Episodes of one iteration."""
 
     settings: int = 4
-    """most settings played in one iteration; they take turns"""
+    """most settings that an iteration of imitate or reinforce plays; they take turns"""
     shards: int = 2
     """parts of an iteration that one process can play, of which those beyond its sequences are
     empty: results depend on it, not on workers"""
@@ -278,7 +278,7 @@ NetworkPart = Literal["encoder", "stage_head", "end_head", "limit_head", "class_
 class EvolveConfig(StepConfig):
     """Evolution strategies: the weights move towards perturbations that lower the objective.
 
-    The formulas are in `decima.training.evolve`.
+    The formulas are in `decima.rl.evolution`.
     """
 
     iterations: int = 40
@@ -291,8 +291,8 @@ class EvolveConfig(StepConfig):
     sigma: float = 0.05
     """standard deviation of a perturbation at first, as a share of the size of the weights"""
     cost: Maybe[float] = 0.003
-    """share by which perturbations worsen the objective on average: sigma is adapted until they
-    do; none leaves sigma as it is"""
+    """share by which perturbations worsen the objective, in the median: sigma is adapted until
+    they do; none leaves sigma as it is"""
     rate: float = 1.0
     """length of a step at the step's begin, in standard deviations of a perturbation"""
     final_rate: float = 0.1

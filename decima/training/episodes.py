@@ -31,9 +31,11 @@ FIRST_VALIDATION_SEQUENCE = 2_000_000
 FIRST_TEACHER_SEQUENCE = 2_500_000
 FIRST_EPISODE = 3_000_000
 FIRST_EVOLVING_SEQUENCE = 10**12
-"""`decima evaluate` draws sequences from 0, `decima tune` and `fit-rule` from 1,000,000"""
+"""first numbers of a training's sequences; `decima evaluate` draws them from 0, `decima tune` and
+`fit-rule` from 1,000,000"""
 
 _LENGTH_STREAM = 7
+_CENTRED_STREAM = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +165,13 @@ class EpisodeSource:
         """(K,) number of the setting of each pair in an iteration of `evolve`; they take turns."""
         pairs = self._config.evolve.pairs
         return (iteration * pairs + np.arange(pairs)) % len(self.settings)
+
+    def centred_pairs(self, iteration: int) -> frozenset[int]:
+        """Pairs whose sequences are played without a perturbation, too: a fourth, drawn."""
+        pairs = self._config.evolve.pairs
+        seeds = np.random.SeedSequence(self._config.seed, spawn_key=(iteration, _CENTRED_STREAM))
+        drawn = np.random.default_rng(seeds).permutation(pairs)[: max(1, pairs // 4)]
+        return frozenset(drawn.tolist())
 
     def for_evolving(self, iteration: int, pair: int) -> list[Episode]:
         """The sequences of a pair of perturbations, each played to its end."""

@@ -26,8 +26,7 @@ from spark_sim.metrics import measure
 from traces.numbers import Float32, Int64
 
 _LEAST_SCALE = 0.02  # of a tensor whose weights are near 0, such as new biases
-_LANES = 32  # runs that a task plays side by side, about
-_CENTRES = 4  # every fourth pair's sequences are played without a perturbation, too
+_LANES = 16  # runs that a task plays side by side: fewer are slower, more leave workers idle
 
 
 class Perturbing(NamedTuple):
@@ -42,7 +41,7 @@ class Perturbing(NamedTuple):
 def evolution_of(config: TrainConfig, size: int) -> Evolution:
     """Return the evolution of a training of `size` weights, at its begin."""
     evolve = config.evolve
-    settings = EvolutionSettings(evolve.pairs, evolve.sigma, evolve.cost, evolve.momentum)
+    settings = EvolutionSettings(evolve.sigma, evolve.cost, evolve.momentum)
     return Evolution(settings, config.seed, size, len(config.workload.evaluations()))
 
 
@@ -61,9 +60,9 @@ def evolve(
     tasks = dict(enumerate(_tasks(settings, config.evolve.sequences)))
     label = f"iteration {iteration}: perturbations"
     scored = Scored(*np.empty((3, config.evolve.pairs)))
-    for key, parts in pool.map(play_perturbed, shared, tasks, label=label):
-        for every, values in zip(scored, parts, strict=True):
-            every[tasks[key]] = values
+    for key, part in pool.map(play_perturbed, shared, tasks, label=label):
+        for figures, of_task in zip(scored, part, strict=True):
+            figures[tasks[key]] = of_task
     _, number = config.step_at(iteration)
     rate = config.evolve.rate_at(number)
     return evolution.step(weights, scale, scored, settings, rate, iteration)
@@ -82,11 +81,12 @@ def play_perturbed(shared: Perturbing, pairs: Sequence[int]) -> Scored:
     """Play the sequences of some pairs, which are of one setting, side by side."""
     context = shared.context.value
     config = context.config
+    centred = context.source.centred_pairs(shared.iteration)
     networks: list[NetworkWeights] = []
     episodes: list[Episode] = []
     for pair in pairs:
         step = shared.width * direction(config.seed, shared.iteration, pair, len(shared.weights))
-        signs = (1, -1, 0) if pair % _CENTRES == 0 else (1, -1)
+        signs = (1, -1, 0) if pair in centred else (1, -1)
         sequences = context.source.for_evolving(shared.iteration, pair)
         for sign in signs:
             network = unflattened(config.network, shared.weights + np.float32(sign) * step)
@@ -101,7 +101,7 @@ def play_perturbed(shared: Perturbing, pairs: Sequence[int]) -> Scored:
     scored = Scored(*np.full((3, len(pairs)), np.nan))
     for place, pair in enumerate(pairs):
         scored.plus[place], scored.minus[place] = next(means), next(means)
-        if pair % _CENTRES == 0:
+        if pair in centred:
             scored.centre[place] = next(means)
     return scored
 

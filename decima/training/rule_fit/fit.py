@@ -184,7 +184,6 @@ class _Fit:
     def repeat(self) -> None:
         """Replay the search to the end of the history."""
         for number, row in enumerate(self._history.generations, start=1):
-            self._search.ask()
             self._search.tell(row.scores)
             if not math.isclose(self._search.distance, row.distance, rel_tol=_SAME):
                 raise ConfigError(

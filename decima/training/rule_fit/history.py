@@ -79,6 +79,8 @@ def _generation(row: Any, candidates: int) -> Generation:
     scores, distance, validation = row
     if len(scores) != candidates:
         raise ValueError(f"a generation of {len(scores)} scores, not {candidates}")
+    if not all(_number(score) > 0 for score in scores):
+        raise ValueError("a score is not positive")
     compared = None if validation is None else _number(validation)
     return Generation(tuple(_number(score) for score in scores), _number(distance), compared)
 

@@ -56,7 +56,7 @@ class Search:
     def __init__(
         self, begin: Float64, sigma: float, pairs: int, seed: int, free: NDArray[np.bool_]
     ) -> None:
-        settings = EvolutionSettings(pairs, sigma, _COST, _MOMENTUM)
+        settings = EvolutionSettings(sigma, _COST, _MOMENTUM)
         self._evolution = Evolution(settings, seed, len(begin), inputs=1)
         self._begin = begin
         self._weights = begin.astype(np.float32)
@@ -88,8 +88,8 @@ class Search:
         *paired, centre = np.log(scores)
         scored = Scored(np.array(paired[::2]), np.array(paired[1::2]), np.full(self._pairs, centre))
         rate = 1 / (1 + self._generation / _HALVING)
-        of = np.zeros(self._pairs, np.int64)
+        setting = np.zeros(self._pairs, np.int64)
         self._weights, _ = self._evolution.step(
-            self._weights, self._scale, scored, of, rate, self._generation
+            self._weights, self._scale, scored, setting, rate, self._generation
         )
         self._generation += 1
