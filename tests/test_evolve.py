@@ -12,7 +12,7 @@ import torch
 
 from decima.agent.network import PolicyNetwork
 from decima.agent.weights import flattened, unflattened
-from decima.rl.evolution import Scored, direction
+from decima.rl.evolution import Evolution, EvolutionSettings, Scored, direction
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce
@@ -238,3 +238,13 @@ def test_a_setting_of_larger_differences_does_not_outweigh_another(trace_file: P
         moved, _ = evolve(evolution_of(config, len(weights)), context, weights, 0, pool)
         directions.append(moved - weights)
     np.testing.assert_allclose(directions[0], directions[1], rtol=1e-3, atol=1e-7)
+
+
+def test_sigma_does_not_run_away_where_nothing_costs() -> None:
+    """A flat objective: three times the first sigma is the widest."""
+    evolution = Evolution(EvolutionSettings(0.05, 0.01, 0.8), seed=0, size=3, inputs=1)
+    flat = Scored(*np.zeros((3, 2)))
+    theta, ones = np.zeros(3, np.float32), np.ones(3, np.float32)
+    for iteration in range(10):
+        evolution.step(theta, ones, flat, np.zeros(2, np.int64), 1.0, iteration)
+    assert evolution.sigma == pytest.approx(0.15)

@@ -41,7 +41,7 @@ _STREAM = 14
 _MEMORY = 0.8  # weight of earlier iterations in the typical difference of a setting
 _LARGEST = 3.0  # typical differences at which one is clipped: two deviations
 _WIDEST_CHANGE = 1.25  # most that sigma changes in one iteration
-_WIDEST_SIGMA = 1.0
+_WIDEST = 3.0  # most that sigma may become, in first sigmas: where nothing costs, it would run away
 
 
 class Scored(NamedTuple):
@@ -126,7 +126,7 @@ class Evolution:
             # The cost grows with the square of sigma; half of the correction, as it is noisy.
             change = (settings.cost / max(cost, 1e-9)) ** 0.25
             change = min(max(change, 1 / _WIDEST_CHANGE), _WIDEST_CHANGE)
-            self.sigma = min(self.sigma * change, _WIDEST_SIGMA)
+            self.sigma = min(self.sigma * change, _WIDEST * settings.sigma)
         return moved, metrics
 
     def state(self) -> dict[str, Float64]:

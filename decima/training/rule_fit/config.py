@@ -25,7 +25,7 @@ UNITS = tuple(f"unit_{unit}" for unit in range(HIDDEN))
 PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias", *UNITS)
 """parts of a rule: the weights of one feature in all hidden units, biases, outputs, or one unit"""
 
-_MAX_SIGMA = 1.0
+_MAX_SIGMA = 10.0
 _FIRST_HELD_BACK = 1_000_000_000
 # Far beyond the sequences of any number of generations, which count up from the validation's.
 
