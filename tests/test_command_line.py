@@ -123,6 +123,7 @@ def test_ctrl_c_while_torch_loads_waits_until_it_has_loaded(
     monkeypatch.setattr(undisturbed, "_PACKAGE", "stand_in")
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     undisturbed.keep_interrupts_while_torch_loads()
+    of_tests = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
     before = signal.getsignal(signal.SIGINT)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -130,6 +131,7 @@ def test_ctrl_c_while_torch_loads_waits_until_it_has_loaded(
         assert signal.getsignal(signal.SIGINT) is before
         assert (tmp_path / "loaded").exists()
     finally:
+        signal.signal(signal.SIGINT, of_tests)
         sys.modules.pop("stand_in", None)
 
 
