@@ -1,0 +1,199 @@
+"""Logs of History Servers and object stores, copied."""
+
+from __future__ import annotations
+
+import io
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from traces.errors import TraceError
+from traces.spark_log import elsewhere
+from traces.spark_log.elsewhere import Selection, copy_logs, is_elsewhere, parse_since
+
+LISTED = b'[{"id": "app-2", "attempts": [{"completed": true}]}, {"id": "app-1"}]'
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+def archive(name: str, text: str) -> bytes:
+    """A zip archive of one file."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr(name, text)
+    return content.getvalue()
+
+
+def send(
+    handler: BaseHTTPRequestHandler,
+    content: bytes,
+    status: int = 200,
+    location: str | None = None,
+    length: int | None = None,
+) -> None:
+    handler.send_response(status)
+    handler.send_header("Content-Length", str(len(content) if length is None else length))
+    if location is not None:
+        handler.send_header("Location", location)
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[tuple[str, list[str]]]:
+    """Serve on loopback; yields the address and the paths that were asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            answer(self)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def history(handler: BaseHTTPRequestHandler) -> None:
+    """Answer as a History Server with two applications does."""
+    path = urlsplit(handler.path).path
+    if path == "/api/v1/applications":
+        send(handler, LISTED)
+    elif path.endswith("/logs"):
+        name = path.split("/")[-2]
+        send(handler, archive(name, f"log of {name}"))
+    else:
+        send(handler, b"no such page", 404)
+
+
+def test_all_applications_of_a_history_server_are_copied(tmp_path: Path) -> None:
+    shown = []
+    with serving(history) as (address, asked):
+        copy_logs(address, tmp_path, progress=lambda *step: shown.append(step))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["app-1.zip", "app-2.zip"]
+    with zipfile.ZipFile(tmp_path / "app-1.zip") as content:
+        assert content.read("app-1") == b"log of app-1"
+    assert shown == [("app-2", 1, 2), ("app-1", 2, 2)]
+    assert parse_qs(urlsplit(asked[0]).query)["status"] == ["completed"]
+
+
+def test_a_selection_of_applications_asks_for_these_alone(tmp_path: Path) -> None:
+    with serving(history) as (address, asked):
+        copy_logs(f"{address}/", tmp_path, Selection(applications=("app-1",)))
+        copy_logs(address, tmp_path, Selection(since=timedelta(days=7)))
+    assert asked[0] == "/api/v1/applications/app-1/logs"
+    assert "minEndDate" in asked[1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda to: send(to, b"[]"), ["no application has ended"]),
+        (lambda to: send(to, b"<html>login</html>"), ["no list of applications"]),
+        (lambda to: send(to, b'[{"name": "without an id"}]'), ["no list of applications"]),
+        (lambda to: send(to, b'[{"id": "../../etc/passwd"}]'), ["'../../etc/passwd'"]),
+        (
+            lambda to: send(to, b"", 302, location="http://other/login"),
+            ["redirects", "other/login"],
+        ),
+        (lambda to: send(to, b"", 401), ["401", "login"]),
+        (lambda to: send(to, b"", 500), ["500"]),
+        (lambda to: send(to, b"short", length=100), ["no list of applications"]),
+        (
+            lambda to: send(to, LISTED if "logs" not in to.path else b"PK\x03\x04 broken"),
+            ["no zip archive"],
+        ),
+        (lambda to: send(to, LISTED, 404 if "logs" in to.path else 200), ["404", "app-2"]),
+    ],
+)
+def test_faults_of_a_server_are_one_line(answer: Answer, words: list[str], tmp_path: Path) -> None:
+    with serving(answer) as (address, _), pytest.raises(TraceError) as fault:
+        copy_logs(address, tmp_path)
+    assert "\n" not in str(fault.value)
+    assert all(word in str(fault.value) for word in [address, *words])
+
+
+def test_a_server_that_hangs_or_never_ends_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(elsewhere, "SILENCE_S", 0.1)
+
+    def hang(_: BaseHTTPRequestHandler) -> None:
+        may_end.wait(10)
+
+    with serving(hang) as (address, _):
+        with pytest.raises(TraceError, match=r"no answer for 0\.1 s"):
+            copy_logs(address, tmp_path)
+        may_end.set()
+    monkeypatch.setattr(elsewhere, "MAX_BYTES", 100)
+    with serving(history) as (address, _), pytest.raises(TraceError, match="more than 100 bytes"):
+        copy_logs(address, tmp_path)
+
+
+def test_nothing_listens(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"127\.0\.0\.1:1.*cannot connect"):
+        copy_logs("http://127.0.0.1:1", tmp_path)
+
+
+def test_a_folder_of_an_object_store_is_copied(tmp_path: Path) -> None:
+    store, target = tmp_path / "store", tmp_path / "target"
+    (store / "eventlog_v2_app").mkdir(parents=True)
+    target.mkdir()
+    (store / "eventlog_v2_app" / "events_1_app").write_text("rolled")
+    (store / "app").write_text("log")
+    copy_logs(f"file://{store}", target)
+    assert (target / "eventlog_v2_app" / "events_1_app").read_text() == "rolled"
+    assert (target / "app").read_text() == "log"
+    copy_logs(f"file://{store}/app", target / "eventlog_v2_app")
+    assert (target / "eventlog_v2_app" / "app").read_text() == "log"
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("ftp://host/logs", ["ftp://host/logs", "unknown kind"]),
+        ("file:///no/such/folder", ["/no/such/folder", "no such"]),
+        ("http://user:word@host:18080", ["http://HOST:PORT"]),
+        ("http://", ["http://HOST:PORT"]),
+    ],
+)
+def test_addresses_that_cannot_be_read(place: str, words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(TraceError) as fault:
+        copy_logs(place, tmp_path)
+    assert all(word in str(fault.value) for word in words)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("text", "hours"), [("12h", 12), ("7d", 168), ("2w", 336)])
+def test_times_before_now(text: str, hours: int) -> None:
+    assert parse_since(text) == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("text", ["7", "d", "-1d", "1y", "1.5d", "999999d"])
+def test_other_times_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="7d"):
+        parse_since(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [("s3://bucket/logs", True), ("http://host:18080", True), ("logs", False), ("/a/b", False)],
+)
+def test_addresses_are_no_paths(place: str, expected: bool) -> None:
+    assert is_elsewhere(place) is expected

@@ -1,0 +1,232 @@
+"""Event logs on a History Server or in an object store, copied into a folder.
+
+A History Server hands out each application's logs as a zip archive through its REST interface
+(Spark's "Monitoring and Instrumentation": ``/api/v1/applications``, ``.../ID/logs``). ``hdfs://``,
+``s3://``, ``gs://`` and ``abfs://`` are read by `pyarrow.fs`, with the credentials that its file
+systems find in the environment.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from typing import IO, NoReturn
+from urllib.parse import quote, urlencode, urlsplit
+from zipfile import is_zipfile
+
+import pyarrow
+from pyarrow import fs
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from traces.errors import TraceError
+from traces.files.errors import reason
+from traces.files.names import clean, counted
+
+STORES = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss", "file")
+MAX_BYTES = 50 << 30
+"""of all logs that one command copies"""
+MAX_FILES = 200_000
+MAX_APPLICATIONS = 1_000
+"""of one History Server, in one command; the newest count"""
+SILENCE_S = 30.0
+"""without a byte, after which a server counts as hung"""
+LONGEST_S = 1800.0
+"""for one answer, however steadily it drips"""
+_MAX_LIST_BYTES = 256 << 20
+_PIECE = 1 << 20
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+_SINCE = re.compile(r"(\d{1,5})([hdw])")
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+Progress = Callable[[str, int, int], None]
+"""called with what is copied, its number from 1, and how many there are"""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which applications of a History Server are copied."""
+
+    applications: tuple[str, ...] = ()
+    """by their ids; none: all that have ended"""
+    since: timedelta | None = None
+    """those that ended in this time before now"""
+
+
+def is_elsewhere(place: str) -> bool:
+    """Return whether a place is an address, not a path of this machine."""
+    return "://" in place
+
+
+def parse_since(text: str) -> timedelta:
+    """Return the time that ``12h``, ``7d`` or ``2w`` means; ValueError for others."""
+    parts = _SINCE.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"{clean(text)!r}: hours, days or weeks are needed, such as 12h, 7d or 2w")
+    return int(parts[1]) * _UNITS[parts[2]]
+
+
+def copy_logs(
+    place: str, folder: Path, selection: Selection = Selection(), progress: Progress | None = None
+) -> None:
+    """Copy the logs at an address into an empty folder.
+
+    Args:
+        place: ``http://HOST:18080`` of a History Server, or an address of an object store.
+        selection: of the applications of a History Server.
+
+    Raises:
+        TraceError: the address, the server, or what it answers is at fault; one line.
+    """
+    scheme = urlsplit(place).scheme.lower()
+    show = progress or (lambda _what, _number, _all: None)
+    if scheme in ("http", "https"):
+        _HistoryServer(place).copy(folder, selection, show)
+    elif scheme in STORES:
+        _copy_tree(place, folder, show)
+    else:
+        schemes = ", ".join(f"{scheme}://" for scheme in ("http", "https", *STORES))
+        raise TraceError(f"{clean(place)}: unknown kind of address; known: {schemes}")
+
+
+def _copy_tree(place: str, folder: Path, progress: Progress) -> None:
+    try:
+        system, path = fs.FileSystem.from_uri(place)
+        info = system.get_file_info(path)
+        if info.type == fs.FileType.NotFound:
+            raise TraceError(f"{place}: no such file or folder")
+        if info.type == fs.FileType.Directory:
+            infos = system.get_file_info(fs.FileSelector(path, recursive=True))
+        else:
+            infos = [info]
+        files = [entry for entry in infos if entry.type == fs.FileType.File]
+        _check_size(place, len(files), sum(entry.size or 0 for entry in files))
+        for number, entry in enumerate(files, start=1):
+            inside = entry.path.removeprefix(path).strip("/") or entry.base_name
+            target = folder / inside
+            if not target.resolve().is_relative_to(folder.resolve()):
+                raise TraceError(f"{place}: {clean(inside)!r} is outside of it")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            progress(clean(inside), number, len(files))
+            fs.copy_files(entry.path, str(target), source_filesystem=system)
+    except OSError as error:
+        raise TraceError(f"{place}: cannot read: {clean(reason(error), 300)}") from error
+    except pyarrow.ArrowException as error:
+        raise TraceError(f"{place}: {clean(str(error), 300)}") from error
+
+
+def _check_size(place: str, files: int, size: int) -> None:
+    if files > MAX_FILES:
+        raise TraceError(f"{place}: {counted(files, 'file')}; at most {MAX_FILES:,} are copied")
+    if size > MAX_BYTES:
+        raise TraceError(f"{place}: {size:,} bytes of logs; at most {MAX_BYTES:,} are copied")
+
+
+class _Application(BaseModel):
+    id: str
+
+
+_APPLICATIONS = TypeAdapter(list[_Application])
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> NoReturn:
+        raise TraceError(
+            f"{req.full_url}: redirects to {clean(newurl)}; give the address of the History Server "
+            "itself, as a page in between may want a login"
+        )
+
+
+class _HistoryServer:
+    """A History Server at an address."""
+
+    def __init__(self, place: str) -> None:
+        parts = urlsplit(place)
+        if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
+            raise TraceError(f"{clean(place)}: http://HOST:PORT of a History Server is needed")
+        path = parts.path.rstrip("/").removesuffix("/api/v1")
+        self.address = f"{parts.scheme}://{parts.netloc}{path}"
+        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._copied_bytes = 0
+
+    def copy(self, folder: Path, selection: Selection, progress: Progress) -> None:
+        """Copy the logs of the applications that are asked for, one archive each."""
+        ids = selection.applications or tuple(self._ended(selection.since))
+        if not ids:
+            since = "" if selection.since is None else f" in the last {selection.since}"
+            raise TraceError(f"{self.address}: no application has ended{since}")
+        for number, application in enumerate(ids, start=1):
+            progress(application, number, len(ids))
+            self._copy_application(application, folder)
+
+    def _ended(self, since: timedelta | None) -> list[str]:
+        """Ids of the applications that have ended, newest first as the server lists them."""
+        query = {"status": "completed", "limit": str(MAX_APPLICATIONS)}
+        if since is not None:
+            earliest = datetime.now(UTC) - since
+            query["minEndDate"] = earliest.strftime("%Y-%m-%dT%H:%M:%S.000GMT")
+        url = f"{self.address}/api/v1/applications?{urlencode(query)}"
+        content = b"".join(self._pieces(url, _MAX_LIST_BYTES))
+        try:
+            listed = _APPLICATIONS.validate_json(content)
+        except ValidationError as error:
+            raise TraceError(
+                f"{url}: the answer is no list of applications ({error.error_count()} faults): "
+                "is it a History Server?"
+            ) from error
+        return [application.id for application in listed]
+
+    def _copy_application(self, application: str, folder: Path) -> None:
+        if _IDENTIFIER.fullmatch(application) is None:
+            raise TraceError(f"{self.address}: {clean(application)!r} is no id of an application")
+        url = f"{self.address}/api/v1/applications/{quote(application)}/logs"
+        path = folder / f"{application}.zip"
+        with path.open("wb") as file:
+            for piece in self._pieces(url, MAX_BYTES - self._copied_bytes):
+                file.write(piece)
+                self._copied_bytes += len(piece)
+        if not is_zipfile(path):
+            raise TraceError(f"{url}: the answer is no zip archive, or a broken one")
+
+    def _pieces(self, url: str, most_bytes: int) -> Iterator[bytes]:
+        """Yield the content at a URL in pieces."""
+        deadline = time.monotonic() + LONGEST_S
+        left = most_bytes
+        try:
+            with self._opener.open(url, timeout=SILENCE_S) as answer:
+                while piece := answer.read1(_PIECE):
+                    left -= len(piece)
+                    if left < 0:
+                        raise TraceError(f"{url}: more than {most_bytes:,} bytes")
+                    if time.monotonic() > deadline:
+                        raise TraceError(f"{url}: no end after {LONGEST_S:g} s")
+                    yield piece
+        except urllib.error.HTTPError as error:
+            hint = {401: ": it needs a login", 403: ": it needs a login", 404: ": not there"}
+            raise TraceError(
+                f"{url}: the server answers {error.code}{hint.get(error.code, '')}"
+            ) from error
+        except TimeoutError as error:
+            raise TraceError(f"{url}: no answer for {SILENCE_S:g} s") from error
+        except urllib.error.URLError as error:
+            cause = error.reason
+            if isinstance(cause, TimeoutError):
+                raise TraceError(f"{url}: no answer for {SILENCE_S:g} s") from error
+            words = reason(cause) if isinstance(cause, OSError) else str(cause)
+            raise TraceError(f"{url}: cannot connect: {clean(words, 300)}") from error
+        except (OSError, HTTPException) as error:
+            raise TraceError(f"{url}: the connection broke: {clean(str(error), 300)}") from error
