@@ -104,9 +104,9 @@ def played() -> Iterator[NDArray[np.float64]]:
     lanes = Lanes(arrays, cluster, [Run(arrival_ms, job, 7), Run(arrival_ms, job, 8)], None)
     lockstep = Lockstep(load(SHIPPED_MODEL), Scales.of(arrays), lanes)
     for number, step in enumerate(lockstep):
-        wanted = plans.preferences(step.plans, step.seen.tables.legal)
+        wanted = plans.preferences(step.plans, step.scored.choices)
         if number == 0:
-            yield np.concatenate([part.astype(np.float64)[:4] for part in step.seen.scores])
+            yield np.concatenate([part.astype(np.float64)[:4] for part in step.scored.scores])
         lockstep.simulators.follow(wanted)
     for state in lockstep.states():
         yield state.jobs["completion_ms"]

@@ -18,14 +18,13 @@ from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
-from decima.agent.scene import scene_of
 from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
-from decima.report.explain.decision import ClassShown, LimitShown, explain_decision
+from decima.report.explain.decision import explain_decision
 from decima.report.explain.moments import Moment, at_number, at_time, busiest, moments
-from decima.report.explain.reasons import LEAST_WEIGHT, MESSAGES, REASONS, TABLES
+from decima.report.explain.reasons import LEAST_WEIGHT, REASONS, TABLES
 from decima.report.explain.words import in_words
 from gnn.heads import Head
 from spark_sim import PASS
@@ -121,7 +120,7 @@ def test_probabilities_are_those_by_which_the_policy_acts(
         policy.plan(moment.observation)
         assert policy.planned is not None
         first = policy.planned.plan._replace(used=np.ones(1, np.int64))
-        graph, _ = whole_graph(scene_of(moment.observation), sorter, units)
+        graph, _ = whole_graph(moment.observation.as_batch(), sorter, units)
         with torch.no_grad():
             expected = float(plan_probabilities.taken(network(graph), graph, first).log_prob[0])
         if found.taken is None:
@@ -170,21 +169,6 @@ def test_a_later_choice_is_explained_by_its_plan(
         assert not any("drawn" in sentence for sentence in words)
 
 
-def test_executors_given_are_those_that_the_simulator_gives(
-    config: EvaluationConfig, workload: Workload, tmp_path: Path
-) -> None:
-    """The choices of a plan together give at most what is on offer."""
-    run = list(moments(workload, config, saved(decided(), tmp_path), 0))
-    several = 0
-    for _, own in itertools.groupby(run, key=lambda one: one.planned_at):
-        choices = list(own)
-        given = [one.given for one in choices]
-        assert all((one.given == 0) == (one.action == PASS) for one in choices)
-        assert sum(given) <= choices[0].observation.on_offer
-        several += sum(given) == choices[0].observation.on_offer > 1
-    assert several > 3
-
-
 @pytest.mark.parametrize("suffix", ["", ":sampled"])
 def test_the_run_is_the_one_that_an_evaluation_plays(
     suffix: str, config: EvaluationConfig, workload: Workload, tmp_path: Path
@@ -228,25 +212,6 @@ def test_names_and_figures_are_those_of_the_job(
         assert 0 <= shown.job.local <= found.on_offer
 
 
-def test_passing_is_explained_too(
-    config: EvaluationConfig, workload: Workload, tmp_path: Path
-) -> None:
-    """No stage is taken, no limit is shown, and reasons weigh in the end of the round alone."""
-    network = decided()
-    with torch.no_grad():
-        network.end_head.last.bias.add_(7)
-    run = moments(workload, config, saved(network, tmp_path), 0)
-    passes = (one for one in run if one.action == PASS and one.number == one.planned_at)
-    weighed = 0
-    for moment in itertools.islice((one for one in passes if one.num_open > 1), 8):
-        found = explain_decision(network, workload, moment)
-        assert (found.taken, found.taken_limit, found.limits) == (None, None, ())
-        assert all(one.limit == one.executor_class == 0 for one in found.reasons)
-        assert all(sentence for sentence in in_words(found))
-        weighed += len(found.reasons)
-    assert weighed > 0
-
-
 def test_a_decision_without_a_choice_has_nothing_to_explain(
     config: EvaluationConfig, workload: Workload, tmp_path: Path
 ) -> None:
@@ -263,25 +228,6 @@ def test_a_decision_without_a_choice_has_nothing_to_explain(
 
 
 # --- reasons -------------------------------------------------------------------------------------
-
-
-def test_weights_of_zero_give_no_reason(
-    config: EvaluationConfig, classes: EvaluationConfig, tmp_path: Path
-) -> None:
-    """All choices are equally likely, and no sentence or row claims otherwise."""
-    for settings in (config, classes):
-        workload = Workload.of(settings)
-        for moment in itertools.islice(played(settings, tmp_path), 5):
-            found = explain_decision(zeroed(), workload, moment, with_columns=True)
-            share = 1 / (len(found.stages) + 1)
-            equal = [one.probability for one in found.stages] + [found.end_probability]
-            assert equal == pytest.approx([share] * len(equal))
-            own: tuple[tuple[LimitShown | ClassShown, ...], ...] = (found.limits, found.classes)
-            for options in own:
-                chances = [one.probability for one in options]
-                assert chances == pytest.approx([1 / max(1, len(chances))] * len(chances))
-            assert (found.reasons, found.columns) == ((), ())
-            assert not any(re.match("For it|Against it", words) for words in in_words(found))
 
 
 def test_a_network_that_reads_one_column_gives_exactly_that_reason(
@@ -337,27 +283,6 @@ def test_no_column_gives_the_reason_of_another(
     assert given, f"no column of {table} ever weighs"
 
 
-def test_messages_weigh_what_the_network_without_them_changes(
-    config: EvaluationConfig, workload: Workload, tmp_path: Path
-) -> None:
-    """The same weights with ``messages=False`` are the oracle."""
-    network = decided()
-    silent = PolicyNetwork(replace(SMALL, messages=False))
-    silent.load_state_dict(network.state_dict())
-    weighed = 0
-    for moment in itertools.islice(played(config, tmp_path), 20):
-        found, without = (explain_decision(one, workload, moment) for one in (network, silent))
-        assert MESSAGES not in {reason.name for reason in without.reasons}
-        if found.taken is None or without.taken is None:
-            continue
-        for reason in found.reasons:
-            if reason.name == MESSAGES:
-                change = np.log(found.taken.probability / without.taken.probability)
-                assert reason.stage == pytest.approx(change, abs=1e-5)
-                weighed += 1
-    assert weighed > 0
-
-
 def test_every_column_has_one_reason() -> None:
     found = [
         (table, name)
@@ -378,7 +303,7 @@ def test_the_cluster_is_compared_with_the_run_so_far(
     moment: Moment | None = None
     for moment in itertools.islice(moments(workload, config, saved(network, tmp_path), 0), BUSY):
         if moment.number == moment.planned_at:
-            shown.append(policy.look(moment.observation).tables.columns.cluster_x[0].copy())
+            shown.append(policy.score(moment.observation).choices.cluster_x[0].copy())
     assert moment is not None
     assert moment.cluster_mean == pytest.approx(np.mean(shown, axis=0), abs=1e-6)
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from decima.report.explain.decision import Explanation, JobShown, LimitShown, StageShown
-from decima.report.explain.reasons import MESSAGES, REASONS, Reason
-from decima.report.explain.report import reasons_table
+from decima.report.explain.reasons import MESSAGES, Reason
 from decima.report.explain.words import in_words
 
 
@@ -86,32 +85,6 @@ def test_a_decision_reads_as_choice_probability_and_reasons() -> None:
 def test_each_reason_has_its_words(reason: str, words: str) -> None:
     found = hand_made({reason: 1.0})
     assert in_words(found)[-1] == f"For it: {words}."
-
-
-def test_every_reason_has_words_for_a_stage_and_for_the_end() -> None:
-    found = hand_made(dict.fromkeys(REASONS, 1.0))
-    ended = replace(found, taken=None, taken_limit=None, given=0, limits=(), end_place=1)
-    for name in REASONS:
-        for one in (found, ended):
-            alone = replace(one, reasons=(Reason(name, 1.0, 0.0, 0.0),))
-            assert len(in_words(alone)[-1]) > len("For it: .")
-    assert reasons_table(found, found.reasons).row_count == len(REASONS)
-
-
-def test_less_alike_and_more_have_different_words() -> None:
-    """Work of 20, 100 and 500 executor-seconds beside one of 100."""
-    found = hand_made({"work left": 1.0})
-    assert found.taken is not None
-    sentences = []
-    for work_s in (20.0, 100.0, 500.0):
-        other = replace(found.stages[1], job=replace(found.stages[1].job, work_left_s=100.0))
-        taken = replace(found.taken, job=replace(found.taken.job, work_left_s=work_s))
-        sentences.append(in_words(replace(found, taken=taken, stages=(taken, other)))[-1])
-    assert [words.partition(" (")[0] for words in sentences] == [
-        "For it: its job is short",
-        "For it: its job is about as long as the others",
-        "For it: its job is long",
-    ]
 
 
 @pytest.mark.parametrize(

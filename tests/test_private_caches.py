@@ -175,13 +175,6 @@ def test_a_program_prints_in_one_line_why_it_compiles_anew(tmp_path: Path) -> No
     assert f"{folder}: others may write to it" in done.stderr
 
 
-def test_a_home_that_cannot_be_written_only_costs_the_cache(tmp_path: Path) -> None:
-    """The cache folder lies below a file, so it cannot be made; the kernel compiles and runs."""
-    blocker = tmp_path / "file"
-    blocker.write_text("")
-    assert found_and_hits(tmp_path, blocker / "cache") == (42, 0)
-
-
 def test_the_check_of_planted_files_would_see_them_loaded(tmp_path: Path) -> None:
     """A file of the user's own is loaded: what keeps others out is who owns it."""
     folder = tmp_path / "cache"
@@ -248,16 +241,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(jar, "_SHIPPED", tmp_path / "none")
     monkeypatch.setattr(jar, "build_jar", build)
     return found
-
-
-def test_a_jar_is_made_once_and_kept_for_the_user_alone(tmp_path: Path, made: list[Path]) -> None:
-    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    path = jar.plugin_jar(environment)
-    assert jar.plugin_jar(environment) == path
-    assert len(made) == 1
-    assert path.read_bytes() == b"a jar"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
 def test_a_planted_or_damaged_jar_is_made_anew(tmp_path: Path, made: list[Path]) -> None:

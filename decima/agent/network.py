@@ -14,26 +14,15 @@ code, for decisions.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
 from decima.agent import columns
+from decima.agent.forward_kernels import Scores
 from decima.agent.graph import Graph
 from decima.agent.weights import CERTAIN, NetworkConfig, NetworkWeights
 from gnn.encoder import Encoder
 from gnn.heads import Head
-
-
-class Scores(NamedTuple):
-    """Logits of all choices of B decisions, and the critic's values of their states."""
-
-    stage: Tensor  # (O,) q_v
-    end: Tensor  # (B,) of leaving the remaining executors idle
-    limit: Tensor  # (M,) w_i(l), among the limits of one job
-    kind: Tensor  # (K,) u_v(c), among the classes of one stage
-    value: Tensor  # (B,)
 
 
 class PolicyNetwork(nn.Module):
@@ -60,7 +49,7 @@ class PolicyNetwork(nn.Module):
             "seen_stage_columns", torch.tensor(seen, dtype=torch.float32), persistent=False
         )
 
-    def forward(self, graph: Graph) -> Scores:
+    def forward(self, graph: Graph) -> Scores[Tensor]:
         """Score every choice of the B decisions of a graph."""
         e, y, z = self._embed(graph)
         stages = torch.cat((e, graph.stage_x * self.seen_stage_columns), dim=1)

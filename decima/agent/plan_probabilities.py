@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.utils import scatter, softmax
 
+from decima.agent.forward_kernels import Scores
 from decima.agent.graph import Graph
-from decima.agent.network import Scores
 from decima.agent.plans import Asked, Plans, asked_of, picked, pointers
 from traces.numbers import Int64
 
@@ -36,7 +36,7 @@ class Taken(NamedTuple):
     entropy: Tensor  # (Q,) of the first stage, a limit and a class, over the greatest: 0 to 1
 
 
-def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
+def taken(scores: Scores[Tensor], graph: Graph, plans: Plans) -> Taken:
     """Log-probabilities of plans for the B decisions of a graph."""
     decisions = len(scores.end)
     num_open = torch.bincount(graph.decision_of_stage, minlength=decisions).numpy()
@@ -54,20 +54,19 @@ def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
     return Taken(order + limits + kinds, entropy)
 
 
-def _order_logits(scores: Scores, plans: Plans, first_open: Int64) -> Tensor:
+def _order_logits(scores: Scores[Tensor], plans: Plans, first_open: Int64) -> Tensor:
     """(Q,) log-probability of the entries looked at.
 
     Plans of about as many entries are computed together: most have few, and the longest many.
     """
     every = torch.cat((scores.stage, scores.end))
     size = np.ceil(np.log2(np.diff(plans.ptr)))
-    found = every.new_zeros(len(size))
-    for one in np.unique(size):
-        rows = np.flatnonzero(size == one)
-        found = found.index_put(
-            (torch.from_numpy(rows),), _padded_logits(every, picked(plans, rows), first_open)
-        )
-    return found
+    log_prob = every.new_zeros(len(size))
+    for entries in np.unique(size):
+        rows = np.flatnonzero(size == entries)
+        logits = _padded_logits(every, picked(plans, rows), first_open)
+        log_prob = log_prob.index_put((torch.from_numpy(rows),), logits)
+    return log_prob
 
 
 def _padded_logits(every: Tensor, plans: Plans, first_open: Int64) -> Tensor:
@@ -88,7 +87,7 @@ def _padded_logits(every: Tensor, plans: Plans, first_open: Int64) -> Tensor:
 
 
 def _limits(
-    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: Asked
+    scores: Scores[Tensor], graph: Graph, plans: Plans, first_open: Int64, asked: Asked
 ) -> tuple[Tensor, Tensor]:
     """(Q,) log-probability of the limits of the jobs looked at; (Q,) their mean entropy, 0 to 1."""
     log_prob, entropy = log_softmax(scores.limit, graph.job_of_limit, len(graph.job_x))
@@ -111,7 +110,7 @@ def _limits(
 
 
 def _kinds(
-    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: Asked
+    scores: Scores[Tensor], graph: Graph, plans: Plans, first_open: Int64, asked: Asked
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(Q,) log-probability of the classes of the stages looked at; (Q,) their mean entropy; (Q,) 1
     for plans that name classes: those of a cluster with one class do not.
@@ -140,7 +139,7 @@ def _greatest(choices: NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(np.log(np.maximum(choices, 2)).astype(np.float32))
 
 
-def _first_entropy(scores: Scores, graph: Graph, num_open: Int64) -> tuple[Tensor, Tensor]:
+def _first_entropy(scores: Scores[Tensor], graph: Graph, num_open: Int64) -> tuple[Tensor, Tensor]:
     """(B,) entropy of the first entry, and the greatest that it could be."""
     decisions = len(scores.end)
     owner = torch.cat((graph.decision_of_stage, torch.arange(decisions)))

@@ -9,8 +9,7 @@ import numpy as np
 from decima.agent import plans
 from decima.agent.plans import Plans
 from decima.agent.scales import Scales
-from decima.agent.scene import scene_of
-from decima.agent.scorer import Scorer, Seen
+from decima.agent.scorer import Scored, Scorer
 from decima.agent.weights import Network
 from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS, Action, Observation
@@ -22,7 +21,7 @@ from traces.arrays import TraceArrays
 class Planned(NamedTuple):
     """A plan, and what it was made of."""
 
-    seen: Seen
+    scored: Scored
     plan: Plans  # one
 
 
@@ -72,25 +71,25 @@ class LearnedPolicy:
         self._last = NONE if action.kind == ANY else action.stage
         return action
 
-    def plan(self, observation: Observation) -> Seen:
-        """Plan the open round, replacing any plan."""
-        seen = self.look(observation)
+    def plan(self, observation: Observation) -> Scored:
+        """Plan the open round, replacing any plan; return the scores."""
+        scored = self.score(observation)
         key = None if self._key is None else plans.key_of(self._key, self._count)
         self._count += np.uint64(1)
-        chosen = plans.draw(seen.scores, seen.tables.legal, np.zeros(1, np.int64), key)
-        self._plan = plans.preferences(chosen, seen.tables.legal)
-        self.planned = Planned(seen, chosen)
+        plan = plans.draw(scored.scores, scored.choices, np.zeros(1, np.int64), key)
+        self._plan = plans.preferences(plan, scored.choices)
+        self.planned = Planned(scored, plan)
         self._round, self._next, self._last = observation.round_number, 0, NONE
-        return seen
+        return scored
 
-    def look(self, observation: Observation) -> Seen:
+    def score(self, observation: Observation) -> Scored:
         """Return the scores of all choices of the open round."""
         if not self._knows(observation.jobs):  # another run, or tables that have grown
             self._scorer.forget()
             self._jobs, self._round = observation.jobs, -1
         observation = for_kernels(observation)
         self._scorer.make_room(len(observation.jobs), len(observation.stages))
-        return self._scorer.look(scene_of(observation))
+        return self._scorer.score(observation.as_batch())
 
     def _knows(self, jobs: Table) -> bool:
         """Return whether the table is the last one, or another view of it."""
