@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,8 @@ from tests.test_agent_support import (
     ARRAYS,
     CLUSTERS,
     SCALES,
-    each_protocol,
+    SMALL,
+    VARIANTS,
     each_variant,
     random_network,
     run_of,
@@ -113,20 +115,20 @@ def assert_as_acted(
 # --- the numbers of acting -----------------------------------------------------------------------
 
 
-@each_variant
-def test_scores_are_those_of_acting(config: NetworkConfig) -> None:
-    """For each part of the network that can be left out."""
+@pytest.mark.parametrize(
+    ("config", "cluster"),
+    [
+        *((config, CLUSTERS["executors"]) for config in VARIANTS.values()),
+        *((SMALL, cluster) for cluster in CLUSTERS.values()),
+    ],
+)
+def test_scores_are_those_of_acting(config: NetworkConfig, cluster: Cluster) -> None:
+    """For each part of the network that can be left out, and under each protocol."""
     network = random_network(7, config)
-    recording, acted = recorded(network, CLUSTERS["executors"])
+    recording, acted = recorded(network, cluster)
     assert count_of(recording) > 60
     assert recording.log_prob.min() < -1.0
     assert_as_acted(network, recording, acted)
-
-
-@each_protocol
-def test_scores_are_those_of_acting_under_each_protocol(cluster: Cluster) -> None:
-    """Slots that come back after every task, promised executors: the record holds what counts."""
-    assert_as_acted(NETWORK, *recorded(NETWORK, cluster))
 
 
 def test_several_recordings_are_scored_as_one() -> None:

@@ -24,7 +24,7 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
 from decima.report.explain.decision import explain_decision
 from decima.report.explain.moments import Moment, at_number, at_time, busiest, moments
-from decima.report.explain.reasons import LEAST_WEIGHT, REASONS, TABLES
+from decima.report.explain.reasons import REASONS, TABLES
 from decima.report.explain.words import in_words
 from gnn.heads import Head
 from spark_sim import PASS
@@ -253,34 +253,6 @@ def test_a_network_that_reads_one_column_gives_exactly_that_reason(
     assert column.weight == pytest.approx(reason.weight)
     (words,) = (one for one in in_words(found) if re.match("For it|Against it", one))
     assert re.fullmatch(r"For it: its job holds \w+.* executors.* \(.*\)\.", words) is not None
-
-
-@pytest.mark.parametrize(
-    ("table", "head", "part", "first"),
-    [
-        ("stage", "stage_head", 0, SMALL.embedding),
-        ("job", "stage_head", 1, SMALL.embedding),
-        ("cluster", "stage_head", 2, SMALL.embedding),
-        ("limit", "limit_head", 0, 0),
-        ("class", "class_head", 0, 0),
-    ],
-)
-def test_no_column_gives_the_reason_of_another(
-    table: str, head: str, part: int, first: int, classes: EvaluationConfig, tmp_path: Path
-) -> None:
-    """A network that reads one column gives its reason or, where it says little, none."""
-    workload = Workload.of(classes)
-    run = list(itertools.islice((one for one in played(classes, tmp_path) if one.given), 9, 14))
-    given: set[str] = set()
-    for index, column in enumerate(TABLES[table]):
-        network = reading(head, part, first + index, scale=50.0)
-        for moment in run:
-            found = explain_decision(network, workload, moment)
-            own = {one.name for one in found.reasons}
-            assert all(column in REASONS[name][table] for name in own)
-            assert all(abs(one.weight) >= LEAST_WEIGHT for one in found.reasons)
-            given |= own
-    assert given, f"no column of {table} ever weighs"
 
 
 def test_every_column_has_one_reason() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -182,37 +180,6 @@ def test_embeddings_are_those_of_the_equations(config: EncoderConfig, seed: int)
         np.testing.assert_allclose(one.detach().numpy(), other, rtol=1e-9, atol=1e-9)
 
 
-@each_config
-def test_gradients_are_those_of_the_equations(config: EncoderConfig) -> None:
-    """Of features and weights along a random direction, against a difference of the recursion."""
-    x, edges = random_dag(1)
-    encoder = encoder_of(config)
-    inputs = x.clone().requires_grad_()
-    loss_of(by_the_encoder(encoder, inputs, edges, JOBS, OBSERVATIONS), torch.sin).backward()  # type: ignore[no-untyped-call]
-    leaves = [inputs, *encoder.parameters()]
-    torch.manual_seed(3)
-    directions = [torch.randn_like(leaf) for leaf in leaves]
-    slope = sum(
-        float((leaf.grad * way).sum())
-        for leaf, way in zip(leaves, directions, strict=True)
-        if leaf.grad is not None
-    )
-    losses: list[float] = []
-    for step in (1e-6, -1e-6):
-        moved = encoder_of(config)
-        with torch.no_grad():
-            for parameter, way in zip(moved.parameters(), directions[1:], strict=True):
-                parameter.add_(step * way)
-        here = (x + step * directions[0]).numpy()
-        found = by_the_equations(moved, here, edges, JOBS, OBSERVATIONS)
-        losses.append(sum(float(np.sin(one).sum()) for one in found))
-    assert (losses[0] - losses[1]) / 2e-6 == pytest.approx(slope, rel=1e-5)
-
-
-def loss_of(found: tuple[Tensor, ...], function: Callable[[Tensor], Tensor]) -> Tensor:
-    return torch.stack([function(one).sum() for one in found]).sum()
-
-
 def test_a_change_reaches_the_nodes_above_and_no_others() -> None:
     """e_v depends on v and on what is below it."""
     x, edges = random_dag(3)
@@ -227,25 +194,6 @@ def test_a_change_reaches_the_nodes_above_and_no_others() -> None:
         after = embedded(encoder, changed, edges)
         moved = set((after != before).any(1).nonzero().flatten().tolist())
         assert moved == nx.ancestors(graph, node) | {node}
-
-
-def test_only_the_two_level_sum_can_take_a_maximum() -> None:
-    """What one level of transforms maps to sums of its children stays a sum (Decima, appendix E).
-
-    Adding a copy of each child doubles what a sum passes on; g may undo it, the identity cannot.
-    """
-    x = torch.ones(3, FEATURES, dtype=torch.float64)
-    one_child, two_children = torch.tensor([[0], [1]]), torch.tensor([[0, 0], [1, 2]])
-    encoder = encoder_of(CONFIGS["one-level"])
-    lifted = encoder.lift(x)[0]
-    once = embedded(encoder, x, one_child)[0] - lifted
-    twice = embedded(encoder, x, two_children)[0] - lifted
-    torch.testing.assert_close(twice, 2 * once)
-    encoder = encoder_of(CONFIGS["full"])
-    lifted = encoder.lift(x)[0]
-    once = embedded(encoder, x, one_child)[0] - lifted
-    twice = embedded(encoder, x, two_children)[0] - lifted
-    assert (twice - 2 * once).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize(

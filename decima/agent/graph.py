@@ -69,7 +69,8 @@ def joined_graphs(parts: Sequence[Graph]) -> Graph:
     row = torch.empty_like(order)
     row[order] = torch.arange(len(order))
     nodes = [part.nodes for part in parts]
-    graph = _numbered([one.graph for one in nodes], [one.num_graphs for one in nodes])
+    num_graphs = [part.num_graphs for part in nodes]
+    graph = _numbered([part.graph for part in nodes], num_graphs)
     jobs = [len(part.job_x) for part in parts]
     return Graph(
         stage_x=torch.cat([part.stage_x for part in parts]),
@@ -86,11 +87,11 @@ def joined_graphs(parts: Sequence[Graph]) -> Graph:
             [part.decision_of_job for part in parts], [len(part.cluster_x) for part in parts]
         ),
         nodes=Nodes(
-            torch.cat([one.x for one in nodes])[order],
+            torch.cat([part.x for part in nodes])[order],
             levels,
             graph[order],
-            _numbered([one.graph_of_job for one in nodes], [one.num_graphs for one in nodes]),
-            row[_numbered([one.node_of_stage for one in nodes], [len(one.x) for one in nodes])],
+            _numbered([part.graph_of_job for part in nodes], num_graphs),
+            row[_numbered([part.node_of_stage for part in nodes], [len(part.x) for part in nodes])],
         ),
     )
 

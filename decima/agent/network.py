@@ -77,7 +77,7 @@ class PolicyNetwork(nn.Module):
     def weights(self) -> NetworkWeights:
         """Return a copy of the weights, for decisions."""
         tensors = self.state_dict().items()
-        arrays = {name: one.detach().float().numpy().copy() for name, one in tensors}
+        arrays = {name: values.detach().float().numpy().copy() for name, values in tensors}
         return NetworkWeights(self.config, arrays)
 
     def _embed(self, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:

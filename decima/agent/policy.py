@@ -93,10 +93,10 @@ class LearnedPolicy:
 
     def _knows(self, jobs: Table) -> bool:
         """Return whether the table is the last one, or another view of it."""
-        known = self._jobs
-        if known is jobs:
-            return True
-        return known is not None and len(known) == len(jobs) and _address(known) == _address(jobs)
+        last = self._jobs
+        if last is None or last is jobs:
+            return last is not None
+        return len(last) == len(jobs) and last.ctypes.data == jobs.ctypes.data
 
     def _next_choice(self, observation: Observation) -> Action | None:
         """Return the plan's next action; None if its class has no free executor."""
@@ -120,10 +120,6 @@ class LearnedPolicy:
         named = self._plan.stage[self._plan.stage != NONE]
         num_open = int(observation.jobs["open_stages"][observation.active].sum())
         return num_open > int(is_open[named].sum())
-
-
-def _address(table: Table) -> int:
-    return int(table.__array_interface__["data"][0])
 
 
 _EMPTY = np.empty(0, np.int64)

@@ -109,8 +109,7 @@ class Recording:
         """Return the plans for the decisions `index`, renumbered from 0, and their rows."""
         rows = rows_of(self._plan_ptr, index)
         decision = np.repeat(np.arange(len(index)), np.diff(self._plan_ptr)[index])
-        found = picked(self.plans, rows)._replace(decision=decision)
-        return found, rows
+        return picked(self.plans, rows)._replace(decision=decision), rows
 
 
 class Recorder:
@@ -216,8 +215,8 @@ def _renumbered(plans: Plans, choices: Choices, of_job: Int64) -> Int64:
     """The limits of plans where each job has `of_job` (J,) of them; -1: the job has none."""
     job = rows_of(choices.job_ptr, plans.decision)
     first = np.repeat(choices.job_ptr[plans.decision], np.diff(plans.job_ptr))
-    kept = pointers(of_job)
-    moved = (kept[job] - kept[first]) - (choices.limit_ptr[job] - choices.limit_ptr[first])
+    ptr = pointers(of_job)
+    moved = (ptr[job] - ptr[first]) - (choices.limit_ptr[job] - choices.limit_ptr[first])
     return np.where(of_job[job] > 0, plans.limit + moved, -1)
 
 
