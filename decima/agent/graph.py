@@ -167,8 +167,8 @@ def whole_graph(
     changed = np.empty(len(template), np.int64)
     feature_kernels.remember_nodes(seen, first, units, known, node_x, changed)
     local = choices.open_stage - table["first_stage"][choices.open_job]
-    every = np.arange(len(template))
-    nodes = sorter.nodes(template, first, node_x, every, (choices.open_job, local))
+    own_graph = np.arange(len(template))
+    nodes = sorter.nodes(template, first, node_x, own_graph, (choices.open_job, local))
     graph = Graph(
         stage_x=torch.from_numpy(choices.stage_x),
         job_x=torch.from_numpy(choices.job_x),

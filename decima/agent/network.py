@@ -87,13 +87,13 @@ class PolicyNetwork(nn.Module):
             rows = (len(graph.stage_x), len(graph.job_x), decisions)
             e, y, z = (graph.job_x.new_zeros(count, self.config.embedding) for count in rows)
             return e, y, z
-        every = self.encoder.nodes(nodes.x, nodes.levels)
-        y = self.encoder.jobs(nodes.x, every, nodes.graph, nodes.num_graphs)
+        e = self.encoder.nodes(nodes.x, nodes.levels)
+        y = self.encoder.jobs(nodes.x, e, nodes.graph, nodes.num_graphs)
         z = self.encoder.cluster(
             y, torch.stack((nodes.graph_of_job, graph.decision_of_job)), decisions
         )
         return (
-            every.index_select(0, nodes.node_of_stage),
+            e.index_select(0, nodes.node_of_stage),
             y.index_select(0, nodes.graph_of_job),
             z,
         )

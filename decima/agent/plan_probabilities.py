@@ -59,18 +59,18 @@ def _order_logits(scores: Scores[Tensor], plans: Plans, first_open: Int64) -> Te
 
     Plans of about as many entries are computed together: most have few, and the longest many.
     """
-    every = torch.cat((scores.stage, scores.end))
+    logits = torch.cat((scores.stage, scores.end))
     size = np.ceil(np.log2(np.diff(plans.ptr)))
-    log_prob = every.new_zeros(len(size))
+    log_prob = logits.new_zeros(len(size))
     for entries in np.unique(size):
         rows = np.flatnonzero(size == entries)
-        logits = _padded_logits(every, picked(plans, rows), first_open)
-        log_prob = log_prob.index_put((torch.from_numpy(rows),), logits)
+        of_rows = _padded_log_prob(logits, picked(plans, rows), first_open)
+        log_prob = log_prob.index_put((torch.from_numpy(rows),), of_rows)
     return log_prob
 
 
-def _padded_logits(every: Tensor, plans: Plans, first_open: Int64) -> Tensor:
-    """(Q,) as above, for few plans; `every` has the logits of all stages, then of all ends."""
+def _padded_log_prob(scores: Tensor, plans: Plans, first_open: Int64) -> Tensor:
+    """(Q,) as above, for few plans; `scores` are the logits of all stages, then of all ends."""
     counts = np.diff(plans.ptr)
     entry = np.arange(int(counts.max()))[None, :]
     inside = entry < counts[:, None]
@@ -79,7 +79,7 @@ def _padded_logits(every: Tensor, plans: Plans, first_open: Int64) -> Tensor:
     ends = order == counts[:, None] - 1
     row = first_open[plans.decision][:, None] + order
     row = np.where(ends, first_open[-1] + plans.decision[:, None], row)
-    logits = every[torch.from_numpy(np.where(inside, row, 0))]
+    logits = scores[torch.from_numpy(np.where(inside, row, 0))]
     logits = logits.masked_fill(torch.from_numpy(~inside), _NEVER)
     left = logits.flip(1).logcumsumexp(1).flip(1)
     looked_at = torch.from_numpy(entry < plans.used[:, None])

@@ -62,13 +62,13 @@ class Lockstep:
     def __iter__(self) -> Iterator[Step]:
         simulators = self.simulators
         self.scorer.make_room(*simulators.capacity, len(simulators))
-        every = np.arange(len(simulators))
+        lanes = np.arange(len(simulators))
         count = np.zeros(len(simulators), np.uint64)
         while simulators.alive.any():
             scored = self.scorer.score(simulators.observation())
             keys = None if self._keys is None else plans.key_of(self._keys, count)
             count += scored.observation.alive
-            yield Step(scored, plans.draw(scored.scores, scored.choices, every, keys))
+            yield Step(scored, plans.draw(scored.scores, scored.choices, lanes, keys))
 
     def states(self) -> list[State]:
         """The tables of each run."""

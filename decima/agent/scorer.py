@@ -58,10 +58,10 @@ class Scorer:
         node_x = np.empty((0, len(columns.NODE)), np.float32)
         self._memory = Memory(node_x, none, none, none, none, no_rows, no_rows)
         widest = int(self._networks.layer[:, :2].max())
-        one, other, row = np.empty((3, widest), np.float32)
+        first, second, row = np.empty((3, widest), np.float32)
         self._scratch = Scratch(
-            one,
-            other,
+            first,
+            second,
             row,
             total=np.empty(3 * size + len(columns.NODE), np.float32),
             z=np.empty(size, np.float32),
