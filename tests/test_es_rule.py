@@ -24,7 +24,6 @@ from decima.heuristics.es_rule import (
 from decima.training.tuning import read_tuned
 from spark_sim import PASS, Cluster, Protocol, Simulator, Status
 from spark_sim.tables import NONE
-from tests.commands import Command
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
 from traces import LevelDurations, Stage, to_arrays
@@ -287,27 +286,6 @@ def test_the_shipped_weights_are_a_file_of_the_fit() -> None:
     content = json.loads(path.read_text())
     assert {one["protocol"] for one in content["config"]["settings"]} == {"executors", "session"}
     assert content["training"]["avg_jct_ratio"] < 0.95
-
-
-def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> None:
-    """With a gate that never opens, the same jobs take longer."""
-    path, out = tmp_path / "rule.json", tmp_path / "out.json"
-    path.write_text(
-        json.dumps(
-            {
-                "format": "decima-tuned",
-                "version": 1,
-                "policy": "es_rule",
-                "parameters": weights(**CLOSED),
-            }
-        )
-    )
-    means = []
-    for more in ([], ["--tuned", path]):
-        result = run("--policies", "strict_fair,es_rule", "--json", out, *more)
-        assert result.exit_code == 0, result.output
-        means.append(json.loads(out.read_text())["policies"]["es_rule"]["avg_jct_s"]["mean"])
-    assert means[0] < means[1]
 
 
 def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:

@@ -118,17 +118,6 @@ def test_damaged_machine_code_is_compiled_anew(
     assert found_and_hits(tmp_path, folder) == (42, 1)
 
 
-def test_a_file_that_another_function_left_is_a_miss(tmp_path: Path) -> None:
-    """What was compiled from what is part of what is checked."""
-    folder = tmp_path / "cache"
-    found_and_hits(tmp_path, folder)
-    content = kept(folder).read_bytes()
-    key = pickle.dumps(("another", ()))
-    head = len(cache._FORMAT)
-    kept(folder).write_bytes(content[:head] + hashlib.sha256(key).digest() + key)
-    assert found_and_hits(tmp_path, folder) == (42, 0)
-
-
 def plant(folder: Path, trace: Path) -> None:
     """Put a file that runs code, with a digest that fits, in the place of the machine code."""
     content = pickle.dumps(Planted(trace))
@@ -162,17 +151,6 @@ def test_what_others_may_have_written_is_not_loaded(
     if what != "file":  # which is replaced
         (line,) = caplog.messages
         assert words in line
-
-
-def test_a_program_prints_in_one_line_why_it_compiles_anew(tmp_path: Path) -> None:
-    """On stderr; its result stays on stdout."""
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    folder.chmod(0o777)
-    done = run_tiny(tmp_path, folder)
-    assert done.stdout == "42 0\n"
-    assert done.stderr.count("\n") == 1
-    assert f"{folder}: others may write to it" in done.stderr
 
 
 def test_the_check_of_planted_files_would_see_them_loaded(tmp_path: Path) -> None:
