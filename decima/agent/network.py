@@ -51,7 +51,17 @@ class PolicyNetwork(nn.Module):
 
     def forward(self, graph: Graph) -> Scores[Tensor]:
         """Score every choice of the B decisions of a graph."""
-        e, y, z = self._embed(graph)
+        decisions, nodes, size = len(graph.cluster_x), graph.nodes, self.config.embedding
+        if self.config.embeddings:
+            e = self.encoder.nodes(nodes.x, nodes.levels)
+            y = self.encoder.jobs(nodes.x, e, nodes.graph, nodes.num_graphs)
+            edges = torch.stack((nodes.graph_of_job, graph.decision_of_job))
+            z = self.encoder.cluster(y, edges, decisions)
+            e = e.index_select(0, nodes.node_of_stage)
+            y = y.index_select(0, nodes.graph_of_job)
+        else:
+            rows = (len(graph.stage_x), len(graph.job_x), decisions)
+            e, y, z = (graph.job_x.new_zeros(count, size) for count in rows)
         stages = torch.cat((e, graph.stage_x * self.seen_stage_columns), dim=1)
         jobs = torch.cat((y, graph.job_x), dim=1)
         clusters = torch.cat((z, graph.cluster_x), dim=1)
@@ -79,21 +89,3 @@ class PolicyNetwork(nn.Module):
         tensors = self.state_dict().items()
         arrays = {name: values.detach().float().numpy().copy() for name, values in tensors}
         return NetworkWeights(self.config, arrays)
-
-    def _embed(self, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
-        """Return e (O, D) of the stages that may be chosen, y (J, D) and z (B, D)."""
-        decisions, nodes = len(graph.cluster_x), graph.nodes
-        if not self.config.embeddings:
-            rows = (len(graph.stage_x), len(graph.job_x), decisions)
-            e, y, z = (graph.job_x.new_zeros(count, self.config.embedding) for count in rows)
-            return e, y, z
-        e = self.encoder.nodes(nodes.x, nodes.levels)
-        y = self.encoder.jobs(nodes.x, e, nodes.graph, nodes.num_graphs)
-        z = self.encoder.cluster(
-            y, torch.stack((nodes.graph_of_job, graph.decision_of_job)), decisions
-        )
-        return (
-            e.index_select(0, nodes.node_of_stage),
-            y.index_select(0, nodes.graph_of_job),
-            z,
-        )

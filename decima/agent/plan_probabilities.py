@@ -44,9 +44,10 @@ def taken(scores: Scores[Tensor], graph: Graph, plans: Plans) -> Taken:
     order = _order_logits(scores, plans, first_open)
     asked = asked_of(plans)
     limits, entropies = _limits(scores, graph, plans, first_open, asked)
-    stage_entropy, most = _first_entropy(scores, graph, num_open)
-    first = torch.from_numpy(plans.decision)
-    entropy = (stage_entropy / most).index_select(0, first)
+    owner = torch.cat((graph.decision_of_stage, torch.arange(decisions)))
+    _, stage_entropy = log_softmax(torch.cat((scores.stage, scores.end)), owner, decisions)
+    share = stage_entropy / _greatest(num_open + 1)
+    entropy = share.index_select(0, torch.from_numpy(plans.decision))
     if len(graph.class_x) == 0:
         return Taken(order + limits, (entropy + entropies) / 2)
     kinds, kind_entropies, has_classes = _kinds(scores, graph, plans, first_open, asked)
@@ -137,14 +138,6 @@ def _kinds(
 def _greatest(choices: NDArray[np.int64]) -> Tensor:
     """The greatest entropy of so many choices; of a single one that of two."""
     return torch.from_numpy(np.log(np.maximum(choices, 2)).astype(np.float32))
-
-
-def _first_entropy(scores: Scores[Tensor], graph: Graph, num_open: Int64) -> tuple[Tensor, Tensor]:
-    """(B,) entropy of the first entry, and the greatest that it could be."""
-    decisions = len(scores.end)
-    owner = torch.cat((graph.decision_of_stage, torch.arange(decisions)))
-    _, entropy = log_softmax(torch.cat((scores.stage, scores.end)), owner, decisions)
-    return entropy, _greatest(num_open + 1)
 
 
 def log_softmax(logits: Tensor, owner: Tensor, segments: int) -> tuple[Tensor, Tensor]:
