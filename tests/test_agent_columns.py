@@ -24,12 +24,9 @@ from tests.stories import build, job, stage
 from tests.test_agent_support import (
     ARRAYS,
     SCALES,
-    batch_run,
     each_protocol,
     run_of,
-    simulator_of,
 )
-from tests.workloads import Arbitrary
 from traces import Trace, to_arrays
 
 
@@ -188,30 +185,6 @@ def test_the_nodes_columns_of_two_jobs_by_hand() -> None:
     np.testing.assert_allclose(graph.nodes.x, expected, rtol=1e-6)
 
 
-def test_a_slower_clock_changes_no_column() -> None:
-    """All times doubled, the typical ones too."""
-    seen = two_jobs()
-    before = describe(seen.as_batch(), SCALES)
-    jobs, stages = seen.jobs.copy(), seen.stages.copy()
-    for name in ("arrival_ms", "work_ms", "remaining_ms"):
-        jobs[name] *= 2
-    for name in ("mean_ms", "critical_path_ms"):
-        stages[name] *= 2
-    slow = seen._replace(
-        time_ms=2 * seen.time_ms,
-        moving_delay_ms=2 * seen.moving_delay_ms,
-        last_arrival_ms=2 * seen.last_arrival_ms,
-        mean_gap_ms=2 * seen.mean_gap_ms,
-        typical_ms=2 * seen.typical_ms,
-        jobs=jobs,
-        stages=stages,
-    )
-    units = SCALES._replace(task_ms=2 * SCALES.task_ms, work_ms=2 * SCALES.work_ms)
-    after = describe(slow.as_batch(), units)
-    for name in ("job_x", "stage_x", "limit_x", "cluster_x"):
-        np.testing.assert_allclose(getattr(after, name), getattr(before, name), atol=1e-6)
-
-
 def menu(sizes: list[int], executors: int, others: int = 0) -> list[int]:
     """Limits of the first job, whose open stages have so many tasks, beside other jobs."""
     first = job("a", *(stage(f"s{number}", size, 1_000) for number, size in enumerate(sizes)))
@@ -276,15 +249,3 @@ def test_a_job_that_holds_every_executor_may_choose_nothing() -> None:
     choices = describe(seen._replace(jobs=jobs).as_batch(), SCALES_OF_TWO)
     assert choices.open_job.tolist() == [1]
     assert np.diff(choices.limit_ptr).tolist() == [0, 3]
-
-
-def test_jobs_that_came_at_once_have_no_spread_of_ages() -> None:
-    """Exactly 0, whatever their number and age."""
-    simulator = simulator_of(batch_run(3, jobs=7), Cluster(num_executors=4))
-    policy = Arbitrary(1)
-    while simulator.time_ms < 30_000:
-        simulator.step(policy.decide(simulator.observation()))
-    found = describe(simulator.observation().as_batch(), SCALES)
-    cluster = dict(zip(columns.CLUSTER, found.cluster_x[0].tolist(), strict=True))
-    assert cluster["age"] > 0.05
-    assert cluster["ages"] == 0.0

@@ -136,18 +136,6 @@ def test_a_limit_without_another_has_no_score() -> None:
     assert with_others > 400
 
 
-def test_embeddings_count() -> None:
-    """Other embeddings give other scores, but for the network that sees none."""
-    for embeddings in (True, False):
-        network = random_network(4, replace(SMALL, embeddings=embeddings))
-        simulator = simulator_of(RUNS[0], CLUSTERS["executors"])
-        scored = LearnedPolicy(network, ARRAYS).score(simulator.observation())
-        with torch.no_grad():
-            network.encoder.lift.weight.mul_(2.0)
-        other = LearnedPolicy(network, ARRAYS).score(simulator.observation())
-        assert np.array_equal(scored.scores.stage, other.scores.stage) != embeddings
-
-
 def test_weights_are_copied_when_a_scorer_is_made() -> None:
     """A network that learns on does not change what acts; a new scorer has the new weights."""
     network = random_network(5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,6 @@ from spark_sim import (
     PASS,
     Action,
     Cluster,
-    ExecutorClass,
     IllegalActionError,
     Observation,
     Simulator,
@@ -161,36 +158,6 @@ def test_they_end_where_choosing_opens_a_stage() -> None:
     assert now.open_stages().tolist() == [1, 2]
     assert now.round_number == seen.round_number
     assert (now.time_ms, now.on_offer) == (0.0, 4)
-
-
-def two_sizes() -> Simulator:
-    """a: four tasks that fit everywhere; b: two that do; one small executor and three large."""
-    jobs = [
-        job("a", replace(stage("x", 4, 1000), memory_mb=100.0)),
-        job("b", replace(stage("x", 2, 1000), memory_mb=100.0)),
-    ]
-    classes = (ExecutorClass(1, memory_mb=200.0), ExecutorClass(3, memory_mb=800.0))
-    return build(jobs, Cluster(num_executors=4, classes=classes))
-
-
-def test_they_end_where_a_class_runs_out_before_a_stage_has_enough() -> None:
-    """a.x gets the one small executor and wants three more: the same round is due again."""
-    simulator = two_sizes()
-    number = simulator.observation().round_number
-    status, used = follow(simulator.state, preferences((0, 4, 0), (1, 4, 1), END), 0)
-    assert (Status(status), used) == (Status.DECIDE, 1)
-    seen = simulator.observation()
-    assert (seen.round_number, seen.on_offer) == (number, 3)
-    assert seen.open_stages().tolist() == [0, 1]
-    assert seen.jobs["held"].tolist() == [1, 0]
-
-
-def test_they_end_before_a_class_that_is_gone() -> None:
-    """b.x takes the small executor; a.x was to have it, and is not looked at."""
-    simulator = two_sizes()
-    status, used = follow(simulator.state, preferences((1, 1, 0), (0, 4, 0), END), 0)
-    assert (Status(status), used) == (Status.DECIDE, 1)
-    assert simulator.observation().jobs["held"].tolist() == [0, 1]
 
 
 def test_a_limit_beyond_the_cluster_is_refused() -> None:
