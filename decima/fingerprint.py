@@ -35,11 +35,14 @@ of different kinds differ, far below the differences of another version of the c
 @cache
 def versions() -> Mapping[str, str]:
     """Return the versions of this package, its source, Python and the numerical libraries."""
-    found = {_OURS: _version(_OURS), "sources of kernels": AGENT.fingerprint()}
-    found["feature version"] = str(FEATURE_VERSION)
-    found["Python"] = platform.python_version()
-    # Builds for another device (2.13.0+cpu) compute the same on the processor.
-    return found | {name: _version(name).partition("+")[0] for name in _LIBRARIES}
+    return {
+        _OURS: _version(_OURS),
+        "sources of kernels": AGENT.fingerprint(),
+        "feature version": str(FEATURE_VERSION),
+        "Python": platform.python_version(),
+        # Builds for another device (2.13.0+cpu) compute the same on the processor.
+        **{name: _version(name).partition("+")[0] for name in _LIBRARIES},
+    }
 
 
 @cache
@@ -69,11 +72,9 @@ def one_process_of_this_host() -> Iterator[None]:
     folder = Path(POLICIES.folder)
     base = trusted_folder(folder.parent)
     lock = None if base is None else FileLock(base / f"{folder.name}.lock", mode=0o600)
-    try:
+    with contextlib.suppress(OSError, Timeout):
         if lock is not None:
             lock.acquire(timeout=COMPILING_S)
-    except (OSError, Timeout):
-        pass
     try:
         yield
     finally:
@@ -104,9 +105,9 @@ def played() -> Iterator[NDArray[np.float64]]:
     lanes = Lanes(arrays, cluster, [Run(arrival_ms, job, 7), Run(arrival_ms, job, 8)], None)
     lockstep = Lockstep(load(SHIPPED_MODEL), Scales.of(arrays), lanes)
     for number, step in enumerate(lockstep):
-        wanted = plans.preferences(step.plans, step.seen.tables.legal)
+        wanted = plans.preferences(step.plans, step.scored.choices)
         if number == 0:
-            yield np.concatenate([part.astype(np.float64)[:4] for part in step.seen.scores])
+            yield np.concatenate([part.astype(np.float64)[:4] for part in step.scored.scores])
         lockstep.simulators.follow(wanted)
     for state in lockstep.states():
         yield state.jobs["completion_ms"]

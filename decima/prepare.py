@@ -23,7 +23,6 @@ from decima.heuristics import run as heuristics
 from decima.kernels import POLICIES
 from decima.policies import policy_named
 from decima.policy_names import SHIPPED_MODEL, model_path
-from decima.registry import HEURISTICS
 from spark_sim import Cluster, Protocol, Simulator
 from spark_sim.compiled.cache import MADE_BY, trusted_folder
 from spark_sim.kernels import dispatch
@@ -88,8 +87,8 @@ def _load() -> None:
     """Load what kernels call by number: the runs below use a part of it."""
     for protocol in Protocol:
         dispatch.load(protocol)
-    for heuristic in HEURISTICS.values():
-        heuristics.load(heuristic.code)
+    for number in range(len(heuristics.HEURISTICS)):
+        heuristics.load(number)
 
 
 def _evaluate() -> None:

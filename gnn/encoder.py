@@ -61,7 +61,7 @@ class Transform(nn.Sequential):
             nn.init.zeros_(layer.bias)
         nn.init.orthogonal_(layers[-1].weight, 1 / summands)
         bends = [nn.LeakyReLU(NEGATIVE_SLOPE, inplace=True) for _ in layers[1:]]
-        super().__init__(*(one for pair in zip(layers, bends) for one in pair), layers[-1])  # noqa: B905 - one more layer than bends
+        super().__init__(*itertools.chain(*zip(layers, bends)), layers[-1])  # noqa: B905 - one more layer than bends
 
     @property
     def layers(self) -> list[nn.Linear]:
@@ -142,13 +142,11 @@ class Encoder(nn.Module):
         lifted: Tensor = self.lift(x)
         if not self.config.messages or levels.num_levels < 2:
             return lifted
-        return self._climb(lifted, levels)
-
-    def _climb(self, lifted: Tensor, levels: Levels) -> Tensor:
-        """Level by level: finish the sums of one level, embed it, send to all levels above."""
+        # Level by level: finish the sums of one level, embed it, send to all levels above.
         node_ptr, edge_ptr = levels.node_ptr, levels.edge_ptr
-        own = lifted.split_with_sizes([end - start for start, end in itertools.pairwise(node_ptr)])
-        embedded = [own[0]]
+        sizes = [end - start for start, end in itertools.pairwise(node_ptr)]
+        lifted_by_level = lifted.split_with_sizes(sizes)
+        embedded = [lifted_by_level[0]]
         # Sums of the rows that are not embedded yet, from `first` on. A new tensor at each level:
         # in one buffer for all, the gradient of every level would cost a pass over all V rows.
         waiting = lifted.new_zeros(len(lifted) - node_ptr[1], lifted.size(1))
@@ -157,9 +155,9 @@ class Encoder(nn.Module):
             edges = slice(edge_ptr[level - 1], edge_ptr[level])
             up = torch.stack((levels.child[edges] - below, levels.parent[edges] - first))
             waiting = waiting + self.node_sum.total(embedded[-1], up, len(waiting))
-            size = len(own[level])
-            sums, waiting = waiting.split_with_sizes((size, len(waiting) - size))
-            embedded.append(self.node_sum.g(sums) + own[level])
+            split = (sizes[level], len(waiting) - sizes[level])
+            sums, waiting = waiting.split_with_sizes(split)
+            embedded.append(self.node_sum.g(sums) + lifted_by_level[level])
         return torch.cat(embedded)
 
     def jobs(self, x: Tensor, e: Tensor, job: Tensor, num_jobs: int) -> Tensor:
@@ -176,8 +174,12 @@ class Encoder(nn.Module):
         """
         _check_rows("x", x, self.num_features, len(e))
         _check_rows("e", e, self.config.embedding, len(e))
-        _check_index("job", job, len(e))
-        y: Tensor = self.job_sum(torch.cat((x, e), dim=1), _to(job), num_jobs)
+        if job.shape != (len(e),) or job.dtype != torch.int64:
+            raise ValueError(
+                f"job must be int64 of shape ({len(e)},), got {job.dtype} of {tuple(job.shape)}"
+            )
+        edges = torch.stack((torch.arange(len(job)), job))
+        y: Tensor = self.job_sum(torch.cat((x, e), dim=1), edges, num_jobs)
         return y
 
     def cluster(self, y: Tensor, edges: Tensor, num_observations: int) -> Tensor:
@@ -197,18 +199,6 @@ class Encoder(nn.Module):
         return z
 
 
-def _to(receiver: Tensor) -> Tensor:
-    """Return the (2, N) edges of N senders, in order, to their receivers."""
-    return torch.stack((torch.arange(len(receiver)), receiver))
-
-
 def _check_rows(name: str, values: Tensor, columns: int, rows: int) -> None:
     if values.shape != (rows, columns):
         raise ValueError(f"{name} must have shape ({rows}, {columns}), got {tuple(values.shape)}")
-
-
-def _check_index(name: str, index: Tensor, rows: int) -> None:
-    if index.shape != (rows,) or index.dtype != torch.int64:
-        raise ValueError(
-            f"{name} must be int64 of shape ({rows},), got {index.dtype} of {tuple(index.shape)}"
-        )

@@ -52,8 +52,22 @@ def levels_of(edges: Tensor, num_nodes: int) -> tuple[Levels, Tensor]:
         ValueError: (one line) `edges` has another shape or type, names a node that does not exist,
             or contains a cycle.
     """
-    _check_edges(edges, num_nodes)
-    return _by_height(_heights(edges, num_nodes), *edges)
+    if edges.dtype != torch.int64 or edges.dim() != 2 or edges.size(0) != 2:
+        raise ValueError(
+            f"edges must be int64 of shape (2, E), got {edges.dtype} of {tuple(edges.shape)}"
+        )
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < num_nodes:
+        raise ValueError(
+            f"edges name nodes {int(edges.min())} to {int(edges.max())}, there are {num_nodes}"
+        )
+    parent, child = edges
+    height = edges.new_zeros(num_nodes)  # the longest chain below each node
+    for _ in range(num_nodes + 1):
+        higher = height.scatter_reduce(0, parent, height[child] + 1, "amax")
+        if torch.equal(higher, height):
+            return _by_height(height, parent, child)
+        height = higher
+    raise ValueError(f"the edges between {num_nodes} nodes contain a cycle")
 
 
 def joined_levels(parts: Sequence[Levels]) -> tuple[Levels, Tensor]:
@@ -63,7 +77,12 @@ def joined_levels(parts: Sequence[Levels]) -> tuple[Levels, Tensor]:
         As `levels_of`, for the nodes of all parts one after the other.
     """
     first = _offsets(torch.tensor([part.num_nodes for part in parts]))
-    height = torch.cat([_levels_of_rows(part.node_ptr) for part in parts])
+    height = torch.cat(
+        [
+            torch.arange(part.num_levels).repeat_interleave(torch.tensor(part.node_ptr).diff())
+            for part in parts
+        ]
+    )
     parent, child = (
         torch.cat([getattr(part, end) + base for part, base in zip(parts, first, strict=False)])
         for end in ("parent", "child")
@@ -86,34 +105,6 @@ def _by_height(height: Tensor, parent: Tensor, child: Tensor) -> tuple[Levels, T
         edge_ptr=_offsets(height_of_child.bincount(minlength=len(nodes))),
     )
     return levels, order
-
-
-def _levels_of_rows(ptr: tuple[int, ...]) -> Tensor:
-    """The level of each row."""
-    return torch.arange(len(ptr) - 1).repeat_interleave(torch.tensor(ptr).diff())
-
-
-def _check_edges(edges: Tensor, num_nodes: int) -> None:
-    if edges.dtype != torch.int64 or edges.dim() != 2 or edges.size(0) != 2:
-        raise ValueError(
-            f"edges must be int64 of shape (2, E), got {edges.dtype} of {tuple(edges.shape)}"
-        )
-    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < num_nodes:
-        raise ValueError(
-            f"edges name nodes {int(edges.min())} to {int(edges.max())}, there are {num_nodes}"
-        )
-
-
-def _heights(edges: Tensor, num_nodes: int) -> Tensor:
-    """(V,) longest chain below each node, by relaxing all edges until nothing changes."""
-    parent, child = edges
-    height = edges.new_zeros(num_nodes)
-    for _ in range(num_nodes + 1):
-        higher = height.scatter_reduce(0, parent, height[child] + 1, "amax")
-        if torch.equal(higher, height):
-            return height
-        height = higher
-    raise ValueError(f"the edges between {num_nodes} nodes contain a cycle")
 
 
 def _offsets(counts: Tensor) -> tuple[int, ...]:

@@ -60,6 +60,7 @@ class BatchBuilder:
             stages=room.stages[:stages],
             job_row=room.job_row[:jobs],
             stage_row=room.stage_row[:stages],
+            rows=room.rows[:jobs],
         )
 
 
@@ -93,4 +94,5 @@ def _room(shape: tuple[int, int], jobs: int, stages: int) -> ObservationBatch:
         alive=np.zeros(size, np.bool_),
         job_row=np.zeros(jobs, np.int32),
         stage_row=np.zeros(stages, np.int32),
+        rows=np.arange(jobs),
     )

@@ -57,6 +57,30 @@ class Observation(NamedTuple):
     jobs: Table  # JOB
     stages: Table  # STAGE; the stages of job j are first_stage .. first_stage + num_stages - 1
 
+    def as_batch(self) -> ObservationBatch:
+        """Return the batch of this observation alone; it shares the tables."""
+        return ObservationBatch(
+            classes=self.classes[None],
+            jobs=self.jobs,
+            stages=self.stages,
+            job_ptr=np.array([0, len(self.active)], np.int64),
+            stage_ptr=np.array([0, len(self.stages)], np.int64),
+            time_ms=np.array([self.time_ms]),
+            num_executors=np.array([self.num_executors], np.int32),
+            on_offer=np.array([self.on_offer], np.int32),
+            source_job=np.array([self.source_job], np.int32),
+            protocol=np.array([self.protocol], np.int32),
+            moving_delay_ms=np.array([self.moving_delay_ms]),
+            last_arrival_ms=np.array([self.last_arrival_ms]),
+            mean_gap_ms=np.array([self.mean_gap_ms]),
+            typical_ms=np.array([self.typical_ms]),
+            inflation=np.array([self.inflation]),
+            alive=np.ones(1, np.bool_),
+            job_row=self.active,
+            stage_row=np.arange(len(self.stages), dtype=np.int32),
+            rows=self.active.astype(np.int64),
+        )
+
     def open_stages(self) -> NDArray[np.int32]:
         """Stages that may be chosen: jobs by arrival, stages by index."""
         rows = [
@@ -125,6 +149,7 @@ class ObservationBatch(NamedTuple):
     Rows are numbered through the batch: simulation b owns the jobs ``job_ptr[b]:job_ptr[b + 1]`` in
     the order of arrival, and the stages likewise. One whose run is over owns none. The arrays are
     overwritten by the next batch of the same `BatchBuilder`: copy what you need later.
+    `Observation.as_batch` is a batch of one, whose tables may have further rows.
     """
 
     classes: Table  # (B, C) CLASS, small ones first
@@ -145,6 +170,7 @@ class ObservationBatch(NamedTuple):
     alive: NDArray[np.bool_]  # (B,) a decision is due
     job_row: Int32  # (J,) which row of the simulation's own `State.jobs` it is
     stage_row: Int32  # (V,) which row of the simulation's own `State.stages` it is
+    rows: Int64  # (J,) rows of `jobs`, by simulation, then by arrival
 
     def edges(self, trace: TraceArrays) -> Int64:
         """(2, E) rows in `stages` of the parent and of the child, by parent.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,13 +12,13 @@ import torch
 from torch import Tensor
 
 from decima.agent import plan_probabilities, plans
-from decima.agent.forward_kernels import Found
+from decima.agent.columns import Choices
+from decima.agent.forward_kernels import Scores
 from decima.agent.graph import Graph, Nodes
-from decima.agent.network import Scores
 from decima.agent.plans import Plans
-from decima.agent.tables import Legal
 from gnn.levels import Levels
 from spark_sim.tables import ANY, NONE
+from traces.numbers import Float32
 
 DRAWS = 20_000
 
@@ -28,7 +27,7 @@ def decisions_of(
     stages: Sequence[Sequence[int]],
     limits: Sequence[Sequence[int]],
     kinds: Sequence[int] | None = None,
-) -> tuple[Graph, Legal]:
+) -> tuple[Graph, Choices]:
     """Decisions whose jobs have so many open stages, and so many limits; columns are left out.
 
     Stage rows of the scene are 100, 101, ...; limits of every job 1, 2, ...; with `kinds`, each
@@ -56,33 +55,47 @@ def decisions_of(
             torch.empty(0), Levels((0,), nothing, nothing, (0,)), nothing, nothing, nothing
         ),
     )
-    legal = Legal(
-        open_stage=100 + np.arange(len(open_job)),
-        open_ptr=plans.pointers(np.array([sum(decision) for decision in stages])),
-        open_job=open_job,
-        limit=np.concatenate([np.arange(1, count + 1) for count in per_limit]),
-        limit_ptr=plans.pointers(np.array(per_limit)),
+    none = np.empty(0)
+    choices = Choices(
+        stage_x=graph.stage_x.numpy(),
+        job_x=graph.job_x.numpy(),
+        cluster_x=graph.cluster_x.numpy(),
+        limit_x=graph.limit_x.numpy(),
+        class_x=graph.class_x.numpy(),
+        decision_of_job=graph.decision_of_job.numpy(),
         job_ptr=plans.pointers(jobs),
+        open_stage=100 + np.arange(len(open_job)),
+        open_job=open_job,
+        open_ptr=plans.pointers(np.array([sum(decision) for decision in stages])),
+        first_open=plans.pointers(np.array(per_job)),
+        limit=np.concatenate([np.arange(1, count + 1) for count in per_limit]),
+        limit_job=limit_job,
+        limit_ptr=plans.pointers(np.array(per_limit)),
         kind=np.concatenate([np.arange(7, 7 + count) for count in per_kind]).astype(np.int64),
+        kind_stage=kind_stage,
         kind_ptr=plans.pointers(np.array(per_kind)),
+        path_ms=none,
+        height=none,
+        order=np.empty((2, 0), np.int64),
+        less=np.empty(0, np.int64),
     )
-    return graph, legal
+    return graph, choices
 
 
-def random_scores(graph: Graph, seed: int) -> Scores:
+def random_scores(graph: Graph, seed: int) -> Scores[Tensor]:
     rng = torch.Generator().manual_seed(seed)
     sizes = (graph.stage_x, graph.cluster_x, graph.limit_x, graph.class_x, graph.cluster_x)
     return Scores(*(torch.randn(len(one), generator=rng) for one in sizes))
 
 
-def acting(scores: Scores) -> Found:
+def acting(scores: Scores[Tensor]) -> Scores[Float32]:
     """The same as arrays, as the compiled forward pass gives them."""
-    return Found(*(one.numpy() for one in scores))
+    return Scores(*(logits.numpy() for logits in scores))
 
 
 # One decision before, so that all rows are shifted: the second has a job with two open stages, one
 # with one, and one with none.
-GRAPH, LEGAL = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]])
+GRAPH, CHOICES = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]])
 SCORES = random_scores(GRAPH, 5)
 STAGES, END = SCORES.stage[1:].double(), float(SCORES.end[1])
 LIMITS = {0: SCORES.limit[2:5].double(), 2: SCORES.limit[5:7].double()}
@@ -122,17 +135,13 @@ def plan_of(order: Sequence[int], used: int, limit: Sequence[int]) -> Plans:
     )
 
 
-def every_order() -> Iterator[tuple[int, ...]]:
-    yield from itertools.permutations(range(4))
-
-
 # --- how likely ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("used", [1, 2, 3, 4])
 def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
     """All orders times all limits: the entries looked at, and the limits of the jobs of those."""
-    for order in every_order():
+    for order in itertools.permutations(range(4)):
         jobs = {JOB_OF_ENTRY[entry] for entry in order[:used] if entry != 3}
         for first, second in itertools.product(range(3), range(2)):
             # Limits of a decision are counted through: those of the third job begin at 3.
@@ -144,26 +153,11 @@ def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
             assert float(found.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
 
 
-def test_probabilities_of_what_can_be_looked_at_add_up_to_one() -> None:
-    """Prefixes of length 2 that stop at the end, with the limits that they name."""
-    total, prefixes = 0.0, {(3,) if order[0] == 3 else order[:2] for order in every_order()}
-    for prefix in prefixes:
-        order = [*prefix, *(entry for entry in range(4) if entry not in prefix)]
-        jobs = sorted({JOB_OF_ENTRY[entry] for entry in prefix if entry != 3})
-        for numbers in itertools.product(*(range(len(LIMITS[job])) for job in jobs)):
-            limit = [0, -1, 3]
-            for job, number in zip(jobs, numbers, strict=True):
-                limit[job] = number + (3 if job == 2 else 0)
-            found = plan_probabilities.taken(SCORES, GRAPH, plan_of(order, len(prefix), limit))
-            total += float(found.log_prob.exp())
-    assert total == pytest.approx(1.0, abs=1e-5)
-
-
 def test_plans_of_several_decisions_have_what_each_has_alone() -> None:
     """Batched and padded, whatever stands beside them."""
     decision = np.array([0, 1, 1, 0, 1])
     keys = np.arange(1, 6).astype(np.uint64)
-    every = plans.draw(acting(SCORES), LEGAL, decision, keys)
+    every = plans.draw(acting(SCORES), CHOICES, decision, keys)
     together = plan_probabilities.taken(SCORES, GRAPH, every)
     for row in range(5):
         alone = plan_probabilities.taken(SCORES, GRAPH, plans.picked(every, np.array([row])))
@@ -224,7 +218,7 @@ def test_draws_follow_the_probabilities() -> None:
     """Orders up to the end and limits, and both together: chi-square of 20,000 draws, far from
     refusal.
     """
-    drawn = plans.draw(acting(SCORES), LEGAL, np.ones(DRAWS, np.int64), keys_of(DRAWS))
+    drawn = plans.draw(acting(SCORES), CHOICES, np.ones(DRAWS, np.int64), keys_of(DRAWS))
     orders = drawn.order.reshape(DRAWS, 4)
     limits = drawn.limit.reshape(DRAWS, 3)
     assert (limits[:, 1] == -1).all()
@@ -233,7 +227,7 @@ def test_draws_follow_the_probabilities() -> None:
         for order, (first, _, third) in zip(orders.tolist(), limits.tolist(), strict=True)
     )
     square = 0.0
-    orders_to_the_end = sorted({to_the_end(order) for order in every_order()})
+    orders_to_the_end = sorted({to_the_end(order) for order in itertools.permutations(range(4))})
     cells = list(itertools.product(orders_to_the_end, range(3), range(2)))
     for order, first, third in cells:
         expected = DRAWS * order_probability(order) * limit_probability({0: first, 2: third})
@@ -244,7 +238,7 @@ def test_draws_follow_the_probabilities() -> None:
 
 def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
     """Each job with the median of its limits; no key draws."""
-    found = plans.draw(acting(SCORES), LEGAL, np.array([1]), None)
+    found = plans.draw(acting(SCORES), CHOICES, np.array([1]), None)
     logits = [*STAGES.tolist(), END]
     expected = sorted(range(4), key=lambda entry: -logits[entry])
     assert to_the_end(found.order.tolist()) == to_the_end(expected)
@@ -265,41 +259,19 @@ def median_of(logits: Tensor) -> int:
 def test_a_limit_that_is_not_drawn_is_the_median(chances: list[float], expected: int) -> None:
     """Not the likeliest: that is often the largest, with most of the probability below it."""
     limit = torch.cat((SCORES.limit[:2], torch.tensor(chances).log(), SCORES.limit[5:]))
-    found = plans.draw(acting(SCORES._replace(limit=limit)), LEGAL, np.array([1]), None)
+    found = plans.draw(acting(SCORES._replace(limit=limit)), CHOICES, np.array([1]), None)
     assert found.limit[0] == expected
-
-
-def test_no_whole_plan_is_likelier() -> None:
-    """The end comes last here, and the median of each job's limits is the likeliest."""
-    scores = SCORES._replace(end=SCORES.end - 20.0, limit=10 * SCORES.limit)
-    found = plans.draw(acting(scores), LEGAL, np.array([1]), None)
-    assert found.order[-1] == 3
-    best = plan_probabilities.taken(scores, GRAPH, found).log_prob
-    others = plans.draw(acting(scores), LEGAL, np.ones(200, np.int64), keys_of(200))
-    assert (plan_probabilities.taken(scores, GRAPH, others).log_prob <= best + 1e-6).all()
 
 
 def test_what_a_lane_draws_depends_on_its_key_alone() -> None:
     """Whatever is decided beside it, and in whatever place."""
     keys = keys_of(6)
-    together = plans.draw(acting(SCORES), LEGAL, np.array([0, 1, 1, 0, 1, 1]), keys)
+    together = plans.draw(acting(SCORES), CHOICES, np.array([0, 1, 1, 0, 1, 1]), keys)
     for row in (1, 2, 4, 5):
-        alone = plans.draw(acting(SCORES), LEGAL, np.array([1]), keys[[row]])
-        own = plans.picked(together, np.array([row]))
-        assert own.order.tolist() == alone.order.tolist()
-        assert own.limit.tolist() == alone.limit.tolist()
-    graph, legal = decisions_of([[2, 0, 1]], [[3, 0, 2]])
-    scores = SCORES._replace(
-        stage=SCORES.stage[1:],
-        end=SCORES.end[1:],
-        limit=SCORES.limit[2:],
-        value=SCORES.value[1:],
-    )
-    assert len(graph.stage_x) == 3
-    elsewhere = plans.draw(acting(scores), legal, np.array([0]), keys[[1]])
-    own = plans.picked(together, np.array([1]))
-    assert elsewhere.order.tolist() == own.order.tolist()
-    assert elsewhere.limit.tolist() == own.limit.tolist()
+        alone = plans.draw(acting(SCORES), CHOICES, np.array([1]), keys[[row]])
+        picked = plans.picked(together, np.array([row]))
+        assert picked.order.tolist() == alone.order.tolist()
+        assert picked.limit.tolist() == alone.limit.tolist()
 
 
 # --- what the simulator is told ------------------------------------------------------------------
@@ -316,30 +288,17 @@ def test_preferences_name_stages_and_their_jobs_limits() -> None:
         limit=np.array([2, -1, 4, 1]),
         kind=np.full(6, -1),
     )
-    found = plans.preferences(both, LEGAL)
+    found = plans.preferences(both, CHOICES)
     assert found.ptr.tolist() == [0, 4, 6]
     assert found.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
     assert found.limit.tolist() == [2, 3, 0, 3, 0, 2]
     assert found.kind.tolist() == [ANY] * 6
 
 
-def test_picked_plans_are_those_plans() -> None:
-    """In the order asked for, with lengths of their own; none is none."""
-    every = plans.draw(acting(SCORES), LEGAL, np.array([1, 0, 1]), keys_of(3))
-    found = plans.picked(every, np.array([2, 1]))
-    assert found.decision.tolist() == [1, 0]
-    assert found.ptr.tolist() == [0, 4, 6]
-    assert found.order.tolist() == [*every.order[6:10], *every.order[4:6]]
-    assert found.job_ptr.tolist() == [0, 3, 4]
-    assert found.limit.tolist() == [*every.limit[4:7], *every.limit[3:4]]
-    nothing = plans.picked(every, np.empty(0, np.int64))
-    assert (len(nothing.order), nothing.ptr.tolist()) == (0, [0])
-
-
 # --- classes of executors ------------------------------------------------------------------------
 
 # The same two decisions, where the second's open stages may be given 2, 1 and 3 classes.
-CLASSED, CLASSED_LEGAL = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]], [2, 2, 1, 3])
+CLASSED, CLASSED_CHOICES = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]], [2, 2, 1, 3])
 CLASS_SCORES = SCORES._replace(kind=random_scores(CLASSED, 6).kind)
 KINDS = [
     softmax(CLASS_SCORES.kind[first:last].double()) for first, last in ((2, 4), (4, 5), (5, 8))
@@ -354,7 +313,7 @@ def kinds_of(numbers: Sequence[int]) -> list[int]:
 
 def test_log_probability_has_a_factor_for_each_class_looked_at() -> None:
     """Stages that were not reached have none, whatever stands there; nor has the end."""
-    for order in every_order():
+    for order in itertools.permutations(range(4)):
         for used in (1, 2, 4):
             for numbers in itertools.product(range(2), range(1), range(3)):
                 plan = plan_of(order, used, [0, -1, 3])._replace(kind=np.array(kinds_of(numbers)))
@@ -368,32 +327,12 @@ def test_log_probability_has_a_factor_for_each_class_looked_at() -> None:
                 )
 
 
-def test_classes_are_drawn_by_their_own_softmax() -> None:
-    """As often as their probabilities say, and the order and limits as without them."""
-    keys = keys_of(DRAWS)
-    drawn = plans.draw(acting(CLASS_SCORES), CLASSED_LEGAL, np.ones(DRAWS, np.int64), keys)
-    without = plans.draw(acting(SCORES), LEGAL, np.ones(DRAWS, np.int64), keys)
-    assert drawn.order.tolist() == without.order.tolist()
-    assert drawn.limit.tolist() == without.limit.tolist()
-    kinds = drawn.kind.reshape(DRAWS, 4)
-    assert (kinds[:, 3] == -1).all()
-    found = Counter(tuple(one) for one in kinds[:, :3].tolist())
-    square = 0.0
-    cells = list(itertools.product(range(2), range(1), range(3)))
-    for numbers in cells:
-        expected = DRAWS * math.prod(KINDS[stage][one] for stage, one in enumerate(numbers))
-        count = found[tuple(kinds_of(numbers)[:3])]
-        square += (count - expected) ** 2 / expected
-    freedom = len(cells) - 1
-    assert abs(square - freedom) < 4 * np.sqrt(2 * freedom)
-
-
 def test_the_likeliest_classes_are_what_the_simulator_is_told() -> None:
     """Rows of the cluster's classes, for the stages in the plan's order; any for the end."""
-    found = plans.draw(acting(CLASS_SCORES), CLASSED_LEGAL, np.array([1]), None)
+    found = plans.draw(acting(CLASS_SCORES), CLASSED_CHOICES, np.array([1]), None)
     best = [int(np.argmax(one)) for one in KINDS]
     assert found.kind.tolist() == kinds_of(best)
-    told = plans.preferences(found, CLASSED_LEGAL)
+    told = plans.preferences(found, CLASSED_CHOICES)
     expected = {100 + 1 + stage: 7 + number for stage, number in enumerate(best)} | {NONE: ANY}
     assert told.kind.tolist() == [expected[stage] for stage in told.stage.tolist()]
 

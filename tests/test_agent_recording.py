@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from decima.agent import plan_probabilities, plans
+from decima.agent.forward_kernels import Scores
 from decima.agent.graph import GraphSorter, joined_graphs, whole_graph
-from decima.agent.network import PolicyNetwork, Scores
+from decima.agent.network import PolicyNetwork
 from decima.agent.plan_probabilities import Taken
-from decima.agent.plans import Plans, rows_of
+from decima.agent.plans import rows_of
 from decima.agent.recording import Recorder, Recording, joined
 from decima.agent.rollout import Lanes, Lockstep
-from decima.agent.tables import Legal
 from decima.agent.weights import NetworkConfig
 from decima.rl.optimiser import flat_gradient
 from spark_sim import Cluster
@@ -27,7 +27,7 @@ from tests.test_agent_support import (
     CLUSTERS,
     SCALES,
     SMALL,
-    each_protocol,
+    VARIANTS,
     each_variant,
     random_network,
     run_of,
@@ -39,54 +39,44 @@ NETWORK = random_network(7)
 SORTER = GraphSorter(ARRAYS)
 
 
-def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[Scores]]:
+def recorded(network: PolicyNetwork, cluster: Cluster) -> tuple[Recording, list[Scores[Tensor]]]:
     """What the network did on `RUNS`, and the scores of each decision as it acted."""
-    recorder: Recorder | None = None
-    acted: list[Scores] = []
+    recorder = Recorder()
+    acted: list[Scores[Tensor]] = []
     log_prob: list[Tensor] = []
     lanes = Lanes(ARRAYS, cluster, RUNS, np.arange(1, 5).astype(np.uint64))
     lockstep = Lockstep(network, SCALES, lanes)
     for step in lockstep:
-        if recorder is None:
-            recorder = Recorder(lockstep.simulators.capacity[0] * len(RUNS))
-        seen, legal = step.seen, step.seen.tables.legal
-        recorder.take_snapshots(seen, lockstep.scorer.node_x)
-        used = lockstep.simulators.follow(plans.preferences(step.plans, legal))
-        has_choice = np.flatnonzero(np.diff(legal.open_ptr) > 0)
-        kept = plans.picked(step.plans._replace(used=used), has_choice)
-        recorder.take(seen, has_choice, kept)
-        scores = Scores(*(torch.from_numpy(one) for one in seen.scores))
-        graph, _ = whole_graph(seen.scene, SORTER, SCALES)
-        log_prob.append(plan_probabilities.taken(scores, graph, kept).log_prob)
+        scored, choices = step.scored, step.scored.choices
+        recorder.take_snapshots(scored)
+        used = lockstep.simulators.follow(plans.preferences(step.plans, choices))
+        has_choice = np.flatnonzero(np.diff(choices.open_ptr) > 0)
+        drawn = plans.picked(step.plans._replace(used=used), has_choice)
+        recorder.take(scored, has_choice, drawn)
+        scores = Scores(*(torch.from_numpy(logits) for logits in scored.scores))
+        graph, _ = whole_graph(scored.observation, SORTER, SCALES)
+        log_prob.append(plan_probabilities.taken(scores, graph, drawn).log_prob)
+        asked = plans.asked_of(drawn)
         for row, lane in enumerate(has_choice.tolist()):
-            one = np.array([lane])
-            asked = jobs_asked(kept, row, legal)
+            alone = np.array([lane])
+            stages = choices.open_ptr[lane] + asked.stage[asked.plan == row]
             acted.append(
                 Scores(
-                    scores.stage[rows_of(legal.open_ptr, one)],
-                    scores.end[one],
-                    scores.limit[rows_of(legal.limit_ptr, asked)],
-                    scores.kind[rows_of(legal.kind_ptr[legal.open_ptr], one)],
-                    scores.value[one],
+                    scores.stage[rows_of(choices.open_ptr, alone)],
+                    scores.end[alone],
+                    scores.limit[rows_of(choices.limit_ptr, np.unique(choices.open_job[stages]))],
+                    scores.kind[rows_of(choices.kind_ptr[choices.open_ptr], alone)],
+                    scores.value[alone],
                 )
             )
-    assert recorder is not None
     recording = recorder.finish()
     assert recording is not None
     recording.log_prob = torch.cat(log_prob).numpy().astype(np.float64)
     return recording, acted
 
 
-def jobs_asked(kept: Plans, row: int, legal: Legal) -> Int64:
-    """The jobs, by number in the step, whose stages a plan looked at."""
-    order = kept.order[kept.ptr[row] : kept.ptr[row] + kept.used[row]]
-    first = legal.open_ptr[kept.decision[row]]
-    stages = order[order < kept.ptr[row + 1] - kept.ptr[row] - 1]
-    return np.unique(legal.open_job[first + stages])
-
-
 @lru_cache
-def usual() -> tuple[Recording, list[Scores]]:
+def usual() -> tuple[Recording, list[Scores[Tensor]]]:
     return recorded(NETWORK, CLUSTERS["executors"])
 
 
@@ -96,7 +86,7 @@ def count_of(recording: Recording) -> int:
 
 def again(
     network: PolicyNetwork, recording: Recording, index: Int64
-) -> tuple[Scores, Taken, Int64]:
+) -> tuple[Scores[Tensor], Taken, Int64]:
     """Scores, what is known of the plans, and which plans these are."""
     graph = recording.graph(index, SORTER)
     own, rows = recording.plans_of(index)
@@ -104,7 +94,9 @@ def again(
     return scores, plan_probabilities.taken(scores, graph, own), rows
 
 
-def assert_as_acted(network: PolicyNetwork, recording: Recording, acted: list[Scores]) -> None:
+def assert_as_acted(
+    network: PolicyNetwork, recording: Recording, acted: list[Scores[Tensor]]
+) -> None:
     """Every score to 1e-5, and the log-probabilities of all plans."""
     every = np.arange(count_of(recording))
     with torch.no_grad():
@@ -123,20 +115,20 @@ def assert_as_acted(network: PolicyNetwork, recording: Recording, acted: list[Sc
 # --- the numbers of acting -----------------------------------------------------------------------
 
 
-@each_variant
-def test_scores_are_those_of_acting(config: NetworkConfig) -> None:
-    """For each part of the network that can be left out."""
+@pytest.mark.parametrize(
+    ("config", "cluster"),
+    [
+        *((config, CLUSTERS["executors"]) for config in VARIANTS.values()),
+        *((SMALL, cluster) for cluster in CLUSTERS.values()),
+    ],
+)
+def test_scores_are_those_of_acting(config: NetworkConfig, cluster: Cluster) -> None:
+    """For each part of the network that can be left out, and under each protocol."""
     network = random_network(7, config)
-    recording, acted = recorded(network, CLUSTERS["executors"])
-    assert count_of(recording) > 60
+    recording, acted = recorded(network, cluster)
+    assert count_of(recording) > 15
     assert recording.log_prob.min() < -1.0
     assert_as_acted(network, recording, acted)
-
-
-@each_protocol
-def test_scores_are_those_of_acting_under_each_protocol(cluster: Cluster) -> None:
-    """Slots that come back after every task, promised executors: the record holds what counts."""
-    assert_as_acted(NETWORK, *recorded(NETWORK, cluster))
 
 
 def test_several_recordings_are_scored_as_one() -> None:
@@ -165,14 +157,6 @@ def test_several_recordings_are_scored_as_one() -> None:
     NETWORK.zero_grad()
     torch.cat([one.log_prob for one in alone]).sum().backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(found, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
-
-
-def test_other_weights_give_other_scores() -> None:
-    """Nothing of the scores is kept in the recording."""
-    recording, _ = usual()
-    with torch.no_grad():
-        _, taken, _ = again(random_network(8), recording, np.arange(count_of(recording)))
-    assert np.abs(taken.log_prob.numpy() - recording.log_prob).max() > 0.1
 
 
 @given(seed=st.integers(0, 10**6), parts=st.integers(1, 20))
@@ -244,25 +228,5 @@ def test_gradients_are_finite_and_reach_every_part_in_use(config: NetworkConfig)
     assert reached == expected
 
 
-def test_a_gradient_is_the_difference_of_two_losses() -> None:
-    """Along one direction, against a small step of the weights there and back."""
-    recording, _ = usual()
-    network, index = random_network(7, SMALL), np.arange(30)
-    gradient = gradient_of(network, recording, [index])
-    direction = gradient / gradient.norm()
-    expected = float(gradient @ direction)
-    losses = []
-    for step in (3e-4, -3e-4):
-        moved = random_network(7, SMALL)
-        with torch.no_grad():
-            first = 0
-            for parameter in moved.parameters():
-                size = parameter.numel()
-                parameter.add_(step * direction[first : first + size].view_as(parameter))
-                first += size
-            losses.append(float(loss_of(moved, recording, index)))
-    assert (losses[0] - losses[1]) / 6e-4 == pytest.approx(expected, rel=0.02)
-
-
 def test_a_rollout_without_a_decision_leaves_no_recording() -> None:
-    assert Recorder(3).finish() is None
+    assert Recorder().finish() is None

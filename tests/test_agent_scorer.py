@@ -14,11 +14,9 @@ from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Lockstep
-from decima.agent.scene import scene_of, scene_of_batch
-from decima.agent.scorer import Scorer, Seen
+from decima.agent.scorer import Scored, Scorer
 from decima.agent.weights import NetworkConfig
 from spark_sim import Action, Cluster, Status
-from spark_sim.vector import VectorSimulator
 from tests import networks
 from tests.test_agent_support import (
     ARRAYS,
@@ -56,24 +54,24 @@ def random_network(seed: int, config: NetworkConfig = SMALL) -> PolicyNetwork:
     return network
 
 
-def has_choice(seen: Seen) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def has_choice(scored: Scored) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """(M,) limits of jobs that have more than one."""
-    job = seen.tables.columns.limit_job
+    job = scored.choices.limit_job
     return np.asarray(np.bincount(job, minlength=1)[job] > 1)
 
 
-def assert_as_in_full(network: PolicyNetwork, seen: Seen) -> None:
+def assert_as_in_full(network: PolicyNetwork, scored: Scored) -> None:
     """All scores are those of the whole graph, to 1e-6 of the largest or of 1.
 
     A limit without another has none: no score of it matters.
     """
-    graph, legal = whole_graph(seen.scene, SORTER, SCALES)
+    graph, choices = whole_graph(scored.observation, SORTER, SCALES)
     with torch.no_grad():
         full = network(graph)
-    np.testing.assert_array_equal(legal.open_stage, seen.tables.legal.open_stage)
-    np.testing.assert_array_equal(legal.limit, seen.tables.legal.limit)
-    chosen = has_choice(seen)
-    for name, found in seen.scores._asdict().items():
+    np.testing.assert_array_equal(choices.open_stage, scored.choices.open_stage)
+    np.testing.assert_array_equal(choices.limit, scored.choices.limit)
+    chosen = has_choice(scored)
+    for name, found in scored.scores._asdict().items():
         wanted = getattr(full, name).numpy()
         assert found.shape == wanted.shape, name
         rows = chosen if name == "limit" else np.ones(len(found), np.bool_)
@@ -89,8 +87,8 @@ def test_in_one_simulation_the_scores_are_those_of_a_full_pass(cluster: Cluster)
     policy = LearnedPolicy(network, ARRAYS, key=1)
     simulator = simulator_of(run_of(2, jobs=6), cluster)
     count = 0
-    for seen, _ in played(policy, simulator):
-        assert_as_in_full(network, seen)
+    for scored, _ in played(policy, simulator):
+        assert_as_in_full(network, scored)
         count += 1
     assert simulator.status is not Status.DECIDE
     assert count > 40
@@ -116,8 +114,8 @@ def assert_in_lockstep(network: PolicyNetwork, cluster: Cluster) -> None:
     lockstep = Lockstep(network, SCALES, Lanes(ARRAYS, cluster, RUNS, keys))
     for step in lockstep:
         fewest = min(fewest, int(lockstep.simulators.alive.sum()))
-        assert_as_in_full(network, step.seen)
-        lockstep.simulators.follow(plans.preferences(step.plans, step.seen.tables.legal))
+        assert_as_in_full(network, step.scored)
+        lockstep.simulators.follow(plans.preferences(step.plans, step.scored.choices))
         count += 1
     assert count > 30
     assert fewest == 1
@@ -128,37 +126,25 @@ def test_a_limit_without_another_has_no_score() -> None:
     policy = LearnedPolicy(random_network(6), ARRAYS)
     alone = with_others = 0
     few_slots = replace(CLUSTERS["session"], num_executors=2)
-    for seen, _ in played(policy, simulator_of(batch_run(1, jobs=12), few_slots)):
-        chosen = has_choice(seen)
-        assert (seen.scores.limit[~chosen] == 0).all()
-        assert (seen.scores.limit[chosen] != 0).all()
+    for scored, _ in played(policy, simulator_of(batch_run(1, jobs=12), few_slots)):
+        chosen = has_choice(scored)
+        assert (scored.scores.limit[~chosen] == 0).all()
+        assert (scored.scores.limit[chosen] != 0).all()
         alone += int((~chosen).sum())
         with_others += int(chosen.sum())
     assert alone > 400
     assert with_others > 400
 
 
-def test_embeddings_count() -> None:
-    """Other embeddings give other scores, but for the network that sees none."""
-    for embeddings in (True, False):
-        network = random_network(4, replace(SMALL, embeddings=embeddings))
-        simulator = simulator_of(RUNS[0], CLUSTERS["executors"])
-        seen = LearnedPolicy(network, ARRAYS).look(simulator.observation())
-        with torch.no_grad():
-            network.encoder.lift.weight.mul_(2.0)
-        other = LearnedPolicy(network, ARRAYS).look(simulator.observation())
-        assert np.array_equal(seen.scores.stage, other.scores.stage) != embeddings
-
-
 def test_weights_are_copied_when_a_scorer_is_made() -> None:
     """A network that learns on does not change what acts; a new scorer has the new weights."""
     network = random_network(5)
-    scene = scene_of(simulator_of(RUNS[1], CLUSTERS["executors"]).observation())
+    seen = simulator_of(RUNS[1], CLUSTERS["executors"]).observation().as_batch()
 
-    def looked(scorer: Scorer) -> Seen:
-        scorer.make_room(len(scene.jobs), len(scene.stages))
+    def looked(scorer: Scorer) -> Scored:
+        scorer.make_room(len(seen.jobs), len(seen.stages))
         scorer.forget()
-        return scorer.look(scene)
+        return scorer.score(seen)
 
     scorer = Scorer(network, ARRAYS, SCALES)
     before = looked(scorer)
@@ -182,9 +168,9 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     passes: list[list[int]] = []
     plain = forward_kernels.embed
 
-    def counting(weights: Any, graphs: Any, scene: Any, changed: Any, kept: Any, at: Any) -> None:
+    def counting(weights: Any, graphs: Any, seen: Any, changed: Any, *memory: Any) -> None:
         passes.append(changed.tolist())
-        plain(weights, graphs, scene, changed, kept, at)
+        plain(weights, graphs, seen, changed, *memory)
 
     monkeypatch.setattr(forward_kernels, "embed", counting)
     return passes
@@ -195,9 +181,9 @@ def test_only_jobs_that_changed_are_embedded_again(embedded: list[list[int]]) ->
     network = random_network(2)
     policy = LearnedPolicy(network, ARRAYS)
     simulator = simulator_of(batch_run(1, jobs=5), CLUSTERS["executors"])
-    policy.look(simulator.observation())
+    policy.score(simulator.observation())
     assert embedded == [[0, 1, 2, 3, 4]]
-    again = policy.look(simulator.observation())
+    again = policy.score(simulator.observation())
     assert len(embedded) == 1
     assert len(again.changed) == 0
 
@@ -206,39 +192,24 @@ def test_only_jobs_that_changed_are_embedded_again(embedded: list[list[int]]) ->
     job = int(observation.stages["job"][stage])
     simulator.step(Action(stage, 1))
     assert simulator.time_ms == observation.time_ms, "the round goes on"
-    after = policy.look(simulator.observation())
-    assert after.scene.rows[after.changed].tolist() == [job]
+    after = policy.score(simulator.observation())
+    assert after.observation.rows[after.changed].tolist() == [job]
     assert embedded[1:] == [after.changed.tolist()]
     assert_as_in_full(network, after)
-
-
-def test_another_run_is_seen_for_the_first_time() -> None:
-    """One policy for two simulations in turn: whatever it remembers of the other does not count."""
-    network = random_network(6)
-    policy = LearnedPolicy(network, ARRAYS)
-    simulators = [simulator_of(run, CLUSTERS["executors"]) for run in RUNS[:2]]
-    for _ in range(20):
-        for simulator in simulators:
-            seen = policy.look(simulator.observation())
-            assert_as_in_full(network, seen)
-            simulator.step(policy.decide(simulator.observation()))
 
 
 def test_making_room_keeps_what_is_remembered(embedded: list[list[int]]) -> None:
     """A scorer that grows between two looks embeds nothing again; one that forgets, everything."""
     network = random_network(2)
-    simulators = VectorSimulator(ARRAYS, CLUSTERS["executors"], RUNS[:2])
-    jobs_each, stages_each = simulators.capacity
-    scene = scene_of_batch(simulators.observation(), jobs_each, stages_each)
+    seen = simulator_of(RUNS[0], CLUSTERS["executors"]).observation().as_batch()
     scorer = Scorer(network, ARRAYS, SCALES)
-    scorer.make_room(2 * jobs_each, 2 * stages_each)
-    before = scorer.look(scene)
-    assert len(embedded) == 1
-    scorer.make_room(20 * jobs_each, 20 * stages_each)
-    after = scorer.look(scene)
+    scorer.make_room(len(seen.jobs), len(seen.stages))
+    before = scorer.score(seen)
+    scorer.make_room(20 * len(seen.jobs), 20 * len(seen.stages))
+    after = scorer.score(seen)
     assert len(embedded) == 1
     np.testing.assert_array_equal(after.scores.stage, before.scores.stage)
     assert_as_in_full(network, after)
     scorer.forget()
-    assert_as_in_full(network, scorer.look(scene))
+    assert_as_in_full(network, scorer.score(seen))
     assert embedded[1] == embedded[0]

@@ -12,7 +12,7 @@ import torch
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
-from decima.agent.scorer import Seen
+from decima.agent.scorer import Scored
 from decima.agent.weights import NetworkConfig
 from spark_sim import Action, Cluster, ExecutorClass, Protocol, Simulator, Status, Streams
 from spark_sim.vector import Run
@@ -83,13 +83,13 @@ def simulator_of(run: Run, cluster: Cluster) -> Simulator:
 
 def played(
     policy: LearnedPolicy, simulator: Simulator, most: int | None = None
-) -> Iterator[tuple[Seen, Action]]:
+) -> Iterator[tuple[Scored, Action]]:
     """Each choice of a run of `ARRAYS`: the scores when it was due, and what was then done."""
     count = 0
     while simulator.status is Status.DECIDE and count != most:
         observation = simulator.observation()
-        seen = policy.look(observation)
+        scored = policy.score(observation)
         action = policy.decide(observation)
-        yield seen, action
+        yield scored, action
         simulator.step(action)
         count += 1

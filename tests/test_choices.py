@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,6 @@ from spark_sim import (
     PASS,
     Action,
     Cluster,
-    ExecutorClass,
     IllegalActionError,
     Observation,
     Simulator,
@@ -161,77 +158,6 @@ def test_they_end_where_choosing_opens_a_stage() -> None:
     assert now.open_stages().tolist() == [1, 2]
     assert now.round_number == seen.round_number
     assert (now.time_ms, now.on_offer) == (0.0, 4)
-
-
-def roots() -> Simulator:
-    """Three jobs, the last with two stages, all of three tasks that can start; six executors."""
-    jobs = [
-        job("a", stage("x", 3, 1000)),
-        job("b", stage("x", 3, 1000)),
-        job("c", stage("x", 3, 1000), stage("y", 3, 1000)),
-    ]
-    return build(jobs, Cluster(num_executors=6))
-
-
-def first_tasks(simulator: Simulator) -> list[int]:
-    """How many tasks of each stage came out of the first round: all moves take the same time."""
-    started = simulator.timeline()
-    first = started["stage"][started["start_ms"] == started["start_ms"].min()]
-    return [int((first == number).sum()) for number in range(4)]
-
-
-def test_they_go_on_where_choosing_opens_none() -> None:
-    """One choice after the other, until the end; what stands behind it is not looked at."""
-    simulator = roots()
-    _, used = follow(simulator.state, preferences((1, 2, ANY), (0, 1, ANY), END, (3, 6, ANY)), 0)
-    assert used == 3
-    assert first_tasks(simulator) == [1, 2, 0, 0]
-
-
-def test_a_job_at_its_limit_is_passed_over() -> None:
-    """c holds two once c.y is chosen: c.x would be no choice, and b comes to its turn."""
-    simulator = roots()
-    _, used = follow(simulator.state, preferences((3, 2, ANY), (2, 2, ANY), (1, 1, ANY), END), 0)
-    assert used == 4
-    assert first_tasks(simulator) == [0, 1, 0, 2]
-
-
-def test_they_end_where_nothing_is_left_to_give() -> None:
-    """Three and three of six executors: the third stage is not looked at."""
-    simulator = roots()
-    _, used = follow(simulator.state, preferences((2, 6, ANY), (0, 3, ANY), (1, 3, ANY), END), 0)
-    assert used == 2
-    assert first_tasks(simulator) == [3, 0, 3, 0]
-
-
-def two_sizes() -> Simulator:
-    """a: four tasks that fit everywhere; b: two that do; one small executor and three large."""
-    jobs = [
-        job("a", replace(stage("x", 4, 1000), memory_mb=100.0)),
-        job("b", replace(stage("x", 2, 1000), memory_mb=100.0)),
-    ]
-    classes = (ExecutorClass(1, memory_mb=200.0), ExecutorClass(3, memory_mb=800.0))
-    return build(jobs, Cluster(num_executors=4, classes=classes))
-
-
-def test_they_end_where_a_class_runs_out_before_a_stage_has_enough() -> None:
-    """a.x gets the one small executor and wants three more: the same round is due again."""
-    simulator = two_sizes()
-    number = simulator.observation().round_number
-    status, used = follow(simulator.state, preferences((0, 4, 0), (1, 4, 1), END), 0)
-    assert (Status(status), used) == (Status.DECIDE, 1)
-    seen = simulator.observation()
-    assert (seen.round_number, seen.on_offer) == (number, 3)
-    assert seen.open_stages().tolist() == [0, 1]
-    assert seen.jobs["held"].tolist() == [1, 0]
-
-
-def test_they_end_before_a_class_that_is_gone() -> None:
-    """b.x takes the small executor; a.x was to have it, and is not looked at."""
-    simulator = two_sizes()
-    status, used = follow(simulator.state, preferences((1, 1, 0), (0, 4, 0), END), 0)
-    assert (Status(status), used) == (Status.DECIDE, 1)
-    assert simulator.observation().jobs["held"].tolist() == [0, 1]
 
 
 def test_a_limit_beyond_the_cluster_is_refused() -> None:

@@ -8,18 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from gymnasium import spaces
 
 from decima import EvaluationConfig
-from decima.cli.main import main
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
 from spark_sim import Cluster, ExecutorClass, SimulationError
 from spark_sim.env import SparkEnv
 from tests.commands import Command, refused
-from tests.stories import build, job, stage
-from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of, needing
+from tests.stories import build
+from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of
 from traces import Job, Trace, load_trace, to_arrays, write_trace
 from traces.demands import drawn_demands
 
@@ -126,24 +124,6 @@ def test_timelines_say_how_large_the_executor_is(run: Command, tmp_path: Path) -
     assert "executor_memory_mb" not in read_timeline(path).column_names
 
 
-def test_a_job_is_shown_with_what_its_tasks_need(tmp_path: Path) -> None:
-    """The trace says which."""
-    path = written(tmp_path, BIG, job("free", stage("a", 1, 1_000)))
-    shown = CliRunner().invoke(main, ["traces", "show", str(path), "big"])
-    assert "memory MB" in shown.output
-    assert "1,000" in shown.output
-    assert "cores" not in shown.output
-    assert "memory" not in CliRunner().invoke(main, ["traces", "show", str(path), "free"]).output
-
-
-def test_classes_say_how_many_executors_there_are(trace_file: Path) -> None:
-    """Nobody needs to add them up."""
-    words = ["evaluate", "--trace", str(trace_file), "--jobs", "3", "--sequences", "1"]
-    found = CliRunner().invoke(main, [*words, "--classes", "1x2,0.5x5", "--demands", "drawn"])
-    assert found.exit_code == 0, found.output
-    assert "7 executors" in found.output
-
-
 def test_a_demand_beyond_every_class_names_job_and_stage(tmp_path: Path) -> None:
     """The value too, and what there is."""
     config = EvaluationConfig(
@@ -166,14 +146,6 @@ def test_settings_that_draw_demands_keep_workloads_of_their_own() -> None:
     keys = {one.workload_key() for one in (plain, classed, replace(classed, seed=1))}
     assert len(keys) == 3
     assert replace(plain, jobs=7).workload_key() == plain.workload_key()
-
-
-@pytest.mark.parametrize("memory_mb", [0.0, 251.0])
-def test_a_demand_of_nothing_or_too_much_is_refused(memory_mb: float) -> None:
-    wrong = job("wrong", needing(memory_mb, stage("a", 1, 1_000)))
-    small = (ExecutorClass(1, memory_mb=SMALL / 2), ExecutorClass(1, memory_mb=SMALL))
-    with pytest.raises(SimulationError, match=f"stage 0: its tasks need {memory_mb:g} MB"):
-        build([wrong], Cluster(num_executors=2, classes=small))
 
 
 def test_classes_must_be_large_enough_at_the_simulators_own_border() -> None:

@@ -66,14 +66,6 @@ def test_any_changed_kernel_source_changes_the_fingerprint(copied: Kernels, name
     assert copied.fingerprint() != before
 
 
-def test_a_changed_policy_leaves_the_simulator_compiled(copied: Kernels) -> None:
-    """What lies below does not read it."""
-    assert copied.below is not None
-    before = copied.below.fingerprint()
-    (copied.root / "decima/heuristics/fifo.py").write_text("")
-    assert copied.below.fingerprint() == before
-
-
 def test_every_file_with_a_kernel_is_in_the_fingerprint() -> None:
     """A kernel written elsewhere would go on running old machine code."""
     patterns = tuple(
@@ -98,15 +90,6 @@ def test_a_pattern_without_a_file_is_an_error(tmp_path: Path) -> None:
     for ours in (SIMULATOR, POLICIES, AGENT):
         assert ours.root == ROOT
         assert ours.fingerprint()
-
-
-def test_the_version_of_the_compiler_is_in_the_fingerprint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An upgrade of numba compiles anew."""
-    before = POLICIES.fingerprint()
-    monkeypatch.setattr(numba, "__version__", "0.0")
-    assert POLICIES.fingerprint() != before
 
 
 def test_the_cache_folder_goes_where_the_environment_says(

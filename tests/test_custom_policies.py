@@ -1,4 +1,4 @@
-"""Policies of a user's own at the command line, by file or module and class."""
+"""Policies of a user's own: objects in a program; at the command line, files and classes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from decima import EvaluationConfig, PolicyError
+from decima import EvaluationConfig, PolicyError, evaluate
 from decima.custom_policies import CustomPolicy, is_custom
 from decima.errors import ConfigError
+from decima.evaluation import simulate
+from decima.evaluation.runner import Workload
 from decima.evaluation.settings_file import setting_of
+from decima.evaluation.timeline import timeline_table
+from decima.report.results import results_of
+from decima.rl.statistics import difference_percent
 from decima.whatif import WhatIfSettings
-from tests.commands import Command, refused
+from spark_sim import Action, IllegalActionError, Observation
+from tests.commands import Command, refused, small_config
 
 GREEDY = """
 from dataclasses import dataclass
@@ -129,6 +136,55 @@ def test_only_evaluations_take_such_names(folder: Path) -> None:
     with pytest.raises(ConfigError, match="no parameters to set"):
         EvaluationConfig(policies=("trap.py:Trap",), parameters={"trap.py:Trap": {"x": 1.0}})
     assert not is_custom("decima:sampled")
-    assert not is_custom("a.safetensors:sampled")
     with pytest.raises(PolicyError, match="was run"):
         CustomPolicy("trap.py:Trap")
+
+
+# --- objects in a program ------------------------------------------------------------------------
+
+
+class Polite:
+    """The first open stage, with all executors."""
+
+    name = "polite"
+
+    def decide(self, observation: Observation) -> Action:
+        stage = int(observation.open_stages()[0])
+        return Action(stage, int(max(observation.legal_limits(stage))))
+
+
+def test_policies_of_ones_own_stand_in_the_report(trace_file: Path) -> None:
+    """Paired with the others on the same sequences, in the JSON, and in the timeline."""
+    settings = small_config(trace_file, policies=("strict_fair", "fifo"), sequences=3)
+    progress: list[tuple[int, int]] = []
+    report = evaluate(
+        settings, own=(Polite,), timelines=(0,), progress=lambda *done: progress.append(done)
+    )
+    assert list(report.policies) == ["strict_fair", "fifo", "polite"]
+    assert progress[-1] == (9, 9)
+    workload = Workload.load(settings.trace)
+    alone = [simulate(workload, settings, Polite(), k).metrics.avg_jct_s for k in range(3)]
+    assert report.policies["polite"].avg_jct_s.tolist() == alone
+    expected = difference_percent(np.array(alone), report.reference.avg_jct_s)
+    assert report.difference("polite") == expected
+    results = results_of(report.to_json(), "here")
+    assert list(results.policies) == ["strict_fair", "fifo", "polite"]
+    assert "polite" in timeline_table(report)["policy"].to_pylist()
+    with pytest.raises(ConfigError, match="'polite' is there already"):
+        evaluate(settings, own=(Polite, Polite))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (None, TypeError, "policy 'polite': decide gave None, not an Action"),
+        (Action(0, 5), IllegalActionError, "^policy 'polite': stage 0: limit 5 must"),
+    ],
+)
+def test_a_wrong_answer_names_the_policy_and_the_rule(
+    answer: Action | None, error: type[Exception], message: str, trace_file: Path
+) -> None:
+    policy = Polite()
+    policy.decide = lambda _: answer  # type: ignore[method-assign,assignment,return-value]
+    with pytest.raises(error, match=message):
+        simulate(Workload.load(str(trace_file)), small_config(trace_file), policy, 0)

@@ -24,7 +24,6 @@ from decima.heuristics.es_rule import (
 from decima.training.tuning import read_tuned
 from spark_sim import PASS, Cluster, Protocol, Simulator, Status
 from spark_sim.tables import NONE
-from tests.commands import Command
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
 from traces import LevelDurations, Stage, to_arrays
@@ -143,12 +142,6 @@ def test_a_grant_ends_where_the_second_job_scores_better() -> None:
     assert story.decisions[1].startswith("0: 3 for long.x -> long.x 3")
 
 
-def test_a_grant_needs_no_more_than_the_stage_has_tasks() -> None:
-    """Three tasks on eight executors: the limit is three."""
-    story = tell([job("a", stage("x", 3, 1000))], rule(**OPEN).decide, executors=8)
-    assert story.decisions == ["0: 8 for a.x -> a.x 3"]
-
-
 def test_no_eligible_job_is_a_pass() -> None:
     """a holds one executor and its gate is closed: what is left stays idle."""
     story = tell([job("a", stage("x", 3, 1000), stage("y", 1, 1000))], rule(**CLOSED).decide)
@@ -228,10 +221,6 @@ def test_a_stage_waits_for_those_before_it(delay_ms: float, ratio: float) -> Non
     for other in (Protocol.SESSION, Protocol.DECIMA_SIM):
         elsewhere = seen._replace(protocol=other)
         assert describe(elsewhere, 2, surroundings(elsewhere), 0).wait == 0.0
-    assert (
-        describe(seen._replace(protocol=1), 2, surroundings(seen._replace(protocol=1)), 0).wait
-        == 0.0
-    )
 
 
 def test_features_know_where_the_executors_come_from() -> None:
@@ -251,36 +240,6 @@ def test_features_know_where_the_executors_come_from() -> None:
     assert (other.local, other.source) == (0.0, 0.0)
 
 
-def test_quiet_is_the_time_since_the_last_arrival() -> None:
-    """At 4 s, after the way there, a's first stage ends; b came 2.5 s ago; 40 s of work wait."""
-    a = job("a", stage("x", 2, 2000), stage("y", 4, 1000, [0]))
-    b = job("b", stage("z", 4, 9000))
-    simulator = build([a, b], Cluster(num_executors=2), arrival_ms=[0, 1500])
-    policy = rule(**OPEN)
-    while simulator.time_ms < 4000:
-        simulator.step(policy.decide(simulator.observation()))
-
-    around = surroundings(simulator.observation())
-
-    assert around.mean_ms == pytest.approx(20_000)
-    assert around.quiet == pytest.approx(0.25 * np.log(2_500 * 2 / 20_000))
-
-
-def test_long_tasks_are_known_when_their_job_is_alone() -> None:
-    """Two small jobs are over when one of 400 s comes: what is typical is told by all three."""
-    jobs = [job(name, stage("x", 1, 1000)) for name in "ab"] + [job("c", stage("x", 40, 10_000))]
-    simulator = build(jobs, Cluster(num_executors=2), arrival_ms=[0, 0, 60_000])
-    policy = rule(**OPEN)
-    while simulator.time_ms < 60_000:
-        simulator.step(policy.decide(simulator.observation()))
-    seen = simulator.observation()
-
-    assert seen.active.tolist() == [2]
-    assert seen.typical_ms == pytest.approx(400_000 ** (1 / 3) * 1_000 ** (2 / 3))
-    found = describe(seen, 2, surroundings(seen), 0)
-    assert found.blocking == pytest.approx(0.25 * np.log(10_000 * 2 / seen.typical_ms))
-
-
 @pytest.mark.parametrize(
     ("executors", "longer"), [(1, 1.0), (5, 1.0), (10, 1.2), (15, 1.3), (20, 1.4), (50, 1.4)]
 )
@@ -296,15 +255,6 @@ def test_inflation_by_hand(executors: int, longer: float) -> None:
     ).observation()
     assert seen.inflation == pytest.approx(3 / 4 * np.log(longer))
     assert surroundings(seen).inflation == pytest.approx(2 * seen.inflation)
-
-
-def test_a_session_moves_nothing() -> None:
-    """Whatever delay the cluster is given: the least that counts."""
-    cluster = Cluster(num_executors=2, protocol=Protocol.SESSION, moving_delay_ms=5000)
-    seen = build([job("a", stage("x", 2, 1000))], cluster).observation()
-    found = describe(seen, 0, surroundings(seen), 0)
-    assert found.session == 1.0
-    assert found.moving == pytest.approx(0.5 * np.log(0.01))
 
 
 @given(seed=st.integers(0, 2**32))
@@ -324,17 +274,6 @@ def test_the_layer_is_what_its_formula_says(seed: int) -> None:
     assert abs(score - rows[:, -1] @ active) <= margin[1]
 
 
-def test_parameters_are_named_unit_by_unit() -> None:
-    """295 names, all different; the layout that files and compiled code share."""
-    assert len(PARAMETERS) == len(set(PARAMETERS)) == HIDDEN * (INPUTS + 3) + 1 == 295
-    assert PARAMETERS[:2] == ("work_0", "rank_0")
-    assert PARAMETERS[INPUTS : INPUTS + 3] == ("bias_0", "gate_0", "score_0")
-    assert PARAMETERS[-1] == "gate_bias"
-
-
-# --- the weights that ship ------------------------------------------------------------------------
-
-
 # --- files ---------------------------------------------------------------------------------------
 
 
@@ -347,27 +286,6 @@ def test_the_shipped_weights_are_a_file_of_the_fit() -> None:
     content = json.loads(path.read_text())
     assert {one["protocol"] for one in content["config"]["settings"]} == {"executors", "session"}
     assert content["training"]["avg_jct_ratio"] < 0.95
-
-
-def test_a_file_replaces_the_shipped_weights(run: Command, tmp_path: Path) -> None:
-    """With a gate that never opens, the same jobs take longer."""
-    path, out = tmp_path / "rule.json", tmp_path / "out.json"
-    path.write_text(
-        json.dumps(
-            {
-                "format": "decima-tuned",
-                "version": 1,
-                "policy": "es_rule",
-                "parameters": weights(**CLOSED),
-            }
-        )
-    )
-    means = []
-    for more in ([], ["--tuned", path]):
-        result = run("--policies", "strict_fair,es_rule", "--json", out, *more)
-        assert result.exit_code == 0, result.output
-        means.append(json.loads(out.read_text())["policies"]["es_rule"]["avg_jct_s"]["mean"])
-    assert means[0] < means[1]
 
 
 def test_weights_of_another_fit_are_not_mixed_with_those_that_ship() -> None:

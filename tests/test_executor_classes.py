@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from decima import EvaluationConfig, Heuristic, evaluate
 from decima.agent.policy import LearnedPolicy
@@ -30,7 +29,7 @@ from spark_sim.tables import ANY
 from spark_sim.vector import Run, VectorSimulator
 from tests.stories import build, job, stage
 from tests.test_agent_support import SCALES, TRACE, random_network, run_of
-from tests.workloads import Arbitrary, Capped, Workload, most_at_once, workloads
+from tests.workloads import Capped, Workload, most_at_once, workloads
 from traces import Stage, Trace, load_trace, to_arrays
 from traces.arrivals import poisson
 from traces.demands import drawn_demands
@@ -62,15 +61,6 @@ BIG = job("big", needing(LARGE, stage("a", 1, 10_000)))
 
 
 # --- solved on paper -----------------------------------------------------------------------------
-
-
-def test_small_executors_are_given_first() -> None:
-    """One task each of a little and a big job: both run at once, whoever comes first."""
-    one = job("little", needing(SMALL, stage("a", 1, 10_000)))
-    for order in ([one, BIG], [BIG, one]):
-        simulator = build(order, cluster_of(1, 1))
-        Heuristic("fifo").play(simulator)
-        assert jct_s(simulator) == [10.0, 10.0]
 
 
 @pytest.mark.parametrize(
@@ -170,23 +160,6 @@ def test_a_job_at_its_limit_is_asked_about_as_its_last_tasks_end() -> None:
     assert jct_s(simulator) == [50.0]
 
 
-def test_executors_promised_to_another_job_count_until_they_leave() -> None:
-    """Both small executors go to the other job, one of them at 20 s: until then it counts here."""
-    other = job("other", needing(SMALL, stage("a", 2, 10_000)))
-    simulator = build([TWO_PARTS, other], cluster_of(2, 2), arrival_ms=[0.0, 5_000.0])
-    simulator.step(Action(0, 2))
-    simulator.step(PASS)
-    assert simulator.time_ms == 5_000.0
-    simulator.step(PASS)
-    simulator.step(Action(2, 2, S))
-    assert simulator.state.jobs["held"].tolist() == [1, 2]
-    simulator.step(Action(1, 2))
-    assert simulator.time_ms == 20_000.0, "the second small executor leaves"
-    assert simulator.state.jobs["held"].tolist() == [1, 2]
-    simulator.step(Action(1, 2))
-    assert jct_s(simulator) == [50.0, 25.0]
-
-
 def test_what_large_executors_waste_is_counted_by_class() -> None:
     """A task of 250 MB on an executor of 1,000 leaves 750 idle for its 10 s."""
     simulator = build([LITTLE], cluster_of(1, 1))
@@ -265,14 +238,6 @@ def test_a_plan_follows_the_trace() -> None:
     assert Heuristic("fifo").on(runs[0].state.trace).name == "fifo"
 
 
-def test_without_trouble_the_plan_is_the_critical_path() -> None:
-    """One class, one chain: nothing to choose."""
-    chain = job("chain", stage("a", 1, 1_000), stage("b", 1, 1_000, [0]), stage("c", 1, 1_000, [1]))
-    simulator = build([chain], Cluster(num_executors=2))
-    places = planned_places(simulator.state.trace, simulator.state.classes)
-    assert places.tolist() == [0, 1, 2]
-
-
 # --- what holds for all --------------------------------------------------------------------------
 
 
@@ -307,38 +272,6 @@ def test_no_job_runs_more_tasks_than_a_fixed_limit() -> None:
         while simulator.status is Status.DECIDE:
             simulator.step(policy.decide(simulator.observation()))
         assert most_at_once(simulator.timeline()) == 7
-
-
-@given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
-@settings(max_examples=60)
-def test_many_at_once_are_each_as_alone(workload: Workload, seed: int) -> None:
-    """With classes named by the policy, two runs in lockstep."""
-    alone = workload.simulator()
-    arrays = to_arrays(workload.trace)
-    run = Run(
-        np.array(workload.arrival_ms),
-        np.arange(len(workload.arrival_ms), dtype=np.int32),
-        workload.seed,
-    )
-    together = VectorSimulator(arrays, workload.cluster, [run, run])
-    policy = Arbitrary(seed)
-    while alone.status is Status.DECIDE:
-        batch = together.observation()
-        for row in batch.classes:
-            assert row["on_offer"].tolist() == alone.state.classes["on_offer"].tolist()
-        action = policy.decide(alone.observation())
-        rows = np.full(2, action.stage, np.int32)
-        for index in range(2):
-            if action.stage != ANY:
-                first = int(batch.stage_ptr[index])
-                own = batch.stage_row[first : int(batch.stage_ptr[index + 1])]
-                rows[index] = first + int(np.flatnonzero(own == action.stage)[0])
-        limits, kinds = (np.full(2, part, np.int32) for part in (action.limit, action.kind))
-        together.step(rows, limits, kinds)
-        alone.step(action)
-    for index in range(2):
-        state = together.state(index)
-        assert state.jobs["completion_ms"].tolist() == alone.completion_ms().tolist()
 
 
 def test_an_illegal_class_is_named_by_the_vector_simulator() -> None:

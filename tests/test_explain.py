@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner, Result
 
 from decima.agent import columns, plan_probabilities
 from decima.agent import model as model_files
@@ -18,18 +20,27 @@ from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
-from decima.agent.scene import scene_of
 from decima.agent.weights import NetworkConfig
+from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
-from decima.report.explain.decision import ClassShown, LimitShown, explain_decision
+from decima.report.explain.decision import (
+    Explanation,
+    JobShown,
+    LimitShown,
+    StageShown,
+    explain_decision,
+)
 from decima.report.explain.moments import Moment, at_number, at_time, busiest, moments
-from decima.report.explain.reasons import LEAST_WEIGHT, MESSAGES, REASONS, TABLES
+from decima.report.explain.reasons import LEAST_WEIGHT, MESSAGES, REASONS, TABLES, Reason
 from decima.report.explain.words import in_words
 from gnn.heads import Head
 from spark_sim import PASS
+from tests.commands import refused
 from tests.networks import random_network
+from tests.shapes import chain, fork_join
+from traces import Trace, write_trace
 
 SMALL = NetworkConfig(embedding=6, hidden=(7,), head_hidden=(9, 5))
 BUSY = 12
@@ -121,7 +132,7 @@ def test_probabilities_are_those_by_which_the_policy_acts(
         policy.plan(moment.observation)
         assert policy.planned is not None
         first = policy.planned.plan._replace(used=np.ones(1, np.int64))
-        graph, _ = whole_graph(scene_of(moment.observation), sorter, units)
+        graph, _ = whole_graph(moment.observation.as_batch(), sorter, units)
         with torch.no_grad():
             expected = float(plan_probabilities.taken(network(graph), graph, first).log_prob[0])
         if found.taken is None:
@@ -170,21 +181,6 @@ def test_a_later_choice_is_explained_by_its_plan(
         assert not any("drawn" in sentence for sentence in words)
 
 
-def test_executors_given_are_those_that_the_simulator_gives(
-    config: EvaluationConfig, workload: Workload, tmp_path: Path
-) -> None:
-    """The choices of a plan together give at most what is on offer."""
-    run = list(moments(workload, config, saved(decided(), tmp_path), 0))
-    several = 0
-    for _, own in itertools.groupby(run, key=lambda one: one.planned_at):
-        choices = list(own)
-        given = [one.given for one in choices]
-        assert all((one.given == 0) == (one.action == PASS) for one in choices)
-        assert sum(given) <= choices[0].observation.on_offer
-        several += sum(given) == choices[0].observation.on_offer > 1
-    assert several > 3
-
-
 @pytest.mark.parametrize("suffix", ["", ":sampled"])
 def test_the_run_is_the_one_that_an_evaluation_plays(
     suffix: str, config: EvaluationConfig, workload: Workload, tmp_path: Path
@@ -228,25 +224,6 @@ def test_names_and_figures_are_those_of_the_job(
         assert 0 <= shown.job.local <= found.on_offer
 
 
-def test_passing_is_explained_too(
-    config: EvaluationConfig, workload: Workload, tmp_path: Path
-) -> None:
-    """No stage is taken, no limit is shown, and reasons weigh in the end of the round alone."""
-    network = decided()
-    with torch.no_grad():
-        network.end_head.last.bias.add_(7)
-    run = moments(workload, config, saved(network, tmp_path), 0)
-    passes = (one for one in run if one.action == PASS and one.number == one.planned_at)
-    weighed = 0
-    for moment in itertools.islice((one for one in passes if one.num_open > 1), 8):
-        found = explain_decision(network, workload, moment)
-        assert (found.taken, found.taken_limit, found.limits) == (None, None, ())
-        assert all(one.limit == one.executor_class == 0 for one in found.reasons)
-        assert all(sentence for sentence in in_words(found))
-        weighed += len(found.reasons)
-    assert weighed > 0
-
-
 def test_a_decision_without_a_choice_has_nothing_to_explain(
     config: EvaluationConfig, workload: Workload, tmp_path: Path
 ) -> None:
@@ -263,25 +240,6 @@ def test_a_decision_without_a_choice_has_nothing_to_explain(
 
 
 # --- reasons -------------------------------------------------------------------------------------
-
-
-def test_weights_of_zero_give_no_reason(
-    config: EvaluationConfig, classes: EvaluationConfig, tmp_path: Path
-) -> None:
-    """All choices are equally likely, and no sentence or row claims otherwise."""
-    for settings in (config, classes):
-        workload = Workload.of(settings)
-        for moment in itertools.islice(played(settings, tmp_path), 5):
-            found = explain_decision(zeroed(), workload, moment, with_columns=True)
-            share = 1 / (len(found.stages) + 1)
-            equal = [one.probability for one in found.stages] + [found.end_probability]
-            assert equal == pytest.approx([share] * len(equal))
-            own: tuple[tuple[LimitShown | ClassShown, ...], ...] = (found.limits, found.classes)
-            for options in own:
-                chances = [one.probability for one in options]
-                assert chances == pytest.approx([1 / max(1, len(chances))] * len(chances))
-            assert (found.reasons, found.columns) == ((), ())
-            assert not any(re.match("For it|Against it", words) for words in in_words(found))
 
 
 def test_a_network_that_reads_one_column_gives_exactly_that_reason(
@@ -309,55 +267,6 @@ def test_a_network_that_reads_one_column_gives_exactly_that_reason(
     assert re.fullmatch(r"For it: its job holds \w+.* executors.* \(.*\)\.", words) is not None
 
 
-@pytest.mark.parametrize(
-    ("table", "head", "part", "first"),
-    [
-        ("stage", "stage_head", 0, SMALL.embedding),
-        ("job", "stage_head", 1, SMALL.embedding),
-        ("cluster", "stage_head", 2, SMALL.embedding),
-        ("limit", "limit_head", 0, 0),
-        ("class", "class_head", 0, 0),
-    ],
-)
-def test_no_column_gives_the_reason_of_another(
-    table: str, head: str, part: int, first: int, classes: EvaluationConfig, tmp_path: Path
-) -> None:
-    """A network that reads one column gives its reason or, where it says little, none."""
-    workload = Workload.of(classes)
-    run = list(itertools.islice((one for one in played(classes, tmp_path) if one.given), 9, 14))
-    given: set[str] = set()
-    for index, column in enumerate(TABLES[table]):
-        network = reading(head, part, first + index, scale=50.0)
-        for moment in run:
-            found = explain_decision(network, workload, moment)
-            own = {one.name for one in found.reasons}
-            assert all(column in REASONS[name][table] for name in own)
-            assert all(abs(one.weight) >= LEAST_WEIGHT for one in found.reasons)
-            given |= own
-    assert given, f"no column of {table} ever weighs"
-
-
-def test_messages_weigh_what_the_network_without_them_changes(
-    config: EvaluationConfig, workload: Workload, tmp_path: Path
-) -> None:
-    """The same weights with ``messages=False`` are the oracle."""
-    network = decided()
-    silent = PolicyNetwork(replace(SMALL, messages=False))
-    silent.load_state_dict(network.state_dict())
-    weighed = 0
-    for moment in itertools.islice(played(config, tmp_path), 20):
-        found, without = (explain_decision(one, workload, moment) for one in (network, silent))
-        assert MESSAGES not in {reason.name for reason in without.reasons}
-        if found.taken is None or without.taken is None:
-            continue
-        for reason in found.reasons:
-            if reason.name == MESSAGES:
-                change = np.log(found.taken.probability / without.taken.probability)
-                assert reason.stage == pytest.approx(change, abs=1e-5)
-                weighed += 1
-    assert weighed > 0
-
-
 def test_every_column_has_one_reason() -> None:
     found = [
         (table, name)
@@ -378,7 +287,7 @@ def test_the_cluster_is_compared_with_the_run_so_far(
     moment: Moment | None = None
     for moment in itertools.islice(moments(workload, config, saved(network, tmp_path), 0), BUSY):
         if moment.number == moment.planned_at:
-            shown.append(policy.look(moment.observation).tables.columns.cluster_x[0].copy())
+            shown.append(policy.score(moment.observation).choices.cluster_x[0].copy())
     assert moment is not None
     assert moment.cluster_mean == pytest.approx(np.mean(shown, axis=0), abs=1e-6)
 
@@ -407,3 +316,215 @@ def test_a_decision_is_found_by_number_by_time_and_by_size(
         at_time(run(), 1e9)
     with pytest.raises(ConfigError, match="before the first arrival"):
         busiest(iter(()))
+
+
+# --- in words ------------------------------------------------------------------------------------
+
+
+def hand_made(
+    weights: dict[str, float] | None = None,
+    *,
+    local: int = 2,
+    moving_delay_s: float = 2.0,
+    chances: tuple[float, float] = (0.9, 0.1),
+) -> Explanation:
+    """Two stages to choose from, of which the first was taken: it gets two executors of two.
+
+    Its job has 20 executor-seconds of work left and holds one executor, the other's 180 and 9; its
+    tasks take 1 s, the other's 3. Each reason has its weight in the stage.
+    """
+    small = JobShown("small", 4, 5.0, 20.0, 0.2, 1, local)
+    large = JobShown("large", 2, 60.0, 180.0, 0.8, 9, 0)
+    first = StageShown(small, "scan", chances[0], 1, 8, 1.0, 4.0, True, None)
+    second = StageShown(large, "sort", chances[1], 2, 30, 3.0, 12.0, False, None)
+    return Explanation(
+        decision=1,
+        planned_at=1,
+        time_s=60.0,
+        jobs_in_system=2,
+        executors=12,
+        on_offer=2,
+        moving_delay_s=moving_delay_s,
+        stages=tuple(sorted((first, second), key=lambda shown: -shown.probability)),
+        end_probability=0.0,
+        end_place=3,
+        taken=first,
+        taken_limit=3,
+        given=2,
+        limits=(LimitShown(2, 0.25), LimitShown(3, 0.75)),
+        taken_memory_gb=None,
+        classes=(),
+        reasons=tuple(Reason(name, part, 0.0, 0.0) for name, part in (weights or {}).items()),
+        columns=(),
+    )
+
+
+def test_a_decision_reads_as_choice_probability_and_reasons() -> None:
+    found = hand_made({"moving cost": 2.0, "work left": 1.3, "age": -0.6})
+    assert in_words(found) == (
+        "scan of small (arrival 4) gets 2 more executors: its job holds 1 and may now hold 3.",
+        "Its probability is 90.0 %; next is sort of large with 10.0 %.",
+        "Among 2 limits for its job, 3 has 75.0 %; lower ones have 25.0 % together.",
+        "For it: its executors are already there; its job is short (20 executor-seconds left, on "
+        "average 100).",
+        "Against it: its job arrived recently (5 s since it arrived, on average 32).",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("executors held", "its job holds few executors (1 held, on average 5)"),
+        ("tasks waiting", "few of its tasks are waiting (8 waiting, on average 19)"),
+        ("task length", "its tasks are short (1.0 s each, on average 2.0)"),
+        (
+            "critical path",
+            "its critical path is short (4.0 s to the end of its job, on average 8.0)",
+        ),
+        ("readiness", "it can start now"),
+        ("progress", "its job has just begun (20 % of its work started, on average 50)"),
+        ("memory", "the memory that a task needs"),
+        ("limit", "the size of the limit (3)"),
+        (MESSAGES, "the stages that come after it in its job (messages along the graph)"),
+        (
+            "cluster",
+            "the state of the cluster (2 jobs in the system, 2 of 12 executors on offer)",
+        ),
+    ],
+)
+def test_each_reason_has_its_words(reason: str, words: str) -> None:
+    found = hand_made({reason: 1.0})
+    assert in_words(found)[-1] == f"For it: {words}."
+
+
+@pytest.mark.parametrize(
+    ("local", "delay_s", "words"),
+    [
+        (2, 2.0, "its executors are already there"),
+        (1, 2.0, "1 of its 2 executors are already there, the rest have to move (2 s each)"),
+        (0, 2.0, "its executors have to move (2 s each)"),
+        (1, 0.0, "1 of the 2 executors on offer are its own already"),
+    ],
+)
+def test_moving_executors_are_counted(local: int, delay_s: float, words: str) -> None:
+    found = hand_made({"moving cost": 1.0}, local=local, moving_delay_s=delay_s)
+    assert in_words(found)[-1] == f"For it: {words}."
+
+
+def test_a_drawn_choice_is_called_so() -> None:
+    """The likelier one is named."""
+    assert in_words(hand_made(chances=(0.3, 0.7)))[1] == (
+        "Its probability is 30.0 %; next is sort of large with 70.0 %. It was drawn, not the "
+        "likeliest."
+    )
+
+
+def test_a_pass_and_a_decision_without_stages_in_words() -> None:
+    found = hand_made({"work left": 1.0})
+    idle = replace(
+        found, taken=None, taken_limit=None, given=0, limits=(), end_probability=0.95, end_place=0
+    )
+    none = replace(idle, stages=(), reasons=(), end_probability=1.0)
+    assert in_words(none) == ("No stage may be chosen: 2 executors on offer stay idle.",)
+    assert in_words(idle) == (
+        "Nothing is chosen: 2 executors on offer stay idle.",
+        "Its probability is 95.0 %; next is scan of small with 90.0 %.",
+        "For it: the stages' work left (100 executor-seconds left on average).",
+    )
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tiny() -> tuple[str, ...]:
+    """Arguments of a small workload."""
+    return ("--jobs", "12", "--interarrival", "1", "--executors", "4")
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["explain", *(str(argument) for argument in arguments)])
+
+
+def test_the_command_prints_and_writes_the_same(
+    trace_file: Path, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Stages, limits and reasons on the screen, probabilities first; all of it in the file."""
+    output = tmp_path / "decision.json"
+    model = saved(decided(), tmp_path)
+    chosen = ("--decision", BUSY, "--json", output)
+    result = invoke("--trace", trace_file, *tiny, "--model", model, *chosen)
+    assert result.exit_code == 0, result.output
+    content = json.loads(output.read_text())
+    assert (content["decision"], content["sequence"], content["model"]) == (BUSY, 0, model)
+    heading = rf"decision {BUSY}(, planned at \d+)? at {content['time_s']:.1f} s"
+    assert re.search(heading, result.stdout) is not None
+    assert "limits of this stage" in result.stdout
+    assert f"{100 * content['stages'][0]['probability']:.1f} %" in result.stdout
+    assert content["taken"]["name"] in result.stdout
+    unwrapped = " ".join(result.stdout.split())
+    assert all(sentence in unwrapped for sentence in content["words"])
+    assert unwrapped.index("leave the rest idle:") < unwrapped.index("Weights need not add up")
+    assert content["reasons"]
+    for reason in content["reasons"]:
+        assert abs(reason["weight"]) >= LEAST_WEIGHT
+        parts = reason["stage"] + reason["limit"] + reason["executor_class"]
+        assert reason["weight"] == pytest.approx(parts)
+        assert f"{reason['weight']:+.2f}" in result.stdout
+    assert content["columns"] == []
+    every = invoke("--trace", trace_file, *tiny, "--model", model, *chosen, "--columns")
+    single = json.loads(output.read_text())["columns"]
+    assert single
+    assert all(one["name"] in every.stdout for one in single)
+
+
+def test_the_command_gives_no_reason_for_weights_of_zero(
+    trace_file: Path, tiny: tuple[str, ...], tmp_path: Path
+) -> None:
+    output = tmp_path / "decision.json"
+    model = saved(zeroed(), tmp_path)
+    result = invoke("--trace", trace_file, *tiny, "--model", model, "--columns", "--json", output)
+    assert result.exit_code == 0, result.output
+    content = json.loads(output.read_text())
+    assert (content["reasons"], content["columns"]) == ([], [])
+    assert f"{len(content['stages'])} stages to choose from" in result.stdout
+    assert len(content["stages"]) > 3  # the busiest decision is the default
+    assert "No reason changes the log-probability" in result.stdout
+    assert "0.00" not in result.stdout.replace("0.00 s", "")
+
+
+def test_names_in_a_trace_are_no_markup(tiny: tuple[str, ...], tmp_path: Path) -> None:
+    """A job called like a style is shown by its name."""
+    path = tmp_path / "odd.parquet"
+    odd = replace(fork_join("fork", (2, 5)), name="[bold]shop[/nothing]")
+    write_trace(Trace("odd", (odd, chain("chain", (4, 1, 3)))), path)
+    result = invoke("--trace", path, *tiny, "--model", saved(decided(), tmp_path), "--time", 1)
+    assert result.exit_code == 0, result.output
+    assert "[bold]shop[/nothing]" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--decision", "1000000"), "there is no decision 1000000: the run is over after"),
+        (("--time", "1e6"), "no decision at 1e+06 s or later"),
+        (("--decision", "3", "--time", "4"), "give one of them"),
+        (("--decision", "0"), "--decision"),
+        (("--sequence", "-1"), "--sequence"),
+        (("--sequences", "3"), "No such option"),
+        (("--model", "fifo"), "not decima, nor a file ending"),
+        (("--model", "absent.safetensors"), "absent.safetensors"),
+        (("--json", "nowhere/file.json"), "there is no folder nowhere"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_one_line(
+    arguments: tuple[str, ...],
+    words: str,
+    trace_file: Path,
+    tiny: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    """Each names what is wrong and leaves no file."""
+    model = saved(decided(), tmp_path)
+    refused(invoke("--trace", trace_file, *tiny, "--model", model, *arguments), words)

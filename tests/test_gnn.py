@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -182,82 +180,6 @@ def test_embeddings_are_those_of_the_equations(config: EncoderConfig, seed: int)
         np.testing.assert_allclose(one.detach().numpy(), other, rtol=1e-9, atol=1e-9)
 
 
-@each_config
-def test_gradients_are_those_of_the_equations(config: EncoderConfig) -> None:
-    """Of features and weights along a random direction, against a difference of the recursion."""
-    x, edges = random_dag(1)
-    encoder = encoder_of(config)
-    inputs = x.clone().requires_grad_()
-    loss_of(by_the_encoder(encoder, inputs, edges, JOBS, OBSERVATIONS), torch.sin).backward()  # type: ignore[no-untyped-call]
-    leaves = [inputs, *encoder.parameters()]
-    torch.manual_seed(3)
-    directions = [torch.randn_like(leaf) for leaf in leaves]
-    slope = sum(
-        float((leaf.grad * way).sum())
-        for leaf, way in zip(leaves, directions, strict=True)
-        if leaf.grad is not None
-    )
-    losses: list[float] = []
-    for step in (1e-6, -1e-6):
-        moved = encoder_of(config)
-        with torch.no_grad():
-            for parameter, way in zip(moved.parameters(), directions[1:], strict=True):
-                parameter.add_(step * way)
-        here = (x + step * directions[0]).numpy()
-        found = by_the_equations(moved, here, edges, JOBS, OBSERVATIONS)
-        losses.append(sum(float(np.sin(one).sum()) for one in found))
-    assert (losses[0] - losses[1]) / 2e-6 == pytest.approx(slope, rel=1e-5)
-
-
-def loss_of(found: tuple[Tensor, ...], function: Callable[[Tensor], Tensor]) -> Tensor:
-    return torch.stack([function(one).sum() for one in found]).sum()
-
-
-def test_gradients_reach_every_weight() -> None:
-    """Of the whole encoder; without messages those of the node sum alone get none."""
-    x, edges = random_dag(2)
-    for name in ("full", "no-messages"):
-        encoder = encoder_of(CONFIGS[name])
-        found = by_the_encoder(encoder, x, edges, JOBS, OBSERVATIONS)
-        loss_of(found, torch.sin).backward()  # type: ignore[no-untyped-call]
-        without = {
-            label
-            for label, parameter in encoder.named_parameters()
-            if parameter.grad is None or not bool(parameter.grad.abs().max() > 0)
-        }
-        expected = {label for label, _ in encoder.named_parameters() if "node_sum" in label}
-        assert without == (expected if name == "no-messages" else set())
-
-
-@each_config
-def test_the_cluster_is_the_mean_over_its_jobs(config: EncoderConfig) -> None:
-    """Each job ten times over is the same cluster; g3 of the mean of f3, and g3(0) of no job."""
-    encoder = encoder_of(config)
-    y = torch.from_numpy(np.random.default_rng(3).normal(size=(3, config.embedding)))
-    once, often = (
-        encoder.cluster(torch.cat([y] * times), torch.stack((jobs, torch.zeros_like(jobs))), 2)
-        for times, jobs in ((times, torch.arange(3 * times)) for times in (1, 10))
-    )
-    torch.testing.assert_close(often, once)
-    total = encoder.cluster_sum
-    torch.testing.assert_close(once[0], total.g(total.f(y).mean(0)))
-    torch.testing.assert_close(once[1], total.g(torch.zeros_like(y[0])))
-
-
-@each_config
-def test_names_of_nodes_do_not_matter(config: EncoderConfig) -> None:
-    """Permuted nodes give permuted embeddings, and the same summaries."""
-    x, edges = random_dag(7)
-    encoder = encoder_of(config)
-    renamed = torch.from_numpy(np.random.default_rng(1).permutation(len(x)))
-    other = torch.empty_like(x)
-    other[renamed] = x
-    e, e_other = embedded(encoder, x, edges), embedded(encoder, other, renamed[edges])
-    torch.testing.assert_close(e_other[renamed], e)
-    zero = torch.zeros(len(x), dtype=torch.int64)
-    torch.testing.assert_close(encoder.jobs(other, e_other, zero, 1), encoder.jobs(x, e, zero, 1))
-
-
 def test_a_change_reaches_the_nodes_above_and_no_others() -> None:
     """e_v depends on v and on what is below it."""
     x, edges = random_dag(3)
@@ -272,56 +194,6 @@ def test_a_change_reaches_the_nodes_above_and_no_others() -> None:
         after = embedded(encoder, changed, edges)
         moved = set((after != before).any(1).nonzero().flatten().tolist())
         assert moved == nx.ancestors(graph, node) | {node}
-
-
-@each_config
-def test_a_batch_is_its_graphs_one_by_one(config: EncoderConfig) -> None:
-    """Jobs of different depth embedded together and alone."""
-    encoder = encoder_of(config)
-    dags = [random_dag(seed, nodes) for seed, nodes in ((0, 1), (1, 4), (2, 20), (3, 9))]
-    first = np.cumsum([0] + [len(x) for x, _ in dags])[:-1]
-    joined_x = torch.cat([x for x, _ in dags])
-    joined = torch.cat(
-        [edges + int(start) for (_, edges), start in zip(dags, first, strict=True)], dim=1
-    )
-    together = embedded(encoder, joined_x, joined)
-    for (x, edges), start in zip(dags, first, strict=True):
-        alone = embedded(encoder, x, edges)
-        torch.testing.assert_close(together[start : start + len(x)], alone)
-
-
-def test_ablations_leave_out_what_they_name() -> None:
-    """Without messages the edges do not matter; with one level a second transform is absent."""
-    x, edges = random_dag(5)
-    no_edges = torch.empty((2, 0), dtype=torch.int64)
-    for name in ("no-messages", "full"):
-        encoder = encoder_of(CONFIGS[name])
-        is_same = torch.equal(embedded(encoder, x, edges), embedded(encoder, x, no_edges))
-        assert is_same == (name == "no-messages")
-    sizes = {
-        name: sum(parameter.numel() for parameter in encoder_of(config).parameters())
-        for name, config in CONFIGS.items()
-    }
-    assert sizes["one-level"] == sizes["full"] - 3 * 2 * (8 * 8 + 8)
-
-
-def test_only_the_two_level_sum_can_take_a_maximum() -> None:
-    """What one level of transforms maps to sums of its children stays a sum (Decima, appendix E).
-
-    Adding a copy of each child doubles what a sum passes on; g may undo it, the identity cannot.
-    """
-    x = torch.ones(3, FEATURES, dtype=torch.float64)
-    one_child, two_children = torch.tensor([[0], [1]]), torch.tensor([[0, 0], [1, 2]])
-    encoder = encoder_of(CONFIGS["one-level"])
-    lifted = encoder.lift(x)[0]
-    once = embedded(encoder, x, one_child)[0] - lifted
-    twice = embedded(encoder, x, two_children)[0] - lifted
-    torch.testing.assert_close(twice, 2 * once)
-    encoder = encoder_of(CONFIGS["full"])
-    lifted = encoder.lift(x)[0]
-    once = embedded(encoder, x, one_child)[0] - lifted
-    twice = embedded(encoder, x, two_children)[0] - lifted
-    assert (twice - 2 * once).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
-from decima import EvaluationConfig, evaluate
 from decima.agent import model as model_files
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import ModelError, load_model, save_model
@@ -72,26 +71,6 @@ def test_other_files_are_no_models(good: Path, tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     torch.save({"weights": 1}, path)
     refused(CliRunner().invoke(main, ["evaluate", "--policies", f"strict_fair,{path}"]), str(path))
-
-
-def test_a_model_serves_clusters_of_any_size(tmp_path: Path) -> None:
-    """It completes all jobs on three and puts dozens to work of 80: jobs get all they can use."""
-    network = PolicyNetwork(NetworkConfig(limit_head=False))
-    path = tmp_path / "model.safetensors"
-    save_model(path, network.config, network.state_dict(), {})
-    model = str(path)
-    config = EvaluationConfig(
-        trace="tpch", policies=(model,), arrivals="batch", jobs=2, sequences=1
-    )
-    used: dict[int, int] = {}
-    for executors in (3, 80):
-        report = evaluate(replace(config, executors=executors), timelines=range(config.sequences))
-        (run,) = report.policies[model].runs
-        assert (run.metrics.unfinished, run.metrics.forced) == (0, 0)
-        assert run.timeline is not None
-        used[executors] = len(set(run.timeline["executor"].tolist()))
-    assert used[3] == 3
-    assert used[80] > 24
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)

@@ -117,17 +117,6 @@ def test_a_long_compilation_says_every_ten_seconds_how_far_it_is(
     assert lines[2:] == [f"compiling: {PACKAGE}, 2 of at most 3 functions, 15 s so far"]
 
 
-def test_functions_of_others_are_not_ours_to_tell(
-    told: tuple[Announcer, list[str], Clock],
-) -> None:
-    """Numba's own, which ours call."""
-    announcer, lines, clock = told
-    announcer.on_start(event(None))
-    clock.now_s += 60
-    announcer.on_end(event(None))
-    assert lines == []
-
-
 def test_one_command_compiles_what_all_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its steps, in order, each named on stderr."""
     done = []
@@ -138,13 +127,6 @@ def test_one_command_compiles_what_all_need(monkeypatch: pytest.MonkeyPatch) -> 
     assert done == ["one", "two"]
     assert found.stderr.splitlines() == ["preparing: one", "preparing: two"]
     assert re.fullmatch(r"ready after \d+ s\n", found.stdout)
-
-
-def test_the_older_systems_are_among_its_steps() -> None:
-    """Each has commands that compile functions of their own."""
-    names = [name for name, _ in prepare.all_steps()]
-    assert names[-2:] == ["deeprm", "harmony"]
-    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("name", [name for name, _ in prepare.all_steps()])
@@ -169,16 +151,3 @@ def test_several_processes_find_everything_compiled(
     prepare.prepare_once()
     assert done == [1]
     assert prepare.is_prepared()
-
-
-def test_what_cannot_be_kept_is_not_prepared(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Other processes would not find it."""
-    done = []
-    monkeypatch.setitem(vars(POLICIES), "folder", str(tmp_path / "policies"))
-    (tmp_path / "policies").mkdir()
-    (tmp_path / "policies").chmod(0o777)
-    monkeypatch.setattr(prepare, "decima_steps", lambda: iter([("one", lambda: done.append(1))]))
-    prepare.prepare_once()
-    assert done == []

@@ -118,17 +118,6 @@ def test_damaged_machine_code_is_compiled_anew(
     assert found_and_hits(tmp_path, folder) == (42, 1)
 
 
-def test_a_file_that_another_function_left_is_a_miss(tmp_path: Path) -> None:
-    """What was compiled from what is part of what is checked."""
-    folder = tmp_path / "cache"
-    found_and_hits(tmp_path, folder)
-    content = kept(folder).read_bytes()
-    key = pickle.dumps(("another", ()))
-    head = len(cache._FORMAT)
-    kept(folder).write_bytes(content[:head] + hashlib.sha256(key).digest() + key)
-    assert found_and_hits(tmp_path, folder) == (42, 0)
-
-
 def plant(folder: Path, trace: Path) -> None:
     """Put a file that runs code, with a digest that fits, in the place of the machine code."""
     content = pickle.dumps(Planted(trace))
@@ -162,24 +151,6 @@ def test_what_others_may_have_written_is_not_loaded(
     if what != "file":  # which is replaced
         (line,) = caplog.messages
         assert words in line
-
-
-def test_a_program_prints_in_one_line_why_it_compiles_anew(tmp_path: Path) -> None:
-    """On stderr; its result stays on stdout."""
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    folder.chmod(0o777)
-    done = run_tiny(tmp_path, folder)
-    assert done.stdout == "42 0\n"
-    assert done.stderr.count("\n") == 1
-    assert f"{folder}: others may write to it" in done.stderr
-
-
-def test_a_home_that_cannot_be_written_only_costs_the_cache(tmp_path: Path) -> None:
-    """The cache folder lies below a file, so it cannot be made; the kernel compiles and runs."""
-    blocker = tmp_path / "file"
-    blocker.write_text("")
-    assert found_and_hits(tmp_path, blocker / "cache") == (42, 0)
 
 
 def test_the_check_of_planted_files_would_see_them_loaded(tmp_path: Path) -> None:
@@ -248,16 +219,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(jar, "_SHIPPED", tmp_path / "none")
     monkeypatch.setattr(jar, "build_jar", build)
     return found
-
-
-def test_a_jar_is_made_once_and_kept_for_the_user_alone(tmp_path: Path, made: list[Path]) -> None:
-    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    path = jar.plugin_jar(environment)
-    assert jar.plugin_jar(environment) == path
-    assert len(made) == 1
-    assert path.read_bytes() == b"a jar"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
 def test_a_planted_or_damaged_jar_is_made_anew(tmp_path: Path, made: list[Path]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from decima import HEURISTICS, Heuristic
 from spark_sim import Cluster, Protocol, Simulator, Status
-from tests.shapes import KNOWN_OPTIMA, chain, fork_join
+from tests.shapes import KNOWN_OPTIMA, chain
 from tests.stories import build, job, tell
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
 from traces.synthetic import layered_job
@@ -99,19 +99,6 @@ def test_the_critical_path_first_solves_the_diamond(protocol: Protocol) -> None:
     assert best.completed == {"diamond": known.makespan_ms}
 
 
-def test_the_wide_branch_first_costs_the_diamond_a_third() -> None:
-    """Both executors on the four short tasks first: 1 + 2 + 4 + 1 = 8 s instead of 6 s."""
-    known = KNOWN_OPTIMA["diamond"]()
-    plan = {
-        0: ["diamond.top 1"],
-        1000: ["diamond.right 2"],
-        3000: ["diamond.left 1"],
-        7000: ["diamond.bottom 1"],
-    }
-    story = tell(known.trace.jobs, plan, executors=2, moving_delay_ms=0)
-    assert story.completed == {"diamond": 8000.0}
-
-
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
 def test_the_shortest_job_first_is_best_on_two_jobs(protocol: Protocol) -> None:
     """5.5 s on average against 9.5 s in the order of arrival."""
@@ -135,12 +122,6 @@ def test_a_chain_takes_its_rounds_and_one_move(executors: int) -> None:
 
     rounds = sum(math.ceil(count / executors) for count in counts)
     assert story.completed == {"c": 1500.0 + 1000 * rounds}
-
-
-def test_a_wide_fork_join_is_as_long_as_its_path() -> None:
-    """With an executor for every task: three tasks one after the other, and one move."""
-    story = tell([fork_join("f", (3, 4))], "fifo", executors=7)
-    assert story.completed == {"f": 2000.0 + 3 * 1000}
 
 
 @given(
@@ -189,18 +170,3 @@ def test_work_conserving_policies_keep_grahams_bound(
     path_ms = max(max(one.critical_path_ms) for one in made)
     bound_ms = work_ms / executors + (1 - 1 / executors) * path_ms
     assert simulator.completion_ms().max() <= bound_ms * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
-def test_with_an_executor_for_every_task_each_job_takes_its_critical_path(
-    protocol: Protocol,
-) -> None:
-    """Chains of two and of three one-second stages on twenty executors: 2 s and 3 s."""
-    story = tell(
-        [chain("a", (2, 2)), chain("b", (1, 1, 1))],
-        "fifo",
-        executors=20,
-        moving_delay_ms=0,
-        protocol=protocol,
-    )
-    assert story.completed == {"a": 2000.0, "b": 3000.0}

@@ -11,10 +11,10 @@ import pytest
 
 from decima import EvaluationConfig
 from decima.agent import plans
+from decima.agent.columns import Choices
 from decima.agent.graph import GraphSorter
 from decima.agent.plans import Plans
 from decima.agent.rollout import Lanes, Lockstep, play_out
-from decima.agent.tables import Legal
 from decima.errors import ConfigError
 from decima.objectives import OBJECTIVES, objective_named
 from decima.registry import Heuristic
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
     lane: int
     state: State
-    legal: Legal
+    legal: Choices
     stage_row: np.ndarray[tuple[int], np.dtype[np.int64]]  # (O,) the simulation's own
     label: Plans  # one
 
@@ -65,10 +65,10 @@ def cases(teacher: str, cluster: str) -> Iterator[Case]:
     simulators: VectorSimulator = lockstep.simulators
     labeller = HeuristicLabeller(teacher, simulators, ARRAYS)
     for step in lockstep:
-        legal = step.seen.tables.legal
+        legal = step.scored.choices
         with_choice = np.flatnonzero(np.diff(legal.open_ptr) > 0)
         before = [copied(simulators.state(lane)) for lane in range(len(RUNS))]
-        labels = labeller.label(step.plans, step.seen, with_choice)
+        labels = labeller.label(step.plans, step.scored, with_choice)
         own = simulators.observation().stage_row[legal.open_stage].astype(np.int64)
         for lane in with_choice.tolist():
             assert_unchanged(before[lane], simulators.state(lane))
@@ -264,10 +264,10 @@ def test_labels_of_the_network_that_plays_are_its_own_plans(cluster: str) -> Non
     labeller = NetworkLabeller(NETWORK.weights(), simulators, ARRAYS)
     decisions = 0
     for step in lockstep:
-        legal = step.seen.tables.legal
+        legal = step.scored.choices
         lanes = np.flatnonzero(np.diff(legal.open_ptr) > 0)
         before = [copied(simulators.state(lane)) for lane in range(len(RUNS))]
-        labels = labeller.label(step.plans, step.seen, lanes)
+        labels = labeller.label(step.plans, step.scored, lanes)
         for lane in lanes.tolist():
             assert_unchanged(before[lane], simulators.state(lane))
         for name in ("order", "limit", "kind"):

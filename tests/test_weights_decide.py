@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from decima.agent import plans
 from decima.agent.model import load_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.rollout import Lanes, Lockstep
-from decima.agent.scorer import Scorer, Seen
+from decima.agent.scorer import Scored, Scorer
 from decima.learned import learned_policy
 from decima.policy_names import SHIPPED_MODEL, model_path
 from spark_sim import PASS, Cluster, Status
@@ -67,31 +68,29 @@ def copied(network: PolicyNetwork) -> PolicyNetwork:
     return found
 
 
-def choices(seen: Seen) -> list[list[tuple[int, int]]]:
+def choices(scored: Scored) -> list[list[tuple[int, int]]]:
     """Stages and limits of the likeliest plan of each decision, up to its end."""
-    legal = seen.tables.legal
-    every = np.arange(len(legal.open_ptr) - 1)
-    wanted = plans.preferences(plans.draw(seen.scores, legal, every, None), legal)
-    found: list[list[tuple[int, int]]] = []
-    for lane in every:
-        own = slice(wanted.ptr[lane], wanted.ptr[lane + 1])
-        stage, limit = wanted.stage[own].tolist(), wanted.limit[own].tolist()
+    lanes = np.arange(len(scored.choices.open_ptr) - 1)
+    likeliest = plans.draw(scored.scores, scored.choices, lanes, None)
+    wanted = plans.preferences(likeliest, scored.choices)
+    chosen: list[list[tuple[int, int]]] = []
+    for first, last in pairwise(wanted.ptr.tolist()):
+        stage, limit = wanted.stage[first:last].tolist(), wanted.limit[first:last].tolist()
         end = stage.index(-1)
-        found.append(list(zip(stage[:end], limit[:end], strict=True)))
-    return found
+        chosen.append(list(zip(stage[:end], limit[:end], strict=True)))
+    return chosen
 
 
 def share_of_other_plans(network: PolicyNetwork, other: PolicyNetwork) -> float:
     """How many of a network's plans another one would not have made in the same states."""
     lockstep = Lockstep(network, SCALES, Lanes(ARRAYS, CLUSTERS["executors"], RUNS, None))
-    jobs_each, stages_each = lockstep.simulators.capacity
     scorer = Scorer(other, ARRAYS, SCALES)
-    scorer.make_room(jobs_each * len(RUNS), stages_each * len(RUNS))
+    scorer.make_room(*lockstep.simulators.capacity, len(RUNS))
     differs: list[bool] = []
     for step in lockstep:
-        own, its = choices(step.seen), choices(scorer.look(step.seen.scene))
+        own, its = choices(step.scored), choices(scorer.score(step.scored.observation))
         differs += [one != two for one, two in zip(own, its, strict=True) if one or two]
-        lockstep.simulators.follow(plans.preferences(step.plans, step.seen.tables.legal))
+        lockstep.simulators.follow(plans.preferences(step.plans, step.scored.choices))
     assert len(differs) > 50
     return float(np.mean(differs))
 

@@ -1,9 +1,9 @@
-"""Input columns of the network. A model file names the version of them that it was trained on.
+"""Input columns of the network, and the arrays that hold them.
 
-A change of any column, its scale or its place is a new `FEATURE_VERSION`: a model trained on other
-columns is refused. N is the number of executors, J that of jobs in the system, F = N / J the fair
-share, tau and W the workload's mean task duration and mean work of a job
-(`decima.agent.scales.Scales`).
+A model file names the version of the columns that it was trained on. A change of any column, its
+scale or its place is a new `FEATURE_VERSION`: a model trained on other columns is refused. N is the
+number of executors, J that of jobs in the system, F = N / J the fair share, tau and W the
+workload's mean task duration and mean work of a job (`decima.agent.scales.Scales`).
 
 Columns hold what a scheduler observes. None of them is the output of another policy.
 
@@ -13,6 +13,10 @@ or of a job, so a job's embedding changes only when the job does.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+from traces.numbers import Float32, Float64, Int64
 
 FEATURE_VERSION = 9
 
@@ -117,3 +121,33 @@ CLASS = (
 )
 """columns of each executor class that a stage may be given, at the class head; none with one
 class"""
+
+
+class Choices(NamedTuple):
+    """What may be chosen in B decisions with J jobs in their systems, and its columns.
+
+    O stages may be chosen, M limits, and K classes of executors for stages; K is 0 where there is
+    one class.
+    """
+
+    stage_x: Float32  # (O, len(STAGE))
+    job_x: Float32  # (J, len(JOB))
+    cluster_x: Float32  # (B, len(CLUSTER))
+    limit_x: Float32  # (M, len(LIMIT))
+    class_x: Float32  # (K, len(CLASS))
+    decision_of_job: Int64  # (J,)
+    job_ptr: Int64  # (B + 1,)
+    open_stage: Int64  # (O,) row of the observation's `stages`
+    open_job: Int64  # (O,) index among the J jobs
+    open_ptr: Int64  # (B + 1,)
+    first_open: Int64  # (J + 1,) the first open stage of each job
+    limit: Int64  # (M,) the parallelism limits
+    limit_job: Int64  # (M,) index among the J jobs
+    limit_ptr: Int64  # (J + 1,)
+    kind: Int64  # (K,) row of the observation's `classes`
+    kind_stage: Int64  # (K,) index among the O stages
+    kind_ptr: Int64  # (O + 1,)
+    path_ms: Float64  # (J,) scratch: the longest critical path of a job's open stages
+    height: Float64  # (J,) scratch
+    order: Int64  # (2, J) scratch
+    less: Int64  # (J,) scratch: jobs of the same decision with less work left

@@ -8,24 +8,24 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decima.agent import columns
-from decima.agent.class_kernels import describe_classes, scarcity_and_need
-from decima.agent.column_arrays import Columns
+from decima.agent.columns import Choices
 from decima.agent.kernels import inlined_kernel, kernel
 from decima.agent.scales import Scales
-from decima.agent.scene import Scene
 from decima.agent.sort_kernels import sort_descending
-from decima.heuristics.es_classes import scarcity
 from decima.heuristics.es_rule import wait_ms
-from decima.heuristics.stages import is_more_critical
-from spark_sim.cluster import Protocol
+from decima.heuristics.stages import (
+    DECIMA_SIM,
+    SESSION,
+    is_more_critical,
+    is_on_offer,
+    scarcity,
+)
+from spark_sim.observation import ObservationBatch
 from spark_sim.tables import LEAST_WORK_MS
-from traces.numbers import Float32, Int64
+from traces.numbers import Float32, Float64, Int64
 
-SESSION, DECIMA_SIM = int(Protocol.SESSION), int(Protocol.DECIMA_SIM)
-"""plain numbers for the compiler"""
 _FIRST_LEADING = columns.JOB.index(f"leading {columns.LEADING[0]}")
 _LEADING = tuple(columns.STAGE.index(name) for name in columns.LEADING)
 """the columns of a stage that its job's columns repeat, from `_FIRST_LEADING` on"""
@@ -44,14 +44,6 @@ def _log1p(value: float) -> float:
     return math.log(1.0 + value)
 
 
-@inlined_kernel
-def _rounded(count: float) -> float:
-    """Round to the nearest quarter power of two (of count + 1), so that it rarely changes."""
-    if count <= 0:
-        return 0.0
-    return float(2.0 ** (round(4 * math.log2(1.0 + count)) / 4) - 1.0)
-
-
 # --- nodes ---------------------------------------------------------------------------------------
 
 KNOWN = 7  # inputs of the features of a stage, stored to detect changes
@@ -59,54 +51,57 @@ KNOWN = 7  # inputs of the features of a stage, stored to detect changes
 
 @kernel
 def remember_nodes(
-    scene: Scene,
+    seen: ObservationBatch,
+    first_row: Int64,
     units: Scales,
-    known: NDArray[np.float64],
-    memory_x: Float32,
+    known: Float64,
+    node_x: Float32,
     changed: Int64,
 ) -> int:
-    """Write the features of all stages to the memory; list the jobs in which one has changed.
+    """Write the features of all stages to `node_x`; list the jobs in which one has changed.
 
     Most stages are unchanged, and comparing them with `known` costs a tenth of the logarithms.
-    Returns the number of changed jobs, which are the first entries of `changed` (J,).
+
+    Args:
+        seen: B decisions with J jobs.
+        first_row: (J,) row of `known` and `node_x` for the first stage of each job.
+        units: of the workload.
+        known: (rows, KNOWN) inputs of the features at the last call, NaN for new stages.
+        node_x: (rows, len(NODE)).
+        changed: (J,) to fill.
+
+    Returns:
+        number of changed jobs, which are the first entries of `changed`.
     """
     count = 0
-    for decision in range(len(scene.time_ms)):
-        executors = float(scene.num_executors[decision])
-        for index in range(scene.job_ptr[decision], scene.job_ptr[decision + 1]):
-            job = scene.jobs[scene.rows[index]]
+    for decision in range(len(seen.time_ms)):
+        executors = float(seen.num_executors[decision])
+        for index in range(seen.job_ptr[decision], seen.job_ptr[decision + 1]):
+            job = seen.jobs[seen.rows[index]]
             differs = False
             for local in range(job["num_stages"]):
-                stage = scene.stages[job["first_stage"] + local]
-                row = scene.memory_stage[index] + local
+                stage = seen.stages[job["first_stage"] + local]
+                row = first_row[index] + local
                 numbers = (
                     float(stage["num_tasks"]),
                     float(stage["launched"]),
                     float(stage["covered"] - stage["finished"]),
                     float(stage["runnable"]),
                     float(stage["mean_ms"]),
-                    scarcity(scene.classes[decision], stage, scene.num_executors[decision]),
+                    scarcity(seen.classes[decision], stage, seen.num_executors[decision]),
                     executors,
                 )
-                if _noted(numbers, known[row]):
-                    differs |= _describe_node(numbers, units, memory_x[row])
+                is_new = False
+                for column in range(KNOWN):
+                    if known[row, column] != numbers[column]:
+                        known[row, column] = numbers[column]
+                        is_new = True
+                if is_new:
+                    differs |= _describe_node(numbers, units, node_x[row])
             if differs:
                 changed[count] = index
                 count += 1
     return count
-
-
-@inlined_kernel
-def _noted(
-    numbers: tuple[float, float, float, float, float, float, float], known: NDArray[np.float64]
-) -> bool:
-    """Copy the numbers to `known`; return whether one differed, or was NaN."""
-    differs = False
-    for column in range(KNOWN):
-        if known[column] != numbers[column]:
-            known[column] = numbers[column]
-            differs = True
-    return differs
 
 
 @inlined_kernel
@@ -115,7 +110,9 @@ def _describe_node(
 ) -> bool:
     """Write columns `NODE` from the numbers of `remember_nodes`; return whether one changed."""
     num_tasks, launched, working, runnable, mean_ms, scarce, executors = numbers
-    left = _rounded(num_tasks - launched)
+    left = max(0.0, num_tasks - launched)
+    # The nearest quarter power of two (of left + 1) rarely changes.
+    left = 2.0 ** (round(4 * math.log2(1.0 + left)) / 4) - 1.0
     values = (
         np.float32(_log1p(4 * left / executors)),
         np.float32(log2_column(mean_ms / units.task_ms)),
@@ -136,55 +133,57 @@ def _describe_node(
 
 
 @kernel
-def describe(scene: Scene, units: Scales, out: Columns) -> tuple[int, int, int]:
+def fill(seen: ObservationBatch, units: Scales, out: Choices) -> tuple[int, int, int]:
     """Fill `out` for B decisions; return the numbers of open stages, limits, and classes for
     stages.
     """
     stages = limits = kinds = 0
-    for decision in range(len(scene.time_ms)):
-        first_job, last_job = scene.job_ptr[decision], scene.job_ptr[decision + 1]
+    for decision in range(len(seen.time_ms)):
+        first_job, last_job = seen.job_ptr[decision], seen.job_ptr[decision + 1]
         out.open_ptr[decision] = stages
         for index in range(first_job, last_job):
             out.first_open[index] = stages
             out.decision_of_job[index] = decision
-            stages = _describe_stages(scene, decision, index, stages, units, out)
+            stages = _describe_stages(seen, decision, index, stages, units, out)
         if last_job > first_job:
             out.first_open[last_job] = stages
-            _count_less(scene, first_job, last_job, out)
+            _count_less(seen, first_job, last_job, out)
             for row in range(out.open_ptr[decision], stages):
-                kinds = describe_classes(
-                    scene, decision, row, kinds, out.open_stage[row], out.classes
-                )
-        total_ms = _describe_cluster(scene, decision, units, out)
+                kinds = _describe_classes(seen, decision, row, kinds, out)
+        total_ms = _describe_cluster(seen, decision, units, out)
         for index in range(first_job, last_job):
-            _describe_job(scene, decision, index, units, total_ms, out)
+            _describe_job(seen, decision, index, units, total_ms, out)
             out.limit_ptr[index] = limits
-            limits = _describe_limits(scene, decision, index, limits, out)
-        _spread(out.cluster_x[decision], out, first_job, last_job, stages)
-    out.open_ptr[len(scene.time_ms)] = stages
-    out.limit_ptr[len(scene.rows)] = limits
-    out.classes.ptr[stages] = kinds
+            limits = _describe_limits(seen, decision, index, limits, out)
+        cluster_x = out.cluster_x[decision]
+        cluster_x[14] = _mean(out.job_x, 9, first_job, last_job)
+        cluster_x[15] = _deviation(out.job_x, 9, first_job, last_job)
+        first_stage = out.first_open[first_job] if last_job > first_job else stages
+        cluster_x[16] = _deviation(out.stage_x, 3, first_stage, stages)
+    out.open_ptr[len(seen.time_ms)] = stages
+    out.limit_ptr[len(seen.rows)] = limits
+    out.kind_ptr[stages] = kinds
     return stages, limits, kinds
 
 
 @inlined_kernel
 def _describe_stages(
-    scene: Scene, decision: int, index: int, row: int, units: Scales, out: Columns
+    seen: ObservationBatch, decision: int, index: int, row: int, units: Scales, out: Choices
 ) -> int:
     """Write columns `STAGE` of a job's open stages from `row` on; return the next free row."""
-    job = scene.jobs[scene.rows[index]]
-    executors = float(scene.num_executors[decision])
-    offered = max(1.0, float(scene.on_offer[decision]))
-    share = executors / (scene.job_ptr[decision + 1] - scene.job_ptr[decision])
-    typical_ms = max(scene.typical_ms[decision], LEAST_WORK_MS)
+    job = seen.jobs[seen.rows[index]]
+    executors = float(seen.num_executors[decision])
+    offered = max(1.0, float(seen.on_offer[decision]))
+    share = executors / (seen.job_ptr[decision + 1] - seen.job_ptr[decision])
+    typical_ms = max(seen.typical_ms[decision], LEAST_WORK_MS)
     remaining_ms = max(job["remaining_ms"], 1e-6)
     wanted = 0
     first = leading = row
     longest_ms = 1e-3
-    if job["open_stages"] > 0 and job["held"] < scene.num_executors[decision]:
+    if job["open_stages"] > 0 and job["held"] < seen.num_executors[decision]:
         for local in range(job["num_stages"]):
             number = job["first_stage"] + local
-            stage = scene.stages[number]
+            stage = seen.stages[number]
             demand = stage["num_tasks"] - stage["covered"]
             if stage["open"] == 0 or demand <= 0:
                 continue
@@ -200,17 +199,21 @@ def _describe_stages(
             stage_x[3] = log2_column(stage["mean_ms"] / units.task_ms)
             stage_x[4] = _log1p(stage["critical_path_ms"] / (4 * units.task_ms)) / 4
             stage_x[6] = min(1.0, demand * stage["mean_ms"] / remaining_ms)
-            stage_x[7] = _log1p(scene.moving_delay_ms[decision] / mean_ms) / 4
+            stage_x[7] = _log1p(seen.moving_delay_ms[decision] / mean_ms) / 4
             stage_x[8] = log2_column(demand / share)
             stage_x[9] = log2_column(mean_ms * executors / typical_ms)
-            stage_x[10] = _log1p(wait_ms(scene.jobs, scene.stages, number) / mean_ms) / 4
-            stage_x[11], stage_x[12] = scarcity_and_need(scene, decision, stage)
-            if is_more_critical(stage, scene.stages[out.open_stage[leading]]):
+            stage_x[10] = _log1p(wait_ms(seen.jobs, seen.stages, number) / mean_ms) / 4
+            classes = seen.classes[decision]
+            stage_x[11] = scarcity(classes, stage, seen.num_executors[decision])
+            stage_x[12] = 0.0
+            if len(classes) > 1:
+                stage_x[12] = stage["memory_mb"] / classes[-1]["memory_mb"]
+            if is_more_critical(stage, seen.stages[out.open_stage[leading]]):
                 leading = row
             row += 1
-    for own in range(first, row):
-        path_ms = scene.stages[out.open_stage[own]]["critical_path_ms"]
-        out.stage_x[own, 5] = path_ms / longest_ms
+    for open_row in range(first, row):
+        path_ms = seen.stages[out.open_stage[open_row]]["critical_path_ms"]
+        out.stage_x[open_row, 5] = path_ms / longest_ms
     out.path_ms[index] = longest_ms
     out.job_x[index, 10] = _log1p(wanted / executors)
     for place, column in enumerate(_LEADING):
@@ -220,11 +223,11 @@ def _describe_stages(
 
 
 @inlined_kernel
-def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
+def _count_less(seen: ObservationBatch, first: int, last: int, out: Choices) -> None:
     """Fill `less`, the number of a decision's jobs with strictly less work left."""
     height, order = out.height[first:last], out.order[0, first:last]
     for index in range(first, last):
-        height[index - first] = -scene.jobs[scene.rows[index]]["remaining_ms"]
+        height[index - first] = -seen.jobs[seen.rows[index]]["remaining_ms"]
     sort_descending(height, order, out.order[1, first:last])
     count = 0
     for place in range(last - first):
@@ -234,71 +237,62 @@ def _count_less(scene: Scene, first: int, last: int, out: Columns) -> None:
 
 
 @inlined_kernel
-def _describe_cluster(scene: Scene, decision: int, units: Scales, out: Columns) -> float:
+def _describe_cluster(seen: ObservationBatch, decision: int, units: Scales, out: Choices) -> float:
     """Write columns `CLUSTER` without the means over jobs; return the work not launched."""
-    first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
-    executors = float(scene.num_executors[decision])
-    typical_ms = max(scene.typical_ms[decision], LEAST_WORK_MS)
-    delay_ms = scene.moving_delay_ms[decision]
+    first, last = seen.job_ptr[decision], seen.job_ptr[decision + 1]
+    executors = float(seen.num_executors[decision])
+    typical_ms = max(seen.typical_ms[decision], LEAST_WORK_MS)
+    delay_ms = seen.moving_delay_ms[decision]
     total_ms = 0.0
     held = 0
     for index in range(first, last):
-        job = scene.jobs[scene.rows[index]]
+        job = seen.jobs[seen.rows[index]]
         total_ms += max(job["remaining_ms"], 0.0)
         held += job["held"]
     jobs = float(last - first)
     row = out.cluster_x[decision]
-    row[0] = scene.on_offer[decision] / executors
-    row[1] = log2_column(float(scene.on_offer[decision]))
+    row[0] = seen.on_offer[decision] / executors
+    row[1] = log2_column(float(seen.on_offer[decision]))
     row[2] = log2_column(jobs / executors) + 0.5
     row[3] = log2_column(jobs)
     row[4] = log2_column(0.0625 + total_ms / units.work_ms)
     row[5] = log2_column(total_ms / max(1.0, jobs) / typical_ms)
     row[6] = held / executors
-    row[7] = 1.0 if scene.protocol[decision] == SESSION else 0.0
-    row[8] = 1.0 if scene.protocol[decision] == DECIMA_SIM else 0.0
+    row[7] = 1.0 if seen.protocol[decision] == SESSION else 0.0
+    row[8] = 1.0 if seen.protocol[decision] == DECIMA_SIM else 0.0
     row[9] = log2_column(executors / 50.0)
     row[10] = _log1p(delay_ms / units.task_ms) / 4
     row[11] = log2_column(delay_ms / typical_ms)
-    quiet_ms = max(scene.time_ms[decision] - scene.last_arrival_ms[decision], 0.0)
+    quiet_ms = max(seen.time_ms[decision] - seen.last_arrival_ms[decision], 0.0)
     row[12] = _log1p(quiet_ms * executors / units.work_ms) / 4
-    row[13] = log2_column(scene.mean_gap_ms[decision] * executors / units.work_ms)
-    row[17] = scene.inflation[decision]
+    row[13] = log2_column(seen.mean_gap_ms[decision] * executors / units.work_ms)
+    row[17] = seen.inflation[decision]
     return total_ms
 
 
 @inlined_kernel
 def _describe_job(
-    scene: Scene, decision: int, index: int, units: Scales, total_ms: float, out: Columns
+    seen: ObservationBatch, decision: int, index: int, units: Scales, total_ms: float, out: Choices
 ) -> None:
     """Write columns `JOB` except "wanted"."""
     row = out.job_x[index]
-    job = scene.jobs[scene.rows[index]]
-    executors = float(scene.num_executors[decision])
-    jobs = float(scene.job_ptr[decision + 1] - scene.job_ptr[decision])
+    job = seen.jobs[seen.rows[index]]
+    executors = float(seen.num_executors[decision])
+    jobs = float(seen.job_ptr[decision + 1] - seen.job_ptr[decision])
     remaining_ms = max(job["remaining_ms"], 0.0)
     row[0] = job["held"] / executors
     row[1] = log2_column((job["held"] + 0.5) * jobs / executors)
     row[2] = 1.0 if job["held"] == 0 else 0.0
-    row[3] = job["local"] / max(1.0, float(scene.on_offer[decision]))
-    row[4] = 1.0 if scene.rows[index] == scene.source[decision] else 0.0
+    row[3] = job["local"] / max(1.0, float(seen.on_offer[decision]))
+    row[4] = 1.0 if seen.rows[index] == seen.source_job[decision] else 0.0
     row[5] = log2_column(remaining_ms / units.work_ms)
     row[6] = log2_column(remaining_ms * jobs / max(total_ms, 1e-6))
     row[7] = out.less[index] / max(1.0, jobs - 1.0)
     row[8] = remaining_ms / max(job["work_ms"], 1e-6)
-    age_ms = max(scene.time_ms[decision] - job["arrival_ms"], 0.0)
+    age_ms = max(seen.time_ms[decision] - job["arrival_ms"], 0.0)
     row[9] = _log1p(age_ms * executors / units.work_ms) / 4
-    row[11] = log2_column(remaining_ms / max(scene.typical_ms[decision], LEAST_WORK_MS))
+    row[11] = log2_column(remaining_ms / max(seen.typical_ms[decision], LEAST_WORK_MS))
     row[12] = log2_column(remaining_ms * jobs / (out.path_ms[index] * executors))
-
-
-@inlined_kernel
-def _spread(row: Float32, out: Columns, first_job: int, last_job: int, last_stage: int) -> None:
-    """Write the columns "age", "ages" and "durations" of a decision."""
-    row[14] = _mean(out.job_x, 9, first_job, last_job)
-    row[15] = _deviation(out.job_x, 9, first_job, last_job)
-    first_stage = out.first_open[first_job] if last_job > first_job else last_stage
-    row[16] = _deviation(out.stage_x, 3, first_stage, last_stage)
 
 
 @inlined_kernel
@@ -325,13 +319,13 @@ EVERY = 8  # up to this number executors are added one by one; beyond, in steps 
 
 
 @kernel
-def most_limits(scene: Scene) -> int:
-    """Upper bound on the rows of limits of a scene."""
+def most_limits(seen: ObservationBatch) -> int:
+    """Upper bound on the number of limits that may be chosen."""
     count = 0
-    for decision in range(len(scene.time_ms)):
-        offered = scene.on_offer[decision]
-        for index in range(scene.job_ptr[decision], scene.job_ptr[decision + 1]):
-            open_stages = scene.jobs[scene.rows[index]]["open_stages"]
+    for decision in range(len(seen.time_ms)):
+        offered = seen.on_offer[decision]
+        for index in range(seen.job_ptr[decision], seen.job_ptr[decision + 1]):
+            open_stages = seen.jobs[seen.rows[index]]["open_stages"]
             if open_stages > 0:
                 grid = EVERY + 4 * math.ceil(math.log2(max(1.0, offered / EVERY)))
                 count += min(offered, grid + 5 + open_stages)
@@ -339,7 +333,9 @@ def most_limits(scene: Scene) -> int:
 
 
 @inlined_kernel
-def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Columns) -> int:
+def _describe_limits(
+    seen: ObservationBatch, decision: int, index: int, row: int, out: Choices
+) -> int:
     """Write columns `LIMIT` of the limits that a job may be given; return the next free row.
 
     The executors added are 1 to `EVERY`, then in steps of a quarter octave, as 41 and 42 executors
@@ -349,20 +345,20 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
     """
     wanted = 0
     for entry in range(out.first_open[index], out.first_open[index + 1]):
-        stage = scene.stages[out.open_stage[entry]]
+        stage = seen.stages[out.open_stage[entry]]
         wanted += stage["num_tasks"] - stage["covered"]
-    job = scene.jobs[scene.rows[index]]
-    offered = scene.on_offer[decision]
+    job = seen.jobs[seen.rows[index]]
+    offered = seen.on_offer[decision]
     usable = wanted
-    if wanted > 0 and scene.classes.shape[1] > 1:
+    if wanted > 0 and seen.classes.shape[1] > 1:
         # Executors that finish their last tasks in the job count against its limit.
         usable += job["local"]
-    room = min(usable, offered, scene.num_executors[decision] - job["held"])
-    size = float(scene.num_executors[decision])
-    jobs = scene.job_ptr[decision + 1] - scene.job_ptr[decision]
+    room = min(usable, offered, seen.num_executors[decision] - job["held"])
+    size = float(seen.num_executors[decision])
+    jobs = seen.job_ptr[decision + 1] - seen.job_ptr[decision]
     added = 0
     while added < room:
-        following = _next_added(scene, out, index, added, math.ceil(size / jobs), room)
+        following = _next_added(seen, out, index, added, math.ceil(size / jobs), room)
         added = _sooner(following, added, wanted)
         limit = job["held"] + added
         out.limit[row] = limit
@@ -382,19 +378,21 @@ def _describe_limits(scene: Scene, decision: int, index: int, row: int, out: Col
 
 
 @inlined_kernel
-def _next_added(scene: Scene, out: Columns, index: int, added: int, share: int, room: int) -> int:
+def _next_added(
+    seen: ObservationBatch, out: Choices, index: int, added: int, share: int, room: int
+) -> int:
     """The next larger number of executors among those that a limit may add."""
     step = 1
     while EVERY * 2 * step <= added:
         step *= 2
     quarter = 1 if added < EVERY else max(1, EVERY * step // 4)
     following = min(room, added + quarter)
-    held = scene.jobs[scene.rows[index]]["held"]
+    held = seen.jobs[seen.rows[index]]["held"]
     following = _sooner(following, added, (share + 1) // 2 - held)
     following = _sooner(following, added, share - held)
     following = _sooner(following, added, 2 * share - held)
     for entry in range(out.first_open[index], out.first_open[index + 1]):
-        stage = scene.stages[out.open_stage[entry]]
+        stage = seen.stages[out.open_stage[entry]]
         following = _sooner(following, added, stage["num_tasks"] - stage["covered"])
     return following
 
@@ -403,3 +401,84 @@ def _next_added(scene: Scene, out: Columns, index: int, added: int, share: int, 
 def _sooner(following: int, added: int, candidate: int) -> int:
     """The candidate, if it lies between `added` and `following`."""
     return candidate if added < candidate < following else following
+
+
+# --- classes -------------------------------------------------------------------------------------
+
+
+@inlined_kernel
+def _describe_classes(
+    seen: ObservationBatch, decision: int, index: int, row: int, out: Choices
+) -> int:
+    """Write columns `CLASS` of an open stage from `row` on; return the next free row."""
+    out.kind_ptr[index] = row
+    classes = seen.classes[decision]
+    if len(classes) == 1:
+        return row
+    stage = seen.stages[out.open_stage[index]]
+    executors = float(seen.num_executors[decision])
+    first = row
+    for kind in range(len(classes)):
+        if not is_on_offer(classes, stage, kind):
+            continue
+        of_kind = classes[kind]
+        out.kind[row] = kind
+        out.kind_stage[row] = index
+        x = out.class_x[row]
+        x[0] = of_kind["memory_mb"] / classes[-1]["memory_mb"]
+        x[1] = stage["memory_mb"] / of_kind["memory_mb"]
+        x[2] = of_kind["on_offer"] / executors
+        x[3] = of_kind["on_offer"] / of_kind["count"]
+        x[4] = of_kind["count"] / executors
+        x[5] = 1.0 if stage["fits"] & ((1 << kind) - 1) != 0 else 0.0
+        x[6] = 1.0 if row == first else 0.0
+        row += 1
+    return row
+
+
+# --- all of them ---------------------------------------------------------------------------------
+
+
+def describe(seen: ObservationBatch, units: Scales) -> Choices:
+    """Return what may be chosen in the decisions, with the columns of the heads."""
+    decisions, jobs = len(seen.time_ms), len(seen.rows)
+    stages = int(seen.jobs["open_stages"][seen.rows].sum())
+    limits = int(most_limits(seen))
+    classes = seen.classes.shape[1]
+    kinds = stages * classes if classes > 1 else 0
+    out = Choices(
+        stage_x=np.empty((stages, len(columns.STAGE)), np.float32),
+        job_x=np.zeros((jobs, len(columns.JOB)), np.float32),
+        cluster_x=np.zeros((decisions, len(columns.CLUSTER)), np.float32),
+        limit_x=np.empty((limits, len(columns.LIMIT)), np.float32),
+        class_x=np.empty((kinds, len(columns.CLASS)), np.float32),
+        decision_of_job=np.empty(jobs, np.int64),
+        job_ptr=seen.job_ptr,
+        open_stage=np.empty(stages, np.int64),
+        open_job=np.empty(stages, np.int64),
+        open_ptr=np.empty(decisions + 1, np.int64),
+        first_open=np.zeros(jobs + 1, np.int64),
+        limit=np.empty(limits, np.int64),
+        limit_job=np.empty(limits, np.int64),
+        limit_ptr=np.empty(jobs + 1, np.int64),
+        kind=np.empty(kinds, np.int64),
+        kind_stage=np.empty(kinds, np.int64),
+        kind_ptr=np.empty(stages + 1, np.int64),
+        path_ms=np.empty(jobs),
+        height=np.empty(jobs),
+        order=np.empty((2, jobs), np.int64),
+        less=np.empty(jobs, np.int64),
+    )
+    stages, limits, kinds = fill(seen, units, out)
+    return out._replace(
+        stage_x=out.stage_x[:stages],
+        open_stage=out.open_stage[:stages],
+        open_job=out.open_job[:stages],
+        limit_x=out.limit_x[:limits],
+        limit=out.limit[:limits],
+        limit_job=out.limit_job[:limits],
+        class_x=out.class_x[:kinds],
+        kind=out.kind[:kinds],
+        kind_stage=out.kind_stage[:kinds],
+        kind_ptr=out.kind_ptr[: stages + 1],
+    )

@@ -7,14 +7,14 @@ Where rows are few, torch's sixty operations a pass take far longer than their a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from decima.agent.column_arrays import Columns
+from decima.agent.columns import Choices
 from decima.agent.graph_kernels import Graphs
 from decima.agent.kernels import inlined_kernel, kernel
-from decima.agent.scene import Scene
+from spark_sim.observation import ObservationBatch
 from traces.numbers import Float32, Int64
 
 (
@@ -38,21 +38,23 @@ class Weights(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """Weights of one network for all decisions of a scene, or of one for each, of equal sizes."""
+    """Weights of one network for all decisions, or of one for each, of equal sizes."""
 
     flat: Float32  # (1 or B, P)
     layer: Int64  # as in `Weights`, and so `part`
     part: Int64
 
 
-class Embedded(NamedTuple):
-    """Features and embeddings of every job in sight, by rows of the memory."""
+class Memory(NamedTuple):
+    """Features and embeddings of jobs, kept between decisions, with the rows of J jobs in it."""
 
     x: Float32  # (stages, F) node features
     e: Float32  # (stages, D)
     y: Float32  # (jobs, D)
     added: Float32  # (jobs, D) f3(y_i)
     sent: Float32  # (stages, D) f(e_v)
+    job: Int64  # (J,) row of each job that is in the system
+    first_stage: Int64  # (J,) row of its first stage
 
 
 class Scratch(NamedTuple):
@@ -68,14 +70,20 @@ class Scratch(NamedTuple):
     stage: Float32  # (H,) a stage's part of the class head
 
 
-class Found(NamedTuple):
-    """Arrays to fill with the scores (`network.Scores`)."""
+A = TypeVar("A")
 
-    stage: Float32  # (O,)
-    end: Float32  # (B,)
-    limit: Float32  # (M,)
-    kind: Float32  # (K,)
-    value: Float32  # (B,)
+
+class Scores(NamedTuple, Generic[A]):
+    """Logits of all choices of B decisions, and the critic's values of their states.
+
+    Arrays where a policy acts, tensors where it learns.
+    """
+
+    stage: A  # (O,) q_v
+    end: A  # (B,) of leaving the remaining executors idle
+    limit: A  # (M,) w_i(l), among the limits of one job
+    kind: A  # (K,) u_v(c), among the classes of one stage
+    value: A  # (B,)
 
 
 # --- layers of one row ---------------------------------------------------------------------------
@@ -95,11 +103,9 @@ def _four(values: Float32, row: np.uint64) -> Four:
 def _sum_of(four: Four, flat: Float32, at: np.uint64, size: np.uint64) -> np.float32:
     """Return the sum of four values, each times its weight in the column that begins at `at`."""
     below = at + _TWO * size
-    one, two, three, last = four
-    found: np.float32 = (
-        one * flat[at] + two * flat[at + size] + three * flat[below] + last * flat[below + size]
-    )
-    return found
+    first, second, third, last = four
+    total = first * flat[at] + second * flat[at + size]
+    return np.float32(total + third * flat[below] + last * flat[below + size])
 
 
 @inlined_kernel
@@ -212,65 +218,45 @@ def _network_of(networks: Networks, decision: int) -> Weights:
 
 @kernel
 def embed(
-    networks: Networks, graphs: Graphs, scene: Scene, changed: Int64, kept: Embedded, at: Scratch
-) -> None:
-    """Embed the jobs `changed`, by index in the scene in order, and store the results."""
-    size = kept.e.shape[1]
-    decision = 0
-    for index in changed:
-        while scene.job_ptr[decision + 1] <= index:
-            decision += 1
-        weights = _network_of(networks, decision)
-        job = scene.jobs[scene.rows[index]]
-        memory, first = scene.memory_stage[index], graphs.first_stage[job["template"]]
-        _climb(weights, graphs, first, job["num_stages"], kept, memory, at)
-        total = at.total[:size]
-        total[:] = 0.0
-        for stage in range(memory, memory + job["num_stages"]):
-            hidden = at.total[size : 2 * size]
-            _join(weights, F_JOB, at, kept.x[stage], kept.e[stage], hidden)
-            _add(hidden, total)
-        row = scene.memory_job[index]
-        _transform(weights, G_JOB, at, total, kept.y[row])
-        _transform(weights, F_CLUSTER, at, kept.y[row], kept.added[row])
-
-
-@inlined_kernel
-def _climb(
-    weights: Weights,
+    networks: Networks,
     graphs: Graphs,
-    first: int,
-    count: int,
-    kept: Embedded,
-    memory: int,
+    seen: ObservationBatch,
+    changed: Int64,
+    memory: Memory,
     at: Scratch,
 ) -> None:
-    """Embed the stages of one job, children before their parents."""
-    total = at.total[: kept.e.shape[1]]
-    lift = weights.part[LIFT, 0]
-    for place in range(first, first + count):
-        local = graphs.order[place]
-        row, stage = memory + local, first + local
-        _apply(weights, lift, kept.x[row], kept.e[row])
-        begin, end = graphs.first_child[stage], graphs.first_child[stage + 1]
-        if begin < end:
-            total[:] = 0.0
-            for edge in range(begin, end):
-                _add(kept.sent[memory + graphs.children[edge]], total)
-            _transform(weights, G_NODE, at, total, kept.sent[row])
-            _add(kept.sent[row], kept.e[row])
-        _transform(weights, F_NODE, at, kept.e[row], kept.sent[row])
-
-
-@inlined_kernel
-def _join(
-    weights: Weights, part: int, at: Scratch, x: Float32, e: Float32, target: Float32
-) -> None:
-    """Write a transform of [x, e] to `target`."""
-    joined = at.total[2 * len(e) : 3 * len(e) + len(x)]
-    _copy(x, joined)
-    _copy(e, joined[len(x) :])
-    _transform(weights, part, at, joined, target)
+    """Embed the jobs `changed`, ascending indices among the J jobs, and store the results."""
+    size = memory.e.shape[1]
+    total, hidden, joined = at.total[:size], at.total[size : 2 * size], at.total[2 * size :]
+    decision = 0
+    for index in changed:
+        while seen.job_ptr[decision + 1] <= index:
+            decision += 1
+        weights = _network_of(networks, decision)
+        job = seen.jobs[seen.rows[index]]
+        base, first = memory.first_stage[index], graphs.first_stage[job["template"]]
+        for place in range(first, first + job["num_stages"]):  # children before their parents
+            local = graphs.order[place]
+            row, stage = base + local, first + local
+            _apply(weights, weights.part[LIFT, 0], memory.x[row], memory.e[row])
+            begin, end = graphs.first_child[stage], graphs.first_child[stage + 1]
+            if begin < end:
+                total[:] = 0.0
+                for edge in range(begin, end):
+                    _add(memory.sent[base + graphs.children[edge]], total)
+                _transform(weights, G_NODE, at, total, memory.sent[row])
+                _add(memory.sent[row], memory.e[row])
+            _transform(weights, F_NODE, at, memory.e[row], memory.sent[row])
+        total[:] = 0.0
+        for row in range(base, base + job["num_stages"]):
+            x = memory.x[row]
+            _copy(x, joined)
+            _copy(memory.e[row], joined[len(x) :])
+            _transform(weights, F_JOB, at, joined, hidden)
+            _add(hidden, total)
+        row = memory.job[index]
+        _transform(weights, G_JOB, at, total, memory.y[row])
+        _transform(weights, F_CLUSTER, at, memory.y[row], memory.added[row])
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -278,112 +264,94 @@ def _join(
 
 @kernel
 def score(
-    networks: Networks, scene: Scene, columns: Columns, kept: Embedded, at: Scratch, out: Found
+    networks: Networks,
+    seen: ObservationBatch,
+    choices: Choices,
+    memory: Memory,
+    at: Scratch,
+    out: Scores[Float32],
 ) -> None:
-    """Fill `out` from the columns of B decisions and the stored embeddings."""
+    """Fill `out` from the columns of B decisions and the stored embeddings.
+
+    The limit of a job that has no other gets 0: its score does not matter.
+    """
+    size, width = memory.y.shape[1], at.cluster.shape[1]
+    has_classes = len(out.kind) > 0
     for decision in range(len(out.end)):
         weights = _network_of(networks, decision)
-        _score_cluster(weights, scene, columns, kept, at, out, decision)
-        for job in range(scene.job_ptr[decision], scene.job_ptr[decision + 1]):
-            if columns.first_open[job] < columns.first_open[job + 1]:
-                _score_stages(weights, scene, columns, kept, at, out, job)
-                _score_limits(weights, scene, columns, kept, at, out, job)
-
-
-@inlined_kernel
-def _score_cluster(
-    weights: Weights,
-    scene: Scene,
-    columns: Columns,
-    kept: Embedded,
-    at: Scratch,
-    out: Found,
-    decision: int,
-) -> None:
-    """Fill `end` and `value` of a decision, and its cluster's part of the other heads."""
-    size = kept.y.shape[1]
-    first, last = scene.job_ptr[decision], scene.job_ptr[decision + 1]
-    total = at.total[:size]
-    total[:] = 0.0
-    for index in range(first, last):
-        _add(kept.added[scene.memory_job[index]], total)
-    for column in range(size):
-        total[column] /= max(1, last - first)
-    z, x = at.z, columns.cluster_x[decision]
-    _transform(weights, G_CLUSTER, at, total, z)
-    _map(weights, STAGE_CLUSTER, z, x, at.cluster[0])
-    _map(weights, LIMIT_CLUSTER, z, x, at.cluster[1])
-    if len(out.kind) > 0:
-        _map(weights, KIND_CLUSTER, z, x, at.cluster[2])
-    hidden = at.hidden[: weights.layer[weights.part[END_CLUSTER, 0], 1]]
-    _map(weights, END_CLUSTER, z, x, hidden)
-    out.end[decision] = _finish(weights, END_BODY, at, hidden)
-    hidden = at.hidden[: at.cluster.shape[1]]
-    _map(weights, VALUE_CLUSTER, z, x, hidden)
-    out.value[decision] = _finish(weights, VALUE_BODY, at, hidden)
+        first_job, last_job = seen.job_ptr[decision], seen.job_ptr[decision + 1]
+        total = at.total[:size]
+        total[:] = 0.0
+        for job in range(first_job, last_job):
+            _add(memory.added[memory.job[job]], total)
+        for column in range(size):
+            total[column] /= max(1, last_job - first_job)
+        z, cluster_x = at.z, choices.cluster_x[decision]
+        _transform(weights, G_CLUSTER, at, total, z)
+        _map(weights, STAGE_CLUSTER, z, cluster_x, at.cluster[0])
+        _map(weights, LIMIT_CLUSTER, z, cluster_x, at.cluster[1])
+        if has_classes:
+            _map(weights, KIND_CLUSTER, z, cluster_x, at.cluster[2])
+        hidden = at.hidden[: weights.layer[weights.part[END_CLUSTER, 0], 1]]
+        _map(weights, END_CLUSTER, z, cluster_x, hidden)
+        out.end[decision] = _finish(weights, END_BODY, at, hidden)
+        hidden = at.hidden[:width]
+        _map(weights, VALUE_CLUSTER, z, cluster_x, hidden)
+        out.value[decision] = _finish(weights, VALUE_BODY, at, hidden)
+        for job in range(first_job, last_job):
+            if choices.first_open[job] < choices.first_open[job + 1]:
+                _score_stages(weights, seen, choices, memory, at, out, job)
+                _score_limits(weights, choices, memory, at, out, job)
 
 
 @inlined_kernel
 def _score_stages(
     weights: Weights,
-    scene: Scene,
-    columns: Columns,
-    kept: Embedded,
+    seen: ObservationBatch,
+    choices: Choices,
+    memory: Memory,
     at: Scratch,
-    out: Found,
+    out: Scores[Float32],
     job: int,
 ) -> None:
     """Fill `stage` and `kind` for the open stages of a job."""
     hidden = at.hidden[: at.cluster.shape[1]]
-    y, job_x = kept.y[scene.memory_job[job]], columns.job_x[job]
+    y, job_x = memory.y[memory.job[job]], choices.job_x[job]
     _map(weights, STAGE_JOB, y, job_x, at.job[0])
     _add(at.cluster[0], at.job[0])
     has_classes = len(out.kind) > 0
     if has_classes:
         _map(weights, KIND_JOB, y, job_x, at.job[2])
         _add(at.cluster[2], at.job[2])
-    first_stage = scene.jobs[scene.rows[job]]["first_stage"]
-    for row in range(columns.first_open[job], columns.first_open[job + 1]):
-        stage = scene.memory_stage[job] + columns.open_stage[row] - first_stage
-        e, x = kept.e[stage], columns.stage_x[row]
+    first_stage = seen.jobs[seen.rows[job]]["first_stage"]
+    for row in range(choices.first_open[job], choices.first_open[job + 1]):
+        stage = memory.first_stage[job] + choices.open_stage[row] - first_stage
+        e, x = memory.e[stage], choices.stage_x[row]
         _map(weights, STAGE_STAGE, e, x, hidden)
         _add(at.job[0], hidden)
         out.stage[row] = _finish(weights, STAGE_BODY, at, hidden)
         if has_classes:
             _map(weights, KIND_STAGE, e, x, at.stage)
             _add(at.job[2], at.stage)
-            _score_classes(weights, columns, at, out, row)
+            for kind in range(choices.kind_ptr[row], choices.kind_ptr[row + 1]):
+                _apply(weights, weights.part[KIND_KIND, 0], choices.class_x[kind], hidden)
+                _add(at.stage, hidden)
+                out.kind[kind] = _finish(weights, KIND_BODY, at, hidden)
 
 
 @inlined_kernel
 def _score_limits(
-    weights: Weights,
-    scene: Scene,
-    columns: Columns,
-    kept: Embedded,
-    at: Scratch,
-    out: Found,
-    job: int,
+    weights: Weights, choices: Choices, memory: Memory, at: Scratch, out: Scores[Float32], job: int
 ) -> None:
-    """Fill `limit` of a job; 0 for a single limit, whose score does not matter."""
-    first, last = columns.limit_ptr[job], columns.limit_ptr[job + 1]
+    """Fill `limit` of a job."""
+    first, last = choices.limit_ptr[job], choices.limit_ptr[job + 1]
     if last - first == 1:
         out.limit[first] = 0.0
         return
-    _map(weights, LIMIT_JOB, kept.y[scene.memory_job[job]], columns.job_x[job], at.job[1])
+    _map(weights, LIMIT_JOB, memory.y[memory.job[job]], choices.job_x[job], at.job[1])
     _add(at.cluster[1], at.job[1])
     hidden = at.hidden[: at.cluster.shape[1]]
     for row in range(first, last):
-        _apply(weights, weights.part[LIMIT_LIMIT, 0], columns.limit_x[row], hidden)
+        _apply(weights, weights.part[LIMIT_LIMIT, 0], choices.limit_x[row], hidden)
         _add(at.job[1], hidden)
         out.limit[row] = _finish(weights, LIMIT_BODY, at, hidden)
-
-
-@inlined_kernel
-def _score_classes(weights: Weights, columns: Columns, at: Scratch, out: Found, stage: int) -> None:
-    """Fill `kind` for the classes that an open stage may be given."""
-    hidden = at.hidden[: at.cluster.shape[1]]
-    for row in range(columns.classes.ptr[stage], columns.classes.ptr[stage + 1]):
-        _apply(weights, weights.part[KIND_KIND, 0], columns.classes.x[row], hidden)
-        _add(at.stage, hidden)
-        out.kind[row] = _finish(weights, KIND_BODY, at, hidden)

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from decima.agent import columns, feature_kernels, graph_kernels
-from decima.agent.graph_kernels import LevelArrays
+from decima.agent.columns import Choices
+from decima.agent.graph_kernels import LevelArrays, graphs_of
 from decima.agent.scales import Scales
-from decima.agent.scene import Scene
-from decima.agent.tables import Legal, Tables, describe, graphs_of
 from gnn.levels import Levels, joined_levels
+from spark_sim.observation import ObservationBatch
 from traces.arrays import TraceArrays
 from traces.numbers import Float32, Int64
 
@@ -61,23 +61,6 @@ class Graph(NamedTuple):
         return self.decision_of_job.index_select(0, self.job_of_stage)
 
 
-def graph_of(tables: Tables, nodes: Nodes) -> Graph:
-    """Return the output of `describe` as a record; arrays and tensors share memory."""
-    found = tables.columns
-    return Graph(
-        stage_x=torch.from_numpy(found.stage_x),
-        job_x=torch.from_numpy(found.job_x),
-        cluster_x=torch.from_numpy(found.cluster_x),
-        limit_x=torch.from_numpy(found.limit_x),
-        class_x=torch.from_numpy(found.classes.x),
-        job_of_stage=torch.from_numpy(found.open_job),
-        job_of_limit=torch.from_numpy(found.limit_job),
-        stage_of_class=torch.from_numpy(found.classes.stage),
-        decision_of_job=torch.from_numpy(found.decision_of_job),
-        nodes=nodes,
-    )
-
-
 def joined_graphs(parts: Sequence[Graph]) -> Graph:
     """Join several batches of decisions into one, in their order."""
     if len(parts) == 1:
@@ -86,7 +69,8 @@ def joined_graphs(parts: Sequence[Graph]) -> Graph:
     row = torch.empty_like(order)
     row[order] = torch.arange(len(order))
     nodes = [part.nodes for part in parts]
-    graph = _numbered([one.graph for one in nodes], [one.num_graphs for one in nodes])
+    num_graphs = [part.num_graphs for part in nodes]
+    graph = _numbered([part.graph for part in nodes], num_graphs)
     jobs = [len(part.job_x) for part in parts]
     return Graph(
         stage_x=torch.cat([part.stage_x for part in parts]),
@@ -103,11 +87,11 @@ def joined_graphs(parts: Sequence[Graph]) -> Graph:
             [part.decision_of_job for part in parts], [len(part.cluster_x) for part in parts]
         ),
         nodes=Nodes(
-            torch.cat([one.x for one in nodes])[order],
+            torch.cat([part.x for part in nodes])[order],
             levels,
             graph[order],
-            _numbered([one.graph_of_job for one in nodes], [one.num_graphs for one in nodes]),
-            row[_numbered([one.node_of_stage for one in nodes], [len(one.x) for one in nodes])],
+            _numbered([part.graph_of_job for part in nodes], num_graphs),
+            row[_numbered([part.node_of_stage for part in nodes], [len(part.x) for part in nodes])],
         ),
     )
 
@@ -126,32 +110,7 @@ class GraphSorter:
         first = trace.first_stage
         self.num_stages: Int64 = np.diff(first).astype(np.int64)
         self._num_edges = np.diff(trace.first_child[first]).astype(np.int64)
-        self._alone: dict[int, LevelArrays] = {}
         self._num_levels = np.maximum.reduceat(self.graphs.height, first[:-1]).astype(np.int64) + 1
-
-    def sort(self, template: Int64, first_node: Int64) -> LevelArrays:
-        """Sort the nodes of D >= 1 graphs, whose features start at the rows `first_node`. Do not
-        write to the result: that of a single graph is cached.
-        """
-        if len(template) > 1:
-            return self._sorted(template, first_node)
-        kept = self._alone.get(int(template[0]))
-        if kept is None:
-            kept = self._sorted(template, np.zeros(1, np.int64))
-            self._alone[int(template[0])] = kept
-        return kept._replace(node=kept.node + first_node[0])
-
-    def _sorted(self, template: Int64, first_node: Int64) -> LevelArrays:
-        nodes = int(self.num_stages[template].sum())
-        edges = int(self._num_edges[template].sum())
-        levels = int(self._num_levels[template].max())
-        out = LevelArrays(
-            *(np.empty(nodes, np.int64) for _ in range(3)),
-            *(np.empty(edges, np.int64) for _ in range(2)),
-            *(np.zeros(levels + 1, np.int64) for _ in range(2)),
-        )
-        graph_kernels.sort_by_height(self.graphs, template, first_node, out)
-        return out
 
     def nodes(
         self,
@@ -165,42 +124,61 @@ class GraphSorter:
         `graph_of_job` (J,), and for each stage that may be chosen its job and its number there,
         (O,) each.
         """
-        arrays = self.sort(template, first_node)
+        nodes = int(self.num_stages[template].sum())
+        edges = int(self._num_edges[template].sum())
+        levels = int(self._num_levels[template].max())
+        arrays = LevelArrays(
+            *(np.empty(nodes, np.int64) for _ in range(3)),
+            *(np.empty(edges, np.int64) for _ in range(2)),
+            *(np.zeros(levels + 1, np.int64) for _ in range(2)),
+        )
+        graph_kernels.sort_by_height(self.graphs, template, first_node, arrays)
         size = self.num_stages[template]
         first_place = np.cumsum(size) - size
         job, local = stages
         return Nodes(
             torch.from_numpy(node_x[arrays.node]),
-            as_levels(arrays),
+            Levels(
+                tuple(arrays.node_ptr.tolist()),
+                torch.from_numpy(arrays.child),
+                torch.from_numpy(arrays.parent),
+                tuple(arrays.edge_ptr.tolist()),
+            ),
             torch.from_numpy(arrays.graph),
             torch.from_numpy(graph_of_job),
             torch.from_numpy(arrays.place[first_place[graph_of_job[job]] + local]),
         )
 
 
-def as_levels(arrays: LevelArrays) -> Levels:
-    """Return the arrays as the encoder's type; memory is shared."""
-    return Levels(
-        tuple(arrays.node_ptr.tolist()),
-        torch.from_numpy(arrays.child),
-        torch.from_numpy(arrays.parent),
-        tuple(arrays.edge_ptr.tolist()),
-    )
+def whole_graph(
+    seen: ObservationBatch, sorter: GraphSorter, units: Scales
+) -> tuple[Graph, Choices]:
+    """Build the graph of all decisions with all their nodes: one job graph for each visible job.
 
-
-def whole_graph(scene: Scene, sorter: GraphSorter, units: Scales) -> tuple[Graph, Legal]:
-    """Build the graph of all decisions with all their nodes: one job graph for each visible job."""
-    tables = describe(scene, units)
-    table = scene.jobs[scene.rows]
+    Tensors share the memory of the choices' arrays.
+    """
+    choices = feature_kernels.describe(seen, units)
+    table = seen.jobs[seen.rows]
     template = table["template"].astype(np.int64)
     size = table["num_stages"].astype(np.int64)
     first = np.cumsum(size) - size
-    here = scene._replace(memory_stage=first)
     node_x = np.full((int(size.sum()), len(columns.NODE)), np.nan, np.float32)
     known = np.full((len(node_x), feature_kernels.KNOWN), np.nan)
     changed = np.empty(len(template), np.int64)
-    feature_kernels.remember_nodes(here, units, known, node_x, changed)
-    job = tables.legal.open_job
-    local = tables.legal.open_stage - table["first_stage"][job]
-    nodes = sorter.nodes(template, first, node_x, np.arange(len(template)), (job, local))
-    return graph_of(tables, nodes), tables.legal
+    feature_kernels.remember_nodes(seen, first, units, known, node_x, changed)
+    local = choices.open_stage - table["first_stage"][choices.open_job]
+    own_graph = np.arange(len(template))
+    nodes = sorter.nodes(template, first, node_x, own_graph, (choices.open_job, local))
+    graph = Graph(
+        stage_x=torch.from_numpy(choices.stage_x),
+        job_x=torch.from_numpy(choices.job_x),
+        cluster_x=torch.from_numpy(choices.cluster_x),
+        limit_x=torch.from_numpy(choices.limit_x),
+        class_x=torch.from_numpy(choices.class_x),
+        job_of_stage=torch.from_numpy(choices.open_job),
+        job_of_limit=torch.from_numpy(choices.limit_job),
+        stage_of_class=torch.from_numpy(choices.kind_stage),
+        decision_of_job=torch.from_numpy(choices.decision_of_job),
+        nodes=nodes,
+    )
+    return graph, choices

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.agent.kernels import inlined_kernel, kernel
+from decima.agent.kernels import kernel
+from traces.arrays import TraceArrays
 from traces.numbers import Int64
 
 
@@ -21,8 +22,16 @@ class Graphs(NamedTuple):
     order: NDArray[np.int32]  # (S,) a job's stages by height, as indices inside the job
 
 
+def graphs_of(trace: TraceArrays) -> Graphs:
+    """Return the stages of all jobs with their children and heights."""
+    height, order = np.zeros((2, len(trace.num_tasks)), np.int32)
+    graphs = Graphs(trace.first_stage, trace.first_child, trace.children, height, order)
+    _fill_heights(graphs)
+    return graphs
+
+
 @kernel
-def heights(graphs: Graphs) -> None:
+def _fill_heights(graphs: Graphs) -> None:
     """Fill `height` and `order`."""
     for template in range(len(graphs.first_stage) - 1):
         first, last = graphs.first_stage[template], graphs.first_stage[template + 1]
@@ -37,20 +46,14 @@ def heights(graphs: Graphs) -> None:
                     if above > graphs.height[stage]:
                         graphs.height[stage] = above
                         changed = True
-        _sort(graphs, first, last)
-
-
-@inlined_kernel
-def _sort(graphs: Graphs, first: int, last: int) -> None:
-    """Fill `order` of one job; ties in the order of stages."""
-    place = first
-    height = 0
-    while place < last:
-        for stage in range(first, last):
-            if graphs.height[stage] == height:
-                graphs.order[place] = stage - first
-                place += 1
-        height += 1
+        place = first
+        height = 0
+        while place < last:  # ties in the order of stages
+            for stage in range(first, last):
+                if graphs.height[stage] == height:
+                    graphs.order[place] = stage - first
+                    place += 1
+            height += 1
 
 
 # --- levels of many graphs -----------------------------------------------------------------------
@@ -85,12 +88,6 @@ def sort_by_height(graphs: Graphs, template: Int64, first_node: Int64, out: Leve
     for level in range(1, len(out.node_ptr)):
         out.node_ptr[level] += out.node_ptr[level - 1]
         out.edge_ptr[level] += out.edge_ptr[level - 1]
-    _place_nodes(graphs, template, first_node, out)
-    _place_edges(graphs, template, out)
-
-
-@inlined_kernel
-def _place_nodes(graphs: Graphs, template: Int64, first_node: Int64, out: LevelArrays) -> None:
     base = 0
     for graph in range(len(template)):
         first = graphs.first_stage[template[graph]]
@@ -102,16 +99,6 @@ def _place_nodes(graphs: Graphs, template: Int64, first_node: Int64, out: LevelA
             out.place[base + local] = place
             out.node[place] = first_node[graph] + local
             out.graph[place] = graph
-        base += count
-    _shift(out.node_ptr)
-
-
-@inlined_kernel
-def _place_edges(graphs: Graphs, template: Int64, out: LevelArrays) -> None:
-    base = 0
-    for graph in range(len(template)):
-        first = graphs.first_stage[template[graph]]
-        count = graphs.first_stage[template[graph] + 1] - first
         for local in range(count):
             stage = first + local
             for edge in range(graphs.first_child[stage], graphs.first_child[stage + 1]):
@@ -122,12 +109,8 @@ def _place_edges(graphs: Graphs, template: Int64, out: LevelArrays) -> None:
                 out.child[place] = out.place[base + child]
                 out.parent[place] = out.place[base + local]
         base += count
-    _shift(out.edge_ptr)
-
-
-@inlined_kernel
-def _shift(ends: Int64) -> None:
-    """Turn ends into starts: filling moved each level's start to the next one's."""
-    for level in range(len(ends) - 1, 0, -1):
-        ends[level] = ends[level - 1]
-    ends[0] = 0
+    # Filling moved each level's start to the next one's.
+    for ends in (out.node_ptr, out.edge_ptr):
+        for level in range(len(ends) - 1, 0, -1):
+            ends[level] = ends[level - 1]
+        ends[0] = 0

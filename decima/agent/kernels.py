@@ -8,12 +8,11 @@ from spark_sim.compiled.kernels import Kernels
 AGENT = Kernels(
     "agent",
     (
-        "decima/agent/column_arrays.py",
         "decima/agent/columns.py",
         "decima/agent/*_kernels.py",
         "decima/agent/kernels.py",
+        "decima/agent/plans.py",
         "decima/agent/scales.py",
-        "decima/agent/scene.py",
     ),
     below=POLICIES,
 )

@@ -62,10 +62,10 @@ class Model:
 
         from decima.agent.network import PolicyNetwork
 
-        found = PolicyNetwork(self.weights.config)
+        network = PolicyNetwork(self.weights.config)
         arrays = self.weights.arrays.items()
-        found.load_state_dict({name: torch.from_numpy(one) for name, one in arrays})
-        return found.eval()
+        network.load_state_dict({name: torch.from_numpy(values) for name, values in arrays})
+        return network.eval()
 
 
 def save_model(

@@ -14,26 +14,15 @@ code, for decisions.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
 from decima.agent import columns
+from decima.agent.forward_kernels import Scores
 from decima.agent.graph import Graph
 from decima.agent.weights import CERTAIN, NetworkConfig, NetworkWeights
 from gnn.encoder import Encoder
 from gnn.heads import Head
-
-
-class Scores(NamedTuple):
-    """Logits of all choices of B decisions, and the critic's values of their states."""
-
-    stage: Tensor  # (O,) q_v
-    end: Tensor  # (B,) of leaving the remaining executors idle
-    limit: Tensor  # (M,) w_i(l), among the limits of one job
-    kind: Tensor  # (K,) u_v(c), among the classes of one stage
-    value: Tensor  # (B,)
 
 
 class PolicyNetwork(nn.Module):
@@ -60,9 +49,19 @@ class PolicyNetwork(nn.Module):
             "seen_stage_columns", torch.tensor(seen, dtype=torch.float32), persistent=False
         )
 
-    def forward(self, graph: Graph) -> Scores:
+    def forward(self, graph: Graph) -> Scores[Tensor]:
         """Score every choice of the B decisions of a graph."""
-        e, y, z = self._embed(graph)
+        decisions, nodes, size = len(graph.cluster_x), graph.nodes, self.config.embedding
+        if self.config.embeddings:
+            e = self.encoder.nodes(nodes.x, nodes.levels)
+            y = self.encoder.jobs(nodes.x, e, nodes.graph, nodes.num_graphs)
+            edges = torch.stack((nodes.graph_of_job, graph.decision_of_job))
+            z = self.encoder.cluster(y, edges, decisions)
+            e = e.index_select(0, nodes.node_of_stage)
+            y = y.index_select(0, nodes.graph_of_job)
+        else:
+            rows = (len(graph.stage_x), len(graph.job_x), decisions)
+            e, y, z = (graph.job_x.new_zeros(count, size) for count in rows)
         stages = torch.cat((e, graph.stage_x * self.seen_stage_columns), dim=1)
         jobs = torch.cat((y, graph.job_x), dim=1)
         clusters = torch.cat((z, graph.cluster_x), dim=1)
@@ -88,23 +87,5 @@ class PolicyNetwork(nn.Module):
     def weights(self) -> NetworkWeights:
         """Return a copy of the weights, for decisions."""
         tensors = self.state_dict().items()
-        arrays = {name: one.detach().float().numpy().copy() for name, one in tensors}
+        arrays = {name: values.detach().float().numpy().copy() for name, values in tensors}
         return NetworkWeights(self.config, arrays)
-
-    def _embed(self, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
-        """Return e (O, D) of the stages that may be chosen, y (J, D) and z (B, D)."""
-        decisions, nodes = len(graph.cluster_x), graph.nodes
-        if not self.config.embeddings:
-            rows = (len(graph.stage_x), len(graph.job_x), decisions)
-            e, y, z = (graph.job_x.new_zeros(count, self.config.embedding) for count in rows)
-            return e, y, z
-        every = self.encoder.nodes(nodes.x, nodes.levels)
-        y = self.encoder.jobs(nodes.x, every, nodes.graph, nodes.num_graphs)
-        z = self.encoder.cluster(
-            y, torch.stack((nodes.graph_of_job, graph.decision_of_job)), decisions
-        )
-        return (
-            every.index_select(0, nodes.node_of_stage),
-            y.index_select(0, nodes.graph_of_job),
-            z,
-        )

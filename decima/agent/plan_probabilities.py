@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.utils import scatter, softmax
 
+from decima.agent.forward_kernels import Scores
 from decima.agent.graph import Graph
-from decima.agent.network import Scores
 from decima.agent.plans import Asked, Plans, asked_of, picked, pointers
 from traces.numbers import Int64
 
@@ -36,7 +36,7 @@ class Taken(NamedTuple):
     entropy: Tensor  # (Q,) of the first stage, a limit and a class, over the greatest: 0 to 1
 
 
-def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
+def taken(scores: Scores[Tensor], graph: Graph, plans: Plans) -> Taken:
     """Log-probabilities of plans for the B decisions of a graph."""
     decisions = len(scores.end)
     num_open = torch.bincount(graph.decision_of_stage, minlength=decisions).numpy()
@@ -44,9 +44,10 @@ def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
     order = _order_logits(scores, plans, first_open)
     asked = asked_of(plans)
     limits, entropies = _limits(scores, graph, plans, first_open, asked)
-    stage_entropy, most = _first_entropy(scores, graph, num_open)
-    first = torch.from_numpy(plans.decision)
-    entropy = (stage_entropy / most).index_select(0, first)
+    owner = torch.cat((graph.decision_of_stage, torch.arange(decisions)))
+    _, stage_entropy = log_softmax(torch.cat((scores.stage, scores.end)), owner, decisions)
+    share = stage_entropy / _greatest(num_open + 1)
+    entropy = share.index_select(0, torch.from_numpy(plans.decision))
     if len(graph.class_x) == 0:
         return Taken(order + limits, (entropy + entropies) / 2)
     kinds, kind_entropies, has_classes = _kinds(scores, graph, plans, first_open, asked)
@@ -54,24 +55,23 @@ def taken(scores: Scores, graph: Graph, plans: Plans) -> Taken:
     return Taken(order + limits + kinds, entropy)
 
 
-def _order_logits(scores: Scores, plans: Plans, first_open: Int64) -> Tensor:
+def _order_logits(scores: Scores[Tensor], plans: Plans, first_open: Int64) -> Tensor:
     """(Q,) log-probability of the entries looked at.
 
     Plans of about as many entries are computed together: most have few, and the longest many.
     """
-    every = torch.cat((scores.stage, scores.end))
+    logits = torch.cat((scores.stage, scores.end))
     size = np.ceil(np.log2(np.diff(plans.ptr)))
-    found = every.new_zeros(len(size))
-    for one in np.unique(size):
-        rows = np.flatnonzero(size == one)
-        found = found.index_put(
-            (torch.from_numpy(rows),), _padded_logits(every, picked(plans, rows), first_open)
-        )
-    return found
+    log_prob = logits.new_zeros(len(size))
+    for entries in np.unique(size):
+        rows = np.flatnonzero(size == entries)
+        of_rows = _padded_log_prob(logits, picked(plans, rows), first_open)
+        log_prob = log_prob.index_put((torch.from_numpy(rows),), of_rows)
+    return log_prob
 
 
-def _padded_logits(every: Tensor, plans: Plans, first_open: Int64) -> Tensor:
-    """(Q,) as above, for few plans; `every` has the logits of all stages, then of all ends."""
+def _padded_log_prob(scores: Tensor, plans: Plans, first_open: Int64) -> Tensor:
+    """(Q,) as above, for few plans; `scores` are the logits of all stages, then of all ends."""
     counts = np.diff(plans.ptr)
     entry = np.arange(int(counts.max()))[None, :]
     inside = entry < counts[:, None]
@@ -80,7 +80,7 @@ def _padded_logits(every: Tensor, plans: Plans, first_open: Int64) -> Tensor:
     ends = order == counts[:, None] - 1
     row = first_open[plans.decision][:, None] + order
     row = np.where(ends, first_open[-1] + plans.decision[:, None], row)
-    logits = every[torch.from_numpy(np.where(inside, row, 0))]
+    logits = scores[torch.from_numpy(np.where(inside, row, 0))]
     logits = logits.masked_fill(torch.from_numpy(~inside), _NEVER)
     left = logits.flip(1).logcumsumexp(1).flip(1)
     looked_at = torch.from_numpy(entry < plans.used[:, None])
@@ -88,7 +88,7 @@ def _padded_logits(every: Tensor, plans: Plans, first_open: Int64) -> Tensor:
 
 
 def _limits(
-    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: Asked
+    scores: Scores[Tensor], graph: Graph, plans: Plans, first_open: Int64, asked: Asked
 ) -> tuple[Tensor, Tensor]:
     """(Q,) log-probability of the limits of the jobs looked at; (Q,) their mean entropy, 0 to 1."""
     log_prob, entropy = log_softmax(scores.limit, graph.job_of_limit, len(graph.job_x))
@@ -111,7 +111,7 @@ def _limits(
 
 
 def _kinds(
-    scores: Scores, graph: Graph, plans: Plans, first_open: Int64, asked: Asked
+    scores: Scores[Tensor], graph: Graph, plans: Plans, first_open: Int64, asked: Asked
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(Q,) log-probability of the classes of the stages looked at; (Q,) their mean entropy; (Q,) 1
     for plans that name classes: those of a cluster with one class do not.
@@ -138,14 +138,6 @@ def _kinds(
 def _greatest(choices: NDArray[np.int64]) -> Tensor:
     """The greatest entropy of so many choices; of a single one that of two."""
     return torch.from_numpy(np.log(np.maximum(choices, 2)).astype(np.float32))
-
-
-def _first_entropy(scores: Scores, graph: Graph, num_open: Int64) -> tuple[Tensor, Tensor]:
-    """(B,) entropy of the first entry, and the greatest that it could be."""
-    decisions = len(scores.end)
-    owner = torch.cat((graph.decision_of_stage, torch.arange(decisions)))
-    _, entropy = log_softmax(torch.cat((scores.stage, scores.end)), owner, decisions)
-    return entropy, _greatest(num_open + 1)
 
 
 def log_softmax(logits: Tensor, owner: Tensor, segments: int) -> tuple[Tensor, Tensor]:

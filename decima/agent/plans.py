@@ -6,40 +6,171 @@ several classes, every stage a class. `decima.agent.plan_probabilities` computes
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.agent import choice_kernels
-from decima.agent.choice_kernels import Draws
-from decima.agent.choice_kernels import Plans as Plans
-from decima.agent.forward_kernels import Found
-from decima.agent.tables import Legal
+from decima.agent.columns import Choices
+from decima.agent.forward_kernels import Scores
+from decima.agent.kernels import inlined_kernel, kernel
+from decima.agent.sort_kernels import sort_entries
 from spark_sim.kernels.choices import Preferences
-from traces.numbers import Int64
+from spark_sim.kernels.durations import task_hash
+from spark_sim.tables import ANY, NONE
+from traces.numbers import Float32, Float64, Int64
 
 _COUNT = np.uint64(0xD1342543DE82EF95)  # odd: the keys of a run's plans are multiples of it apart
 
 
-def draw(scores: Found, legal: Legal, decision: Int64, key: NDArray[np.uint64] | None) -> Plans:
+class Plans(NamedTuple):
+    """Q plans for decisions of a batch; entries and limits count from those of the decision."""
+
+    decision: Int64  # (Q,)
+    ptr: Int64  # (Q + 1,) plan q has the entries ptr[q]:ptr[q + 1], its stages and then the end
+    order: Int64  # (K,) number of the stage among the decision's open ones; their count: the end,
+    # after which entries are unused and unsorted
+    used: Int64  # (Q,) entries that were used
+    job_ptr: Int64  # (Q + 1,)
+    limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none
+    kind: Int64  # (K,) class for each stage by its number, among the decision's; -1: any
+
+
+def draw(
+    scores: Scores[Float32], choices: Choices, decision: Int64, key: NDArray[np.uint64] | None
+) -> Plans:
     """Draw a plan for each of the (Q,) decisions, by (Q,) keys that are not 0.
 
     Without keys the likeliest: the likeliest order and classes, and of each job's limits, which are
     ordered, the median.
     """
-    counts = legal.open_ptr[decision + 1] - legal.open_ptr[decision] + 1
-    jobs = legal.job_ptr[decision + 1] - legal.job_ptr[decision]
-    ptr, job_ptr = pointers(counts), pointers(jobs)
-    draws = Draws(
-        np.zeros(len(decision), np.uint64) if key is None else key,
-        np.empty(ptr[-1]),
-        np.empty(ptr[-1], np.int64),
-    )
-    order, kind = (np.empty(ptr[-1], np.int64) for _ in range(2))
-    found = Plans(decision, ptr, order, counts, job_ptr, np.empty(job_ptr[-1], np.int64), kind)
-    choice_kernels.draw(scores, legal, draws, found)
-    return found
+    counts = choices.open_ptr[decision + 1] - choices.open_ptr[decision] + 1
+    ptr = pointers(counts)
+    job_ptr = pointers(choices.job_ptr[decision + 1] - choices.job_ptr[decision])
+    order, scratch, kind = np.empty((3, ptr[-1]), np.int64)
+    plans = Plans(decision, ptr, order, counts, job_ptr, np.empty(job_ptr[-1], np.int64), kind)
+    keys = np.zeros(len(decision), np.uint64) if key is None else key
+    _draw(scores, choices, keys, np.empty(ptr[-1]), scratch, plans)
+    return plans
+
+
+@inlined_kernel
+def _gumbel(key: np.uint64, number: int) -> float:
+    """Draw `number` of the Gumbel distribution; 0 without a key."""
+    if key == np.uint64(0):
+        return 0.0
+    bits = task_hash(key, 0, 0, number)
+    uniform = (float(bits >> np.uint64(11)) + 0.5) * 2.0**-53
+    return -math.log(-math.log(uniform))
+
+
+@kernel
+def _draw(
+    scores: Scores[Float32],
+    choices: Choices,
+    key: NDArray[np.uint64],
+    height: Float64,
+    scratch: Int64,
+    out: Plans,
+) -> None:
+    """Fill the `order`, `limit` and `kind` of plans; `height` and `scratch` have a place an entry.
+
+    Sorting logits with Gumbel noise draws without replacement (Plackett-Luce). The largest of them
+    is a draw from their softmax (Gumbel-max). Without a key the result is the likeliest order and
+    classes, and the median limits.
+    """
+    for plan in range(len(out.decision)):
+        decision = out.decision[plan]
+        first, last = choices.open_ptr[decision], choices.open_ptr[decision + 1]
+        count = last - first
+        base = out.ptr[plan]
+        for entry in range(count + 1):
+            logit = scores.end[decision] if entry == count else scores.stage[first + entry]
+            height[base + entry] = logit + _gumbel(key[plan], entry)
+        end = base + count + 1
+        _order(height[base:end], out.order[base:end], scratch[base:end])
+        first_job = choices.job_ptr[decision]
+        first_limit = choices.limit_ptr[first_job]
+        last_job = choices.job_ptr[decision + 1]
+        for job in range(first_job, last_job):
+            if key[plan] == np.uint64(0):
+                best = _median(scores.limit, choices.limit_ptr, job)
+            else:
+                best = _highest(
+                    scores.limit, choices.limit_ptr, job, key[plan], count + 1 - first_limit
+                )
+            out.limit[out.job_ptr[plan] + job - first_job] = best - first_limit if best >= 0 else -1
+        first_kind = choices.kind_ptr[first]
+        number = count + 1 + choices.limit_ptr[last_job] - first_limit
+        for entry in range(count):
+            best = _highest(
+                scores.kind, choices.kind_ptr, first + entry, key[plan], number - first_kind
+            )
+            out.kind[base + entry] = best - first_kind if best >= 0 else -1
+        out.kind[base + count] = -1
+
+
+@inlined_kernel
+def _order(height: Float64, order: Int64, scratch: Int64) -> None:
+    """Sort the entries of a plan, ties in their order, up to the end. Entries after the end are
+    never used, and are most of them where many jobs wait.
+    """
+    end = len(order) - 1
+    ahead = 0
+    for entry in range(end):
+        if height[entry] >= height[end]:
+            order[ahead] = entry
+            ahead += 1
+    order[ahead] = end
+    place = ahead + 1
+    for entry in range(end):
+        if height[entry] < height[end]:
+            order[place] = entry
+            place += 1
+    sort_entries(height, order[:ahead], scratch[:ahead])
+
+
+@inlined_kernel
+def _highest(logit: Float32, ptr: Int64, segment: int, key: np.uint64, number: int) -> int:
+    """Return the row of a segment with the highest logit and noise, -1 if there is none.
+
+    Row r takes the draw `number` + r.
+    """
+    best = -1
+    height = -math.inf
+    for row in range(ptr[segment], ptr[segment + 1]):
+        noisy = logit[row] + _gumbel(key, number + row)
+        if noisy > height:
+            height = noisy
+            best = row
+    return best
+
+
+@inlined_kernel
+def _median(logit: Float32, ptr: Int64, segment: int) -> int:
+    """Return the row of a segment at the median of its softmax, -1 if there is none.
+
+    Limits are ordered. The largest one is a choice of its own, "all that the job can use", and the
+    likeliest of many while most of the probability lies on lower ones: the largest jobs then take
+    every executor (JCT of `heavy-dag` on 50 executors -27 % against strict fair, by the median -47
+    %).
+    """
+    first, last = ptr[segment], ptr[segment + 1]
+    if first == last:
+        return -1
+    highest = logit[first]
+    for row in range(first + 1, last):
+        highest = max(highest, logit[row])
+    total = 0.0
+    for row in range(first, last):
+        total += math.exp(logit[row] - highest)
+    below = 0.0
+    for row in range(first, last - 1):
+        below += math.exp(logit[row] - highest)
+        if 2.0 * below >= total:
+            return int(row)
+    return int(last - 1)
 
 
 def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -47,23 +178,45 @@ def key_of(run: NDArray[np.uint64], count: NDArray[np.uint64]) -> NDArray[np.uin
     return run + count * _COUNT
 
 
-def preferences(plans: Plans, legal: Legal) -> Preferences:
-    """Return the plans as the simulator takes them; stages are rows of the scene."""
-    found = Preferences(plans.ptr, *(np.empty(len(plans.order), np.int64) for _ in range(3)))
-    choice_kernels.prefer(plans, legal, found)
-    return found
+def preferences(plans: Plans, choices: Choices) -> Preferences:
+    """Return the plans as the simulator takes them; stages are rows of the observation."""
+    stage, limit, kind = np.empty((3, len(plans.order)), np.int64)
+    wanted = Preferences(plans.ptr, stage, limit, kind)
+    _prefer(plans, choices, wanted)
+    return wanted
 
 
-def picked(every: Plans, rows: Int64) -> Plans:
+@kernel
+def _prefer(plans: Plans, choices: Choices, out: Preferences) -> None:
+    """Fill the stages, limits and classes of `out`, whose `ptr` is that of the plans."""
+    for plan in range(len(plans.decision)):
+        decision = plans.decision[plan]
+        first, last = choices.open_ptr[decision], choices.open_ptr[decision + 1]
+        first_job = choices.job_ptr[decision]
+        first_limit = choices.limit_ptr[first_job]
+        for entry in range(plans.ptr[plan], plans.ptr[plan + 1]):
+            row = first + plans.order[entry]
+            out.stage[entry], out.limit[entry], out.kind[entry] = NONE, 0, ANY
+            if row == last:
+                continue
+            out.stage[entry] = choices.open_stage[row]
+            job = choices.open_job[row] - first_job
+            out.limit[entry] = choices.limit[first_limit + plans.limit[plans.job_ptr[plan] + job]]
+            if len(choices.kind) > 0:
+                number = plans.kind[plans.ptr[plan] + plans.order[entry]]
+                out.kind[entry] = choices.kind[choices.kind_ptr[first] + number]
+
+
+def picked(plans: Plans, rows: Int64) -> Plans:
     """Return the plans of `rows`."""
     return Plans(
-        every.decision[rows],
-        pointers(np.diff(every.ptr)[rows]),
-        every.order[rows_of(every.ptr, rows)],
-        every.used[rows],
-        pointers(np.diff(every.job_ptr)[rows]),
-        every.limit[rows_of(every.job_ptr, rows)],
-        every.kind[rows_of(every.ptr, rows)],
+        plans.decision[rows],
+        pointers(np.diff(plans.ptr)[rows]),
+        plans.order[rows_of(plans.ptr, rows)],
+        plans.used[rows],
+        pointers(np.diff(plans.job_ptr)[rows]),
+        plans.limit[rows_of(plans.job_ptr, rows)],
+        plans.kind[rows_of(plans.ptr, rows)],
     )
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from decima.agent import plans
 from decima.agent.plans import Plans
 from decima.agent.scales import Scales
-from decima.agent.scene import scene_of
-from decima.agent.scorer import Scorer, Seen
+from decima.agent.scorer import Scored, Scorer
 from decima.agent.weights import Network
 from spark_sim.kernels.choices import Preferences
 from spark_sim.observation import PASS, Action, Observation
@@ -22,7 +21,7 @@ from traces.arrays import TraceArrays
 class Planned(NamedTuple):
     """A plan, and what it was made of."""
 
-    seen: Seen
+    scored: Scored
     plan: Plans  # one
 
 
@@ -72,32 +71,32 @@ class LearnedPolicy:
         self._last = NONE if action.kind == ANY else action.stage
         return action
 
-    def plan(self, observation: Observation) -> Seen:
-        """Plan the open round, replacing any plan."""
-        seen = self.look(observation)
+    def plan(self, observation: Observation) -> Scored:
+        """Plan the open round, replacing any plan; return the scores."""
+        scored = self.score(observation)
         key = None if self._key is None else plans.key_of(self._key, self._count)
         self._count += np.uint64(1)
-        chosen = plans.draw(seen.scores, seen.tables.legal, np.zeros(1, np.int64), key)
-        self._plan = plans.preferences(chosen, seen.tables.legal)
-        self.planned = Planned(seen, chosen)
+        plan = plans.draw(scored.scores, scored.choices, np.zeros(1, np.int64), key)
+        self._plan = plans.preferences(plan, scored.choices)
+        self.planned = Planned(scored, plan)
         self._round, self._next, self._last = observation.round_number, 0, NONE
-        return seen
+        return scored
 
-    def look(self, observation: Observation) -> Seen:
+    def score(self, observation: Observation) -> Scored:
         """Return the scores of all choices of the open round."""
         if not self._knows(observation.jobs):  # another run, or tables that have grown
             self._scorer.forget()
             self._jobs, self._round = observation.jobs, -1
         observation = for_kernels(observation)
         self._scorer.make_room(len(observation.jobs), len(observation.stages))
-        return self._scorer.look(scene_of(observation))
+        return self._scorer.score(observation.as_batch())
 
     def _knows(self, jobs: Table) -> bool:
         """Return whether the table is the last one, or another view of it."""
-        known = self._jobs
-        if known is jobs:
-            return True
-        return known is not None and len(known) == len(jobs) and _address(known) == _address(jobs)
+        last = self._jobs
+        if last is None or last is jobs:
+            return last is not None
+        return len(last) == len(jobs) and last.ctypes.data == jobs.ctypes.data
 
     def _next_choice(self, observation: Observation) -> Action | None:
         """Return the plan's next action; None if its class has no free executor."""
@@ -121,10 +120,6 @@ class LearnedPolicy:
         named = self._plan.stage[self._plan.stage != NONE]
         num_open = int(observation.jobs["open_stages"][observation.active].sum())
         return num_open > int(is_open[named].sum())
-
-
-def _address(table: Table) -> int:
-    return int(table.__array_interface__["data"][0])
 
 
 _EMPTY = np.empty(0, np.int64)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from decima.agent.columns import Choices
 from decima.agent.graph import Graph, GraphSorter
 from decima.agent.plans import Plans, asked_of, picked, pointers, rows_of
-from decima.agent.scorer import Seen
-from decima.agent.tables import Legal
+from decima.agent.scorer import Scored
 from traces.numbers import Float32, Float64, Int64
 
 
@@ -109,16 +109,14 @@ class Recording:
         """Return the plans for the decisions `index`, renumbered from 0, and their rows."""
         rows = rows_of(self._plan_ptr, index)
         decision = np.repeat(np.arange(len(index)), np.diff(self._plan_ptr)[index])
-        found = picked(self.plans, rows)._replace(decision=decision)
-        return found, rows
+        return picked(self.plans, rows)._replace(decision=decision), rows
 
 
 class Recorder:
     """Recorder of simulations that advance in lockstep."""
 
-    def __init__(self, memory_jobs: int) -> None:
-        """Make a recorder for a memory of so many rows of jobs (`Scene.memory_job`)."""
-        self._latest = np.zeros(memory_jobs, np.int64)
+    def __init__(self) -> None:
+        self._latest: Int64 = np.zeros(0, np.int64)  # snapshot of each row of jobs in the memory
         self._count = 0
         self._num_decisions = 0
         self._decisions: list[Decisions] = []
@@ -128,66 +126,72 @@ class Recorder:
         self._sizes: list[Int64] = []
         self._node_x: list[Float32] = []
 
-    def take_snapshots(self, seen: Seen, node_x: Float32) -> None:
-        """Store the jobs that have changed; `node_x` are the memory's features."""
-        scene, changed = seen.scene, seen.changed
+    def take_snapshots(self, scored: Scored) -> None:
+        """Store the jobs that have changed."""
+        seen, memory, changed = scored.observation, scored.memory, scored.changed
         if not len(changed):
             return
-        table = scene.jobs[scene.rows[changed]]
+        table = seen.jobs[seen.rows[changed]]
         sizes = table["num_stages"].astype(np.int64)
-        starts = np.repeat(scene.memory_stage[changed] - (np.cumsum(sizes) - sizes), sizes)
-        self._node_x.append(node_x[starts + np.arange(len(starts))])
+        starts = np.repeat(memory.first_stage[changed] - (np.cumsum(sizes) - sizes), sizes)
+        self._node_x.append(memory.x[starts + np.arange(len(starts))])
         self._sizes.append(sizes)
         self._templates.append(table["template"].astype(np.int64))
-        self._latest[scene.memory_job[changed]] = self._count + np.arange(len(changed))
+        if not len(self._latest):
+            self._latest = np.zeros(len(memory.y), np.int64)
+        self._latest[memory.job[changed]] = self._count + np.arange(len(changed))
         self._count += len(changed)
 
-    def take(self, seen: Seen, lane: Int64, plans: Plans) -> None:
+    def take(self, scored: Scored, lane: Int64, plans: Plans) -> None:
         """Store the decisions of some lanes (L,), ascending, with their plans: all stages, used
         limits. No probability depends on the other limits, which are most.
         """
-        scene, columns, legal = seen.scene, seen.tables.columns, seen.tables.legal
-        jobs = rows_of(legal.job_ptr, lane)
-        stages = rows_of(legal.open_ptr, lane)
-        of_job = _limits_asked(plans, legal)
-        limits = rows_of(legal.limit_ptr, jobs[of_job[jobs] > 0])
-        plans = plans._replace(limit=_renumbered(plans, legal, of_job))
-        kind_ptr = legal.kind_ptr[legal.open_ptr]
+        seen, choices = scored.observation, scored.choices
+        jobs = rows_of(choices.job_ptr, lane)
+        stages = rows_of(choices.open_ptr, lane)
+        # (J,) the number of limits of each job that a plan used; 0 for the others.
+        asked = asked_of(plans)
+        job = choices.open_job[choices.open_ptr[plans.decision[asked.plan]] + asked.stage]
+        of_job = np.zeros(len(choices.limit_ptr) - 1, np.int64)
+        of_job[job] = np.diff(choices.limit_ptr)[job]
+        limits = rows_of(choices.limit_ptr, jobs[of_job[jobs] > 0])
+        kind_ptr = choices.kind_ptr[choices.open_ptr]
         kinds = rows_of(kind_ptr, lane)
-        num_open = np.diff(legal.open_ptr)[lane]
-        num_limits = np.diff(pointers(of_job)[legal.job_ptr])[lane]
+        num_open = np.diff(choices.open_ptr)[lane]
+        num_limits = np.diff(pointers(of_job)[choices.job_ptr])[lane]
         num_kinds = np.diff(kind_ptr)[lane]
         self._decisions.append(
             Decisions(
                 lane=lane,
-                time_s=scene.time_ms[lane] / 1000.0,
-                value=seen.scores.value[lane].astype(np.float64),
-                cluster_x=columns.cluster_x[lane],
-                num_jobs=np.diff(legal.job_ptr)[lane],
+                time_s=seen.time_ms[lane] / 1000.0,
+                value=scored.scores.value[lane].astype(np.float64),
+                cluster_x=choices.cluster_x[lane],
+                num_jobs=np.diff(choices.job_ptr)[lane],
                 num_open=num_open,
                 num_limits=num_limits,
                 num_kinds=num_kinds,
             )
         )
-        first_job = legal.job_ptr[lane]
-        job = legal.open_job[stages]
-        first_stage = scene.jobs["first_stage"][scene.rows[job]]
-        first_open = np.repeat(legal.open_ptr[lane], num_kinds)
+        first_job = choices.job_ptr[lane]
+        job = choices.open_job[stages]
+        first_stage = seen.jobs["first_stage"][seen.rows[job]]
+        first_open = np.repeat(choices.open_ptr[lane], num_kinds)
         self._rows.append(
             Rows(
-                job_x=columns.job_x[jobs],
-                snapshot=self._latest[scene.memory_job[jobs]],
-                stage_x=columns.stage_x[stages],
+                job_x=choices.job_x[jobs],
+                snapshot=self._latest[scored.memory.job[jobs]],
+                stage_x=choices.stage_x[stages],
                 job_of_stage=job - np.repeat(first_job, num_open),
-                local_stage=legal.open_stage[stages] - first_stage,
-                limit_x=columns.limit_x[limits],
-                job_of_limit=columns.limit_job[limits] - np.repeat(first_job, num_limits),
-                class_x=columns.classes.x[kinds],
-                stage_of_class=columns.classes.stage[kinds] - first_open,
+                local_stage=choices.open_stage[stages] - first_stage,
+                limit_x=choices.limit_x[limits],
+                job_of_limit=choices.limit_job[limits] - np.repeat(first_job, num_limits),
+                class_x=choices.class_x[kinds],
+                stage_of_class=choices.kind_stage[kinds] - first_open,
             )
         )
         number = self._num_decisions + np.searchsorted(lane, plans.decision)
-        self._plans.append(plans._replace(decision=number))
+        limit = _renumbered(plans, choices, of_job)
+        self._plans.append(plans._replace(decision=number, limit=limit))
         self._num_decisions += len(lane)
 
     def finish(self) -> Recording | None:
@@ -207,32 +211,23 @@ class Recorder:
         )
 
 
-def _limits_asked(plans: Plans, legal: Legal) -> Int64:
-    """Return (J,) the number of limits of each job of a step that a plan used; 0 for the others."""
-    asked = asked_of(plans)
-    job = legal.open_job[legal.open_ptr[plans.decision[asked.plan]] + asked.stage]
-    found = np.zeros(len(legal.limit_ptr) - 1, np.int64)
-    found[job] = np.diff(legal.limit_ptr)[job]
-    return found
-
-
-def _renumbered(plans: Plans, legal: Legal, of_job: Int64) -> Int64:
+def _renumbered(plans: Plans, choices: Choices, of_job: Int64) -> Int64:
     """The limits of plans where each job has `of_job` (J,) of them; -1: the job has none."""
-    job = rows_of(legal.job_ptr, plans.decision)
-    first = np.repeat(legal.job_ptr[plans.decision], np.diff(plans.job_ptr))
-    kept = pointers(of_job)
-    moved = (kept[job] - kept[first]) - (legal.limit_ptr[job] - legal.limit_ptr[first])
+    job = rows_of(choices.job_ptr, plans.decision)
+    first = np.repeat(choices.job_ptr[plans.decision], np.diff(plans.job_ptr))
+    ptr = pointers(of_job)
+    moved = (ptr[job] - ptr[first]) - (choices.limit_ptr[job] - choices.limit_ptr[first])
     return np.where(of_job[job] > 0, plans.limit + moved, -1)
 
 
 def joined(parts: list[Plans]) -> Plans:
     """Join several records, numbering their decisions through."""
     return Plans(
-        np.concatenate([one.decision for one in parts]),
-        pointers(np.concatenate([np.diff(one.ptr) for one in parts])),
-        np.concatenate([one.order for one in parts]),
-        np.concatenate([one.used for one in parts]),
-        pointers(np.concatenate([np.diff(one.job_ptr) for one in parts])),
-        np.concatenate([one.limit for one in parts]),
-        np.concatenate([one.kind for one in parts]),
+        np.concatenate([part.decision for part in parts]),
+        pointers(np.concatenate([np.diff(part.ptr) for part in parts])),
+        np.concatenate([part.order for part in parts]),
+        np.concatenate([part.used for part in parts]),
+        pointers(np.concatenate([np.diff(part.job_ptr) for part in parts])),
+        np.concatenate([part.limit for part in parts]),
+        np.concatenate([part.kind for part in parts]),
     )

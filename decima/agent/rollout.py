@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from decima.agent import plans
 from decima.agent.plans import Plans
 from decima.agent.scales import Scales
-from decima.agent.scene import scene_of_batch
-from decima.agent.scorer import Scorer, Seen
+from decima.agent.scorer import Scored, Scorer
 from decima.agent.weights import Network
 from spark_sim.cluster import Cluster
 from spark_sim.tables import State
@@ -34,7 +33,7 @@ class Lanes(NamedTuple):
 class Step(NamedTuple):
     """One plan of each simulation."""
 
-    seen: Seen
+    scored: Scored
     plans: Plans  # plans as drawn; the step determines how many entries are used
 
 
@@ -62,16 +61,14 @@ class Lockstep:
 
     def __iter__(self) -> Iterator[Step]:
         simulators = self.simulators
-        jobs_each, stages_each = simulators.capacity
-        self.scorer.make_room(jobs_each * len(simulators), stages_each * len(simulators))
-        every = np.arange(len(simulators))
+        self.scorer.make_room(*simulators.capacity, len(simulators))
+        lanes = np.arange(len(simulators))
         count = np.zeros(len(simulators), np.uint64)
         while simulators.alive.any():
-            batch = simulators.observation()
-            seen = self.scorer.look(scene_of_batch(batch, jobs_each, stages_each))
+            scored = self.scorer.score(simulators.observation())
             keys = None if self._keys is None else plans.key_of(self._keys, count)
-            count += batch.alive
-            yield Step(seen, plans.draw(seen.scores, seen.tables.legal, every, keys))
+            count += scored.observation.alive
+            yield Step(scored, plans.draw(scored.scores, scored.choices, lanes, keys))
 
     def states(self) -> list[State]:
         """The tables of each run."""
@@ -90,7 +87,7 @@ def play_out(network: Network | Sequence[Network], scales: Scales, lanes: Lanes)
     stepping_s = 0.0
     lockstep = Lockstep(network, scales, lanes)
     for step in lockstep:
-        wanted = plans.preferences(step.plans, step.seen.tables.legal)
+        wanted = plans.preferences(step.plans, step.scored.choices)
         stepping = time.process_time()
         lockstep.simulators.follow(wanted)
         stepping_s += time.process_time() - stepping

@@ -13,24 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent import columns, feature_kernels, forward_kernels
-from decima.agent.forward_kernels import Embedded, Found, Scratch
+from decima.agent.columns import Choices
+from decima.agent.forward_kernels import Memory, Scores, Scratch
+from decima.agent.graph_kernels import graphs_of
 from decima.agent.scales import Scales
-from decima.agent.scene import Scene
-from decima.agent.tables import Tables, describe, graphs_of
 from decima.agent.weights import CERTAIN, Network, packed
+from spark_sim.observation import ObservationBatch
 from traces.arrays import TraceArrays
 from traces.numbers import Float32, Int64
 
 Numbers = TypeVar("Numbers", NDArray[np.float32], NDArray[np.float64])
 
 
-class Seen(NamedTuple):
-    """A scene as the network sees it, with the scores of all choices."""
+class Scored(NamedTuple):
+    """Decisions with the scores of all choices."""
 
-    scene: Scene
-    tables: Tables
-    scores: Found
-    changed: Int64  # jobs, by index in the scene, that were embedded again
+    observation: ObservationBatch
+    choices: Choices
+    scores: Scores[Float32]
+    memory: Memory  # overwritten by the next decisions
+    changed: Int64  # jobs, by index among the J jobs, that were embedded again
 
 
 class Scorer:
@@ -39,27 +41,27 @@ class Scorer:
     def __init__(
         self, network: Network | Sequence[Network], trace: TraceArrays, scales: Scales
     ) -> None:
-        """Copy the weights, for scenes that point to the jobs of `trace`.
+        """Copy the weights, for observations that point to the jobs of `trace`.
 
-        One network decides for all simulations of a scene, several of equal sizes for one each.
+        One network decides for all simulations, or several of equal sizes for one each.
         """
         networks = network if isinstance(network, Sequence) else [network]
-        weights = [one.weights() for one in networks]
+        weights = [network.weights() for network in networks]
         self._config = weights[0].config
         self._networks = packed(weights)
         self._units = scales
         self._graphs = graphs_of(trace)
-        size = self._config.embedding
-        self.node_x: Float32 = np.empty((0, len(columns.NODE)), np.float32)
+        self._room = 0, 0  # rows of jobs and of stages of each simulation
+        size, hidden = self._config.embedding, self._config.head_hidden[0]
         self._known = np.empty((0, feature_kernels.KNOWN))
-        hidden = self._config.head_hidden[0]
-        none = np.empty((0, size), np.float32)
-        self._kept = Embedded(self.node_x, e=none, y=none, added=none, sent=none)
+        none, no_rows = np.empty((0, size), np.float32), np.empty(0, np.int64)
+        node_x = np.empty((0, len(columns.NODE)), np.float32)
+        self._memory = Memory(node_x, none, none, none, none, no_rows, no_rows)
         widest = int(self._networks.layer[:, :2].max())
-        one, other, row = np.empty((3, widest), np.float32)
+        first, second, row = np.empty((3, widest), np.float32)
         self._scratch = Scratch(
-            one,
-            other,
+            first,
+            second,
             row,
             total=np.empty(3 * size + len(columns.NODE), np.float32),
             z=np.empty(size, np.float32),
@@ -68,59 +70,68 @@ class Scorer:
             stage=np.empty(hidden, np.float32),
         )
 
-    def make_room(self, jobs: int, stages: int) -> None:
-        """Grow the memory to at least so many rows; its content stays."""
-        kept = self._kept
-        if jobs > len(kept.y) or stages > len(self.node_x):
-            jobs, stages = max(2 * len(kept.y), jobs), max(2 * len(self.node_x), stages)
-            self.node_x = _with_unknown(self.node_x, stages)
-            self._known = _with_unknown(self._known, stages)
-            self._kept = Embedded(
-                self.node_x,
-                e=_grown(kept.e, stages),
-                y=_grown(kept.y, jobs),
-                added=_grown(kept.added, jobs),
-                sent=_grown(kept.sent, stages),
-            )
+    def make_room(self, jobs: int, stages: int, simulations: int = 1) -> None:
+        """Grow the memory to at least so many rows for each of the simulations.
+
+        Its content stays where there is one.
+        """
+        jobs_each, stages_each = self._room
+        if jobs <= jobs_each and stages <= stages_each:
+            return
+        self._room = max(2 * jobs_each, jobs), max(2 * stages_each, stages)
+        jobs, stages = self._room[0] * simulations, self._room[1] * simulations
+        memory = self._memory
+        self._known = _grown(self._known, stages)
+        self._memory = memory._replace(
+            x=_grown(memory.x, stages),
+            e=_grown(memory.e, stages),
+            y=_grown(memory.y, jobs),
+            added=_grown(memory.added, jobs),
+            sent=_grown(memory.sent, stages),
+        )
+        if simulations > 1:  # their rows have moved
+            self.forget()
 
     def forget(self) -> None:
         """Treat every job as new."""
-        self.node_x[:] = np.nan
+        self._memory.x[:] = np.nan
         self._known[:] = np.nan
 
-    def look(self, scene: Scene) -> Seen:
+    def score(self, seen: ObservationBatch) -> Scored:
         """Embed the jobs that changed since the last call, and score all choices."""
-        tables = describe(scene, self._units)
-        changed = np.empty(len(scene.rows), np.int64)
+        choices = feature_kernels.describe(seen, self._units)
+        simulation = choices.decision_of_job
+        jobs_each, stages_each = self._room
+        first_stage = seen.stage_row[seen.jobs["first_stage"][seen.rows]]
+        memory = self._memory._replace(
+            job=simulation * jobs_each + seen.job_row,
+            first_stage=simulation * stages_each + first_stage,
+        )
+        changed = np.empty(len(seen.rows), np.int64)
         count = feature_kernels.remember_nodes(
-            scene, self._units, self._known, self.node_x, changed
+            seen, memory.first_stage, self._units, self._known, memory.x, changed
         )
         changed = changed[:count]
-        kept, at = self._kept, self._scratch
         if count:
-            forward_kernels.embed(self._networks, self._graphs, scene, changed, kept, at)
-        found = _room(scene, tables)
-        forward_kernels.score(self._networks, scene, tables.columns, kept, at, found)
+            forward_kernels.embed(
+                self._networks, self._graphs, seen, changed, memory, self._scratch
+            )
+        decisions = len(seen.time_ms)
+        scores = Scores(
+            stage=np.empty(len(choices.stage_x), np.float32),
+            end=np.empty(decisions, np.float32),
+            limit=np.empty(len(choices.limit_x), np.float32),
+            kind=np.empty(len(choices.class_x), np.float32),
+            value=np.empty(decisions, np.float32),
+        )
+        forward_kernels.score(self._networks, seen, choices, memory, self._scratch, scores)
         if not self._config.limit_head:
-            limit = tables.columns.limit_x[:, columns.LIMIT.index("limit")]
-            found = found._replace(limit=np.float32(CERTAIN) * limit)
-        return Seen(scene, tables, found, changed)
+            limit = choices.limit_x[:, columns.LIMIT.index("limit")]
+            scores = scores._replace(limit=np.float32(CERTAIN) * limit)
+        return Scored(seen, choices, scores, memory, changed)
 
 
-def _room(scene: Scene, tables: Tables) -> Found:
-    """Arrays for the scores."""
-    of, decisions = tables.columns, len(scene.time_ms)
-    rows = (len(of.stage_x), decisions, len(of.limit_x), len(of.classes.x), decisions)
-    return Found(*(np.empty(count, np.float32) for count in rows))
-
-
-def _with_unknown(values: Numbers, rows: int) -> Numbers:
+def _grown(values: Numbers, rows: int) -> Numbers:
     grown = np.full((rows, values.shape[1]), np.nan, values.dtype)
-    grown[: len(values)] = values
-    return grown
-
-
-def _grown(values: Float32, rows: int) -> Float32:
-    grown = np.zeros((rows, values.shape[1]), np.float32)
     grown[: len(values)] = values
     return grown

@@ -16,7 +16,7 @@ import numpy as np
 from decima.agent import columns, forward_kernels
 from decima.agent.forward_kernels import Networks
 from gnn.config import EncoderConfig
-from traces.numbers import Float32, Int64
+from traces.numbers import Float32
 
 CERTAIN = 1e4  # scale of a limit's logit where the ablation leaves no choice
 
@@ -151,52 +151,50 @@ def packed(networks: Sequence[NetworkWeights]) -> Networks:
 
     Parts that are left out are zero.
     """
-    rows = [_packed_one(weights) for weights in networks]
-    _, layer, part = rows[0]
-    return Networks(np.stack([flat for flat, _, _ in rows]), layer, part)
-
-
-def _packed_one(weights: NetworkWeights) -> tuple[Float32, Int64, Int64]:
-    """Return the weights, flat, and what `Networks` says of their layers and parts."""
-    layers: Layers = []
-    parts: list[tuple[int, int]] = []
-    for part in _parts(weights):
-        parts.append((len(layers), len(part)))
-        layers.extend(part)
-    flat: list[Float32] = []
-    table = np.empty((len(layers), 3), np.int64)
-    first = 0
-    for row, (weight, bias) in enumerate(layers):
-        outputs, inputs = weight.shape
-        table[row] = inputs, outputs, first
-        flat += [weight.T.reshape(-1), bias]
-        first += inputs * outputs + outputs
-    return np.concatenate(flat).astype(np.float32), table, np.array(parts, np.int64)
+    parts = [_parts(weights) for weights in networks]
+    count = np.array([len(part) for part in parts[0]])
+    shape = np.array([weight.shape for part in parts[0] for weight, _ in part])
+    outputs, inputs = shape.T
+    size = (inputs + 1) * outputs
+    flat = [
+        np.concatenate([values for part in each for weight, bias in part
+                        for values in (weight.T.reshape(-1), bias)])
+        for each in parts
+    ]  # fmt: skip
+    return Networks(
+        np.stack(flat).astype(np.float32),
+        np.stack((inputs, outputs, np.cumsum(size) - size), axis=1),
+        np.stack((np.cumsum(count) - count, count), axis=1),
+    )
 
 
 def _parts(weights: NetworkWeights) -> list[Layers]:
     """All parts, in the order of `forward_kernels`."""
     config, arrays = weights.config, weights.arrays
-    found = [_linear(arrays, "encoder.lift")]
+    parts = [_linear(arrays, "encoder.lift")]
     for name in _SUMS:
-        found.append(_transform(weights, f"encoder.{name}.f"))
-        found.append(_transform(weights, f"encoder.{name}.g") if config.two_level else [])
+        parts.append(_transform(weights, f"encoder.{name}.f"))
+        parts.append(_transform(weights, f"encoder.{name}.g") if config.two_level else [])
     for name in ("stage_head", "limit_head", "class_head", "end_head", "value_head"):
-        found += _head(weights, name)
+        tables, is_deep = _HEADS[name]
+        body = len(config.head_hidden) - 1 if is_deep else 0
+        behind = [*(f"{name}.body.{place}" for place in range(body)), f"{name}.last"]
+        parts += [_linear(arrays, f"{name}.parts.{place}") for place in range(len(tables))]
+        parts.append([layer for label in behind for layer in _linear(arrays, label)])
     size = config.embedding
     if not config.messages:
         # A second transform that adds nothing to a node.
-        found[forward_kernels.G_NODE] = [
+        parts[forward_kernels.G_NODE] = [
             (np.zeros((size, size), np.float32), np.zeros(size, np.float32))
         ]
     seen = [config.path_columns or name not in columns.PATH for name in columns.STAGE]
     for part in (forward_kernels.STAGE_STAGE, forward_kernels.KIND_STAGE):
-        found[part] = _scaled(found[part], [1.0] * size + [float(one) for one in seen])
+        parts[part] = _scaled(parts[part], [1.0] * size + [float(is_seen) for is_seen in seen])
     if not config.embeddings:
         for part in _EMBEDDED:
-            inputs = found[part][0][0].shape[1]
-            found[part] = _scaled(found[part], [0.0] * size + [1.0] * (inputs - size))
-    return found
+            inputs = parts[part][0][0].shape[1]
+            parts[part] = _scaled(parts[part], [0.0] * size + [1.0] * (inputs - size))
+    return parts
 
 
 def _scaled(part: Layers, factors: list[float]) -> Layers:
@@ -228,15 +226,5 @@ def _linear(arrays: Mapping[str, Float32], name: str) -> Layers:
 
 def _transform(weights: NetworkWeights, name: str) -> Layers:
     count = len(weights.config.hidden) + 1
-    return [one for place in range(count) for one in _linear(weights.arrays, f"{name}.{2 * place}")]
-
-
-def _head(weights: NetworkWeights, name: str) -> list[Layers]:
-    """Return the parts of the first layer, each alone, and the layers after it."""
-    tables, is_deep = _HEADS[name]
-    body = len(weights.config.head_hidden) - 1 if is_deep else 0
-    behind = [*(f"{name}.body.{place}" for place in range(body)), f"{name}.last"]
-    return [
-        *(_linear(weights.arrays, f"{name}.parts.{place}") for place in range(len(tables))),
-        [one for layer in behind for one in _linear(weights.arrays, layer)],
-    ]
+    labels = [f"{name}.{2 * place}" for place in range(count)]
+    return [layer for label in labels for layer in _linear(weights.arrays, label)]

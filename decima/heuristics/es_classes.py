@@ -19,13 +19,11 @@ from __future__ import annotations
 import math
 
 from decima.heuristics import es_round, es_rule
-from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.es_rule import Surroundings
-from decima.heuristics.stages import Row
-from decima.heuristics.tetris import is_on_offer
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch, shipped_weights
+from decima.heuristics.stages import Row, is_on_offer, scarcity
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import ANY, NONE, Table
+from spark_sim.tables import NONE, Table
 
 CLASS_PARAMETERS = ("trouble", "packing", "large_first")
 """a, b, and a threshold: c is the largest class while the mean work of the jobs in the system is
@@ -43,10 +41,10 @@ _decide_alone = es_round.decide
 def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
     """The stage, the limit and the class of executors with the best score."""
     if len(seen.classes) == 1:
-        stage, limit = _decide_alone(seen, parameters[_FIRST:], scratch)
-        return stage, limit, ANY
+        return _decide_alone(seen, parameters[_FIRST:], scratch)
     around = es_rule.surroundings(seen)
-    is_large = is_large_first(parameters, around)
+    # A large job would wait for each of the large executors.
+    is_large_first = around.mean_ms < parameters[_LARGE_FIRST] * around.typical_ms
     rule = parameters[_FIRST:]
     best = best_kind = NONE
     best_score = second = -math.inf
@@ -55,7 +53,12 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
         stage = _stage_of(seen, job, parameters)
         if held >= seen.num_executors or stage == NONE:
             continue
-        kind = class_of(seen.classes, seen.stages[stage], is_large)
+        kind = NONE
+        for fitting in range(len(seen.classes)):
+            if is_on_offer(seen.classes, seen.stages[stage], fitting):
+                kind = fitting
+                if not is_large_first:
+                    break
         gate, score = es_rule.gate_and_score(rule, es_rule.describe(seen, stage, around, 0))
         if kind == NONE or (held > 0 and gate <= 0.0):
             continue
@@ -79,45 +82,8 @@ def bonus(classes: Table, stage: Row, parameters: Numbers, kind: int) -> float:
 
 
 @kernel
-def is_large_first(parameters: Numbers, around: Surroundings) -> bool:
-    """Return whether jobs get large executors first: a large job would wait for each of them."""
-    return bool(around.mean_ms < parameters[_LARGE_FIRST] * around.typical_ms)
-
-
-@kernel
-def class_of(classes: Table, stage: Row, is_large: bool) -> int:
-    """Return the class on offer that the stage would get; NONE if none can hold its tasks."""
-    found = NONE
-    for kind in range(len(classes)):
-        if is_on_offer(classes, stage, kind):
-            found = kind
-            if not is_large:
-                break
-    return found
-
-
-@kernel
-def urgency(classes: Table, stage: Row, parameters: Numbers, num_executors: int) -> float:
-    """Sort key of a job's stages, largest first."""
-    value = parameters[_TROUBLE] * scarcity(classes, stage, num_executors)
-    value += _RUNNABLE_FIRST * stage["runnable"]
-    return float(value + math.log(max(1.0, stage["critical_path_ms"])))
-
-
-@kernel
-def scarcity(classes: Table, stage: Row, num_executors: int) -> float:
-    """1 - H / N: the part of the executors that cannot hold a task of the stage."""
-    if len(classes) == 1:
-        return 0.0
-    hosts = 0
-    for kind in range(len(classes)):
-        if stage["fits"] & (1 << kind):
-            hosts += classes[kind]["count"]
-    return 1.0 - hosts / num_executors
-
-
-@kernel
 def _stage_of(seen: Observation, job: int, parameters: Numbers) -> int:
+    """Return the open stage that the job would run first; NONE if it has none."""
     row = seen.jobs[job]
     best = NONE
     best_value = -math.inf
@@ -125,7 +91,31 @@ def _stage_of(seen: Observation, job: int, parameters: Numbers) -> int:
         candidate = seen.stages[stage]
         if candidate["open"] == 0:
             continue
-        value = urgency(seen.classes, candidate, parameters, seen.num_executors)
+        value = parameters[_TROUBLE] * scarcity(seen.classes, candidate, seen.num_executors)
+        value += _RUNNABLE_FIRST * candidate["runnable"]
+        value += math.log(max(1.0, candidate["critical_path_ms"]))
         if value > best_value:
             best, best_value = stage, value
     return best
+
+
+HEURISTICS = {
+    "es_classes": HeuristicSpec(
+        decide,
+        "es_rule for executors of several classes: it also names one",
+        place=120,
+        defaults=shipped_weights("es_classes", ALL_PARAMETERS),
+        search={
+            "trouble": (-1.0, -0.5, 0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+            "packing": (-1.0, -0.3, -0.1, 0.0, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
+            "large_first": (0.0, 4.0, 16.0, 64.0, 1e6),
+        },
+    ),
+    "es_makespan": HeuristicSpec(
+        decide,
+        "the scoring rule with weights fitted to batches' makespan, not to average JCT",
+        place=130,
+        defaults=shipped_weights("es_makespan", ALL_PARAMETERS),
+        inseparable=True,
+    ),
+}

@@ -18,14 +18,26 @@ import math
 from typing import NamedTuple
 
 from decima.heuristics import es_rule
-from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.es_rule import HIDDEN, INPUTS, Features, Surroundings, tanh
-from decima.heuristics.rounds import has_room, is_new
+from decima.heuristics.es_rule import (
+    BIAS,
+    GATE_BIAS,
+    HIDDEN,
+    INPUTS,
+    PARAMETERS,
+    TO_GATE,
+    TO_SCORE,
+    UNIT,
+    Features,
+    Surroundings,
+    tanh,
+)
+from decima.heuristics.rounds import has_room, heapify, is_new, sift_down
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch, shipped_weights
 from decima.heuristics.stages import Row, on_critical_path
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
-from traces.numbers import Float64, Int64
+from spark_sim.tables import ANY, NONE
+from traces.numbers import Float64
 
 _decide_anew = es_rule.decide
 
@@ -34,11 +46,24 @@ _LESS, _ORDER, _STAGE = range(3)
 _CHOSEN, _HAS_WEIGHTS = 1, 2
 """places in `Scratch.stored`: the job of the last choice (its place), 1 once there are weights"""
 
-# Columns of `Scratch.numbers` for a job: ten parts of each hidden unit's input (`_store`), then:
-_SHARE, _CLUSTER, _TASKS, _LOCAL, _FREE, _GATE, _SCORE, _IS_KNOWN = range(
-    10 * HIDDEN, 10 * HIDDEN + 8
+(
+    _X_WORK, _X_RANK, _X_SHARE, _X_CLUSTER, _X_LOCAL, _X_SOURCE, _X_TASKS, _X_JOBS, _X_WIDTH,
+    _X_RUNNABLE, _X_SESSION, _X_MOVING, _X_EXECUTORS, _X_QUIET, _X_BLOCKING, _X_INFLATION, _X_WAIT,
+    _X_FREE,
+) = range(INPUTS)  # fmt: skip
+"""places of the features, and so of their weights among a unit's numbers"""
+
+# Columns of `Scratch.numbers` for a job: ten parts of each hidden unit's input, those of features
+# that stay over the round, in the four sums of `es_rule.gate_and_score` ...
+(
+    _BIAS_AND_WORK, _WIDTH, _EXECUTORS, _WAIT, _SECOND_SUM, _SESSION, _BLOCKING, _JOBS, _MOVING,
+    _INFLATION, _END_OF_PARTS,
+) = range(0, 11 * HIDDEN, HIDDEN)  # fmt: skip
+# ... then the features that change, now or at the last evaluation; what that gave, and 1 if there
+# was one; and minus the work left.
+_SHARE, _CLUSTER, _TASKS, _LOCAL, _FREE, _GATE, _SCORE, _IS_KNOWN, _MINUS_WORK = range(
+    _END_OF_PARTS, _END_OF_PARTS + 9
 )
-"""features now, and at the last evaluation; what that gave, and 1 if there was one"""
 
 
 class _Changing(NamedTuple):
@@ -51,14 +76,19 @@ class _Changing(NamedTuple):
     free: float
 
 
-# Columns of the last row: of each hidden unit seven weights, and what it gives; then:
-_UNIT = INPUTS + 3
-_GATE_BIAS = HIDDEN * _UNIT
-_WEIGHTS = (2, 3, 4, 6, INPUTS - 1, INPUTS + 1, INPUTS + 2)
-"""places in a unit's parameters: of the features that change, its parts in gate and score"""
-_ACTIVE = len(_WEIGHTS) * HIDDEN
-_SLOPES = _ACTIVE + HIDDEN
-"""what a feature that changes adds at most to the gate, five of them, then to the score"""
+_CHANGING = (_X_SHARE, _X_CLUSTER, _X_LOCAL, _X_TASKS, _X_FREE)
+"""places of `_Changing` among the features"""
+_AT_LOCAL, _AT_FREE = 2, 4
+"""places in `_Changing`"""
+
+# Columns of the last row: for each hidden unit the weights of the features that change, its parts
+# in gate and score, and what it gives; then:
+(
+    _SHARE_WEIGHT, _CLUSTER_WEIGHT, _LOCAL_WEIGHT, _TASKS_WEIGHT, _FREE_WEIGHT, _GATE_WEIGHT,
+    _SCORE_WEIGHT, _ACTIVE, _SLOPES,
+) = range(0, 9 * HIDDEN, HIDDEN)  # fmt: skip
+"""from `_SLOPES` on: what a feature that changes adds at most to the gate, five of them, then to
+the score"""
 _ERROR = _SLOPES + 10
 """more than rounding adds to the gate, then to the score"""
 _MEAN_MS = _ERROR + 2
@@ -66,7 +96,7 @@ _ROUNDING = 1e-10
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
     """The eligible job with the best score, and as many executors as it may take at once."""
     if not has_room(seen, scratch):
         return _decide_anew(seen, parameters, scratch)
@@ -78,28 +108,28 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
         job = seen.jobs[seen.active[place]]
         if scratch.counts[_STAGE, place] == NONE or job["held"] >= seen.num_executors:
             continue
-        own = scratch.numbers[place]
+        memo = scratch.numbers[place]
         is_served = es_rule.is_served(job, around)
-        at = _now(seen, job, own)
-        if own[_IS_KNOWN] == 1.0 and best != NONE:
-            if _most(common, own, at, 0) <= 0.0 and is_served:
+        at = _now(seen, job, memo)
+        if memo[_IS_KNOWN] == 1.0 and best != NONE:
+            if _most(common, memo, at, 0) <= 0.0 and is_served:
                 continue
-            if _most(common, own, at, 1) <= second:
+            if _most(common, memo, at, 1) <= second:
                 continue
-        _evaluate(parameters, common, own, at)
-        if own[_GATE] <= 0.0 and is_served:
+        _evaluate(parameters, common, memo, at)
+        if memo[_GATE] <= 0.0 and is_served:
             continue
-        if best == NONE or own[_SCORE] > best_score:
+        if best == NONE or memo[_SCORE] > best_score:
             second = best_score
-            best_score = own[_SCORE]
+            best_score = memo[_SCORE]
             best = place
-        elif own[_SCORE] > second:
-            second = own[_SCORE]
+        elif memo[_SCORE] > second:
+            second = memo[_SCORE]
     scratch.stored[_CHOSEN] = best
     if best == NONE:
-        return NONE, 0
+        return NONE, 0, ANY
     stage = int(scratch.counts[_STAGE, best])
-    return stage, _extended(seen, parameters, scratch, (stage, best), second)
+    return stage, _extended(seen, parameters, scratch, (stage, best), second), ANY
 
 
 # --- what is stored ------------------------------------------------------------------------------
@@ -130,37 +160,18 @@ def _rank(seen: Observation, scratch: Scratch) -> None:
     """Count for each job the jobs with less remaining work."""
     size = len(seen.active)
     order, less = scratch.counts[_ORDER], scratch.counts[_LESS]
+    keys = scratch.numbers[:, _MINUS_WORK]
     for place in range(size):
         order[place] = place
-    for entry in range(size // 2 - 1, -1, -1):
-        _sift_down(seen, order, size, entry)
+        keys[place] = -seen.jobs[seen.active[place]]["remaining_ms"]
+    heapify(keys, order, size)
     for last in range(size - 1, 0, -1):
         order[0], order[last] = order[last], order[0]
-        _sift_down(seen, order, last, 0)
+        sift_down(keys, order, last, 0)
     for entry in range(size):
         less[order[entry]] = entry
-        if entry > 0 and _work_ms(seen, order[entry]) == _work_ms(seen, order[entry - 1]):
+        if entry > 0 and keys[order[entry]] == keys[order[entry - 1]]:
             less[order[entry]] = less[order[entry - 1]]
-
-
-@kernel
-def _sift_down(seen: Observation, order: Int64, size: int, entry: int) -> None:
-    """Move the entry of a heap with the most work on top down to its place."""
-    moved = order[entry]
-    while 2 * entry + 1 < size:
-        below = 2 * entry + 1
-        if below + 1 < size and _work_ms(seen, order[below + 1]) > _work_ms(seen, order[below]):
-            below += 1
-        if _work_ms(seen, order[below]) <= _work_ms(seen, moved):
-            break
-        order[entry] = order[below]
-        entry = below
-    order[entry] = moved
-
-
-@inlined_kernel
-def _work_ms(seen: Observation, place: int) -> float:
-    return float(seen.jobs[seen.active[place]]["remaining_ms"])
 
 
 @kernel
@@ -177,25 +188,26 @@ def _describe(
 
 
 @kernel
-def _store(parameters: Numbers, features: Features, own: Float64) -> None:
-    """Store the parts of each hidden unit's input that stay over the round, four sums by turns."""
+def _store(parameters: Numbers, features: Features, memo: Float64) -> None:
+    """Store the parts of each hidden unit's input that stay over the round."""
     for unit in range(HIDDEN):
-        weights = parameters[unit * _UNIT : (unit + 1) * _UNIT]
-        own[unit] = weights[INPUTS] + weights[0] * features[0]
-        own[HIDDEN + unit] = weights[8] * features[8]
-        own[2 * HIDDEN + unit] = weights[12] * features[12]
-        own[3 * HIDDEN + unit] = weights[16] * features[16]
-        two = 0.0 + weights[1] * features[1] + weights[5] * features[5]
-        own[4 * HIDDEN + unit] = two + weights[9] * features[9] + weights[13] * features[13]
-        own[5 * HIDDEN + unit] = weights[10] * features[10]
-        own[6 * HIDDEN + unit] = weights[14] * features[14]
-        own[7 * HIDDEN + unit] = weights[7] * features[7]
-        own[8 * HIDDEN + unit] = weights[11] * features[11]
-        own[9 * HIDDEN + unit] = weights[15] * features[15]
-    own[_SHARE] = features.share
-    own[_CLUSTER] = features.cluster
-    own[_TASKS] = features.tasks
-    own[_IS_KNOWN] = 0.0
+        weights = parameters[unit * UNIT : (unit + 1) * UNIT]
+        memo[_BIAS_AND_WORK + unit] = weights[BIAS] + weights[_X_WORK] * features.work
+        memo[_WIDTH + unit] = weights[_X_WIDTH] * features.width
+        memo[_EXECUTORS + unit] = weights[_X_EXECUTORS] * features.executors
+        memo[_WAIT + unit] = weights[_X_WAIT] * features.wait
+        second = 0.0 + weights[_X_RANK] * features.rank + weights[_X_SOURCE] * features.source
+        second += weights[_X_RUNNABLE] * features.runnable
+        memo[_SECOND_SUM + unit] = second + weights[_X_QUIET] * features.quiet
+        memo[_SESSION + unit] = weights[_X_SESSION] * features.session
+        memo[_BLOCKING + unit] = weights[_X_BLOCKING] * features.blocking
+        memo[_JOBS + unit] = weights[_X_JOBS] * features.jobs
+        memo[_MOVING + unit] = weights[_X_MOVING] * features.moving
+        memo[_INFLATION + unit] = weights[_X_INFLATION] * features.inflation
+    memo[_SHARE] = features.share
+    memo[_CLUSTER] = features.cluster
+    memo[_TASKS] = features.tasks
+    memo[_IS_KNOWN] = 0.0
 
 
 @kernel
@@ -203,61 +215,65 @@ def _copy_weights(parameters: Numbers, common: Float64) -> None:
     """Write the weights of the features that change, unit by unit, and the bounds they give."""
     common[_SLOPES : _ERROR + 2] = 0.0
     for unit in range(HIDDEN):
-        weights = parameters[unit * _UNIT : (unit + 1) * _UNIT]
-        for index in range(len(_WEIGHTS)):
-            common[index * HIDDEN + unit] = weights[_WEIGHTS[index]]
+        weights = parameters[unit * UNIT : (unit + 1) * UNIT]
         total = 1.0
         for index in range(INPUTS + 1):
             total += abs(weights[index])
         for part in range(2):
-            slope = abs(weights[INPUTS + 1 + part])
+            slope = abs(weights[TO_GATE + part])
             common[_ERROR + part] += _ROUNDING * slope * total
             for index in range(5):
-                common[_SLOPES + 5 * part + index] += slope * abs(weights[_WEIGHTS[index]])
+                common[_SLOPES + 5 * part + index] += slope * abs(weights[_CHANGING[index]])
+        for index in range(5):
+            common[_SHARE_WEIGHT + index * HIDDEN + unit] = weights[_CHANGING[index]]
+        common[_GATE_WEIGHT + unit] = weights[TO_GATE]
+        common[_SCORE_WEIGHT + unit] = weights[TO_SCORE]
 
 
 # --- the network ---------------------------------------------------------------------------------
 
 
 @inlined_kernel
-def _now(seen: Observation, job: Row, own: Float64) -> _Changing:
+def _now(seen: Observation, job: Row, memo: Float64) -> _Changing:
     """Return the features of giving the job one executor."""
     return _Changing(
-        own[_SHARE],
-        own[_CLUSTER],
+        memo[_SHARE],
+        memo[_CLUSTER],
         job["local"] / seen.on_offer,
-        own[_TASKS],
+        memo[_TASKS],
         (seen.on_offer - 1) / seen.num_executors,
     )
 
 
 @inlined_kernel
-def _most(common: Float64, own: Float64, at: _Changing, part: int) -> float:
+def _most(common: Float64, memo: Float64, at: _Changing, part: int) -> float:
     """Return the most that the gate (`part` 0) or the score (1) of a known job can be."""
-    local, free = common[_SLOPES + 5 * part + 2], common[_SLOPES + 5 * part + 4]
-    change = local * abs(at.local - own[_LOCAL]) + free * abs(at.free - own[_FREE])
-    return float(own[_GATE + part] + change + common[_ERROR + part])
+    slopes = common[_SLOPES + 5 * part : _SLOPES + 5 * part + 5]
+    change = slopes[_AT_LOCAL] * abs(at.local - memo[_LOCAL])
+    change += slopes[_AT_FREE] * abs(at.free - memo[_FREE])
+    return float(memo[_GATE + part] + change + common[_ERROR + part])
 
 
 @kernel
-def _evaluate(parameters: Numbers, common: Float64, own: Float64, at: _Changing) -> None:
+def _evaluate(parameters: Numbers, common: Float64, memo: Float64, at: _Changing) -> None:
     """Store gate and score of one job, as `es_rule.gate_and_score` gives them."""
     for unit in range(HIDDEN):
-        one = own[unit] + common[2 * HIDDEN + unit] * at.local
-        one = one + own[HIDDEN + unit] + own[2 * HIDDEN + unit] + own[3 * HIDDEN + unit]
-        one += common[4 * HIDDEN + unit] * at.free
-        three = 0.0 + common[unit] * at.share + common[3 * HIDDEN + unit] * at.tasks
-        three = three + own[5 * HIDDEN + unit] + own[6 * HIDDEN + unit]
-        four = 0.0 + common[HIDDEN + unit] * at.cluster + own[7 * HIDDEN + unit]
-        four = four + own[8 * HIDDEN + unit] + own[9 * HIDDEN + unit]
-        common[_ACTIVE + unit] = tanh((one + own[4 * HIDDEN + unit]) + (three + four))
-    gate = parameters[_GATE_BIAS]
+        first = memo[_BIAS_AND_WORK + unit] + common[_LOCAL_WEIGHT + unit] * at.local
+        first = first + memo[_WIDTH + unit] + memo[_EXECUTORS + unit] + memo[_WAIT + unit]
+        first += common[_FREE_WEIGHT + unit] * at.free
+        third = 0.0 + common[_SHARE_WEIGHT + unit] * at.share
+        third = third + common[_TASKS_WEIGHT + unit] * at.tasks
+        third = third + memo[_SESSION + unit] + memo[_BLOCKING + unit]
+        fourth = 0.0 + common[_CLUSTER_WEIGHT + unit] * at.cluster + memo[_JOBS + unit]
+        fourth = fourth + memo[_MOVING + unit] + memo[_INFLATION + unit]
+        common[_ACTIVE + unit] = tanh((first + memo[_SECOND_SUM + unit]) + (third + fourth))
+    gate = parameters[GATE_BIAS]
     score = 0.0
     for unit in range(HIDDEN):
-        gate += common[5 * HIDDEN + unit] * common[_ACTIVE + unit]
-        score += common[6 * HIDDEN + unit] * common[_ACTIVE + unit]
-    own[_GATE], own[_SCORE], own[_LOCAL], own[_FREE] = gate, score, at.local, at.free
-    own[_IS_KNOWN] = 1.0
+        gate += common[_GATE_WEIGHT + unit] * common[_ACTIVE + unit]
+        score += common[_SCORE_WEIGHT + unit] * common[_ACTIVE + unit]
+    memo[_GATE], memo[_SCORE], memo[_LOCAL], memo[_FREE] = gate, score, at.local, at.free
+    memo[_IS_KNOWN] = 1.0
 
 
 # --- the limit -----------------------------------------------------------------------------------
@@ -268,7 +284,7 @@ def _extended(
     seen: Observation, parameters: Numbers, scratch: Scratch, best: tuple[int, int], second: float
 ) -> int:
     """The limit for the job, as `es_rule.extended` gives it. `best` is the stage and the place."""
-    common, own = scratch.numbers[-1], scratch.numbers[best[1]]
+    common, memo = scratch.numbers[-1], scratch.numbers[best[1]]
     stage = seen.stages[best[0]]
     held = seen.jobs[stage["job"]]["held"]
     left = stage["num_tasks"] - stage["covered"]
@@ -277,22 +293,22 @@ def _extended(
     jump = 1
     while given < most:
         at = _after(seen, best[0], given)
-        _evaluate(parameters, common, own, at)
-        if own[_GATE] <= 0.0 or own[_SCORE] <= second:
+        _evaluate(parameters, common, memo, at)
+        if memo[_GATE] <= 0.0 or memo[_SCORE] <= second:
             break
         given += 1
         # All that follow pass, too, up to where the bounds no longer exclude the opposite.
         jump = min(2 * jump, most - given)
         while jump > 0:
             then = _after(seen, best[0], given - 1 + jump)
-            least_gate = own[_GATE] - _change(common, at, then, 0)
-            least_score = own[_SCORE] - _change(common, at, then, 1)
+            least_gate = memo[_GATE] - _change(common, at, then, 0)
+            least_score = memo[_SCORE] - _change(common, at, then, 1)
             if least_gate > 0.0 and least_score > second:
                 break
             jump //= 2
         given += jump
         jump = max(jump, 1)
-    own[_IS_KNOWN] = 0.0
+    memo[_IS_KNOWN] = 0.0
     return int(held + given)
 
 
@@ -318,9 +334,20 @@ def _after(seen: Observation, number: int, given: int) -> _Changing:
 
 
 @inlined_kernel
-def _change(common: Float64, one: _Changing, other: _Changing, part: int) -> float:
+def _change(common: Float64, before: _Changing, after: _Changing, part: int) -> float:
     """Return the most by which the gate (`part` 0) or the score (1) differs."""
     total = common[_ERROR + part]
     for index in range(5):
-        total += common[_SLOPES + 5 * part + index] * abs(other[index] - one[index])
+        total += common[_SLOPES + 5 * part + index] * abs(after[index] - before[index])
     return float(total)
+
+
+HEURISTICS = {
+    "es_rule": HeuristicSpec(
+        decide,
+        "a small scoring rule with fitted weights (`decima fit-rule`)",
+        place=110,
+        defaults=shipped_weights("es_rule", PARAMETERS),
+        inseparable=True,
+    )
+}

@@ -22,11 +22,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.stages import Row, on_critical_path
+from decima.heuristics.spec import Numbers, Scratch
+from decima.heuristics.stages import DECIMA_SIM, SESSION, Row, on_critical_path
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import LEAST_WORK_MS, NONE, Table
+from spark_sim.tables import ANY, LEAST_WORK_MS, NONE, Table
 
 HIDDEN = 14  # units of the hidden layer
 
@@ -91,10 +91,11 @@ class Candidate(NamedTuple):
 
 
 INPUTS = len(Features._fields)
-_UNIT = INPUTS + 3
-"""numbers of a hidden unit: its weights, its bias, its part in the gate and in the score"""
-_BIAS, _GATE, _SCORE = INPUTS, INPUTS + 1, INPUTS + 2
-_GATE_BIAS = HIDDEN * _UNIT
+BIAS, TO_GATE, TO_SCORE = INPUTS, INPUTS + 1, INPUTS + 2
+"""places among a hidden unit's numbers, which begin with a weight for each feature"""
+UNIT = INPUTS + 3
+"""numbers of a hidden unit"""
+GATE_BIAS = HIDDEN * UNIT
 # The score has no bias: one that all jobs share would not change which is best.
 
 PARAMETERS = (
@@ -107,7 +108,6 @@ PARAMETERS = (
 )
 """names of the parameters, in the order of `Numbers`: unit by unit, the gate's bias last"""
 
-_SESSION, _DECIMA_SIM = 1, 2  # members of `Protocol`, as plain numbers for the compiler
 _TYPICAL_EXECUTORS = 50.0
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
@@ -118,7 +118,7 @@ _LONGEST_WAIT = 100.0
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
     """The eligible job with the best score, and as many executors as it may take at once."""
     around = surroundings(seen)
     best = NONE
@@ -141,8 +141,8 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
         elif score > second:
             second = score
     if best == NONE:
-        return NONE, 0
-    return best, extended(seen, parameters, best, around, second)
+        return NONE, 0, ANY
+    return best, extended(seen, parameters, best, around, second), ANY
 
 
 @kernel
@@ -170,34 +170,25 @@ def extended(
 
 @kernel
 def gate_and_score(parameters: Numbers, features: Features) -> tuple[float, float]:
-    """Gate and score of one job."""
-    gate = parameters[_GATE_BIAS]
+    """Gate and score of one job. Four independent sums take two fifths of the time of one."""
+    gate = parameters[GATE_BIAS]
     score = 0.0
-    for unit in range(HIDDEN):
-        first = unit * _UNIT
-        active = tanh(_total(parameters, first, features))
-        gate += parameters[first + _GATE] * active
-        score += parameters[first + _SCORE] * active
-    return gate, score
-
-
-@kernel
-def _total(parameters: Numbers, first: int, features: Features) -> float:
-    """Return the input of the hidden unit whose weights begin at `first`.
-
-    Four independent sums take two fifths of the time of one.
-    """
-    one = parameters[first + _BIAS]
-    two = three = four = 0.0
     rest = INPUTS - INPUTS % 4
-    for index in range(0, rest, 4):
-        one += parameters[first + index] * features[index]
-        two += parameters[first + index + 1] * features[index + 1]
-        three += parameters[first + index + 2] * features[index + 2]
-        four += parameters[first + index + 3] * features[index + 3]
-    for index in range(rest, INPUTS):
-        one += parameters[first + index] * features[index]
-    return float((one + two) + (three + four))
+    for unit in range(HIDDEN):
+        weights = parameters[unit * UNIT : (unit + 1) * UNIT]
+        one = weights[BIAS]
+        two = three = four = 0.0
+        for index in range(0, rest, 4):
+            one += weights[index] * features[index]
+            two += weights[index + 1] * features[index + 1]
+            three += weights[index + 2] * features[index + 2]
+            four += weights[index + 3] * features[index + 3]
+        for index in range(rest, INPUTS):
+            one += weights[index] * features[index]
+        active = tanh((one + two) + (three + four))
+        gate += weights[TO_GATE] * active
+        score += weights[TO_SCORE] * active
+    return gate, score
 
 
 @kernel
@@ -216,7 +207,10 @@ def tanh(value: float) -> float:
 def describe(seen: Observation, stage: int, around: Surroundings, given: int) -> Features:
     """Return the features of one more executor for `stage`, after its job got `given` just now."""
     remaining_ms = seen.jobs[seen.stages[stage]["job"]]["remaining_ms"]
-    less = _jobs_with_less(seen, remaining_ms)
+    less = 0
+    for job in seen.active:
+        if seen.jobs[job]["remaining_ms"] < remaining_ms:
+            less += 1
     return features_of(candidate(seen, stage, given, less), around)
 
 
@@ -316,12 +310,12 @@ def surroundings_of(seen: Observation, mean_ms: float) -> Surroundings:
         seen.num_executors,
         seen.moving_delay_ms,
         1.0 + 0.5 * math.log(max(1, len(seen.active)) / seen.num_executors),
-        1.0 if seen.protocol == _SESSION else 0.0,
+        1.0 if seen.protocol == SESSION else 0.0,
         0.5 * math.log(seen.num_executors / _TYPICAL_EXECUTORS),
         0.5 * _half_log(quiet_ms, mean_ms),
         max(seen.typical_ms, LEAST_WORK_MS),
         2.0 * seen.inflation,
-        seen.protocol == _DECIMA_SIM,
+        seen.protocol == DECIMA_SIM,
     )
 
 
@@ -339,12 +333,3 @@ def mean_remaining_ms(seen: Observation) -> float:
     for job in seen.active:
         total_ms += seen.jobs[job]["remaining_ms"]
     return total_ms / max(1, len(seen.active))
-
-
-@kernel
-def _jobs_with_less(seen: Observation, remaining_ms: float) -> int:
-    count = 0
-    for job in seen.active:
-        if seen.jobs[job]["remaining_ms"] < remaining_ms:
-            count += 1
-    return count

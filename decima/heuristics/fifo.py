@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
 from decima.heuristics.stages import on_critical_path
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import ANY, FULL_LIMIT, NONE
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
     """The first job by arrival that has a stage to run, without a limit."""
     for job in seen.active:
         stage = on_critical_path(seen, job)
         if stage != NONE:
-            return stage, seen.num_executors
-    return NONE, 0
+            return stage, seen.num_executors, ANY
+    return NONE, 0, ANY
+
+
+HEURISTICS = {
+    "fifo": HeuristicSpec(
+        decide,
+        "jobs by arrival, each with all executors it can use",
+        place=10,
+        idle_insensitive=True,
+        limits=FULL_LIMIT,
+    )
+}

@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import math
 
-from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.tetris import alignment, is_on_offer
+from decima.heuristics.graphene_plan import planned_places
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
+from decima.heuristics.stages import is_on_offer
+from decima.heuristics.tetris import WEIGHTS, alignment
+from decima.heuristics.tuned_srw import FACTORS, POWERS
 from decima.kernels import kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import LEAST_WORK_MS, NONE
@@ -71,3 +74,20 @@ def _first_planned(seen: Observation, job: int, parameters: Numbers) -> int:
         if place < best_place:
             best, best_place = stage, place
     return best
+
+
+HEURISTICS = {
+    "graphene": HeuristicSpec(
+        decide,
+        "shortest remaining work first under a tuned limit, packed around troublesome stages",
+        place=100,
+        defaults={"factor": 1.5, "jobs_power": 1.0, "work_power": 0.2, "packing": 0.1},
+        search={
+            "factor": FACTORS,
+            "jobs_power": POWERS,
+            "work_power": POWERS,
+            "packing": WEIGHTS,
+        },
+        plan=planned_places,
+    )
+}

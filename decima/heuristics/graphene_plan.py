@@ -70,19 +70,14 @@ def planned_places(trace: TraceArrays, classes: Table) -> Float64:
         digest.update(np.ascontiguousarray(part).tobytes())
     key = digest.digest()
     if key not in _known:
-        _known[key] = _places(trace, classes)
+        places = np.zeros(len(trace.num_tasks))
+        for first, last in itertools.pairwise(trace.first_stage.tolist()):
+            order = best_order(_graph_of(trace, classes, first, last))
+            places[first + order] = np.arange(len(order))
+        _known[key] = places
         if len(_known) > _MOST_KNOWN:
             _known.popitem(last=False)
     return _known[key]
-
-
-def _places(trace: TraceArrays, classes: Table) -> Float64:
-    found = np.zeros(len(trace.num_tasks))
-    for job in range(trace.num_jobs):
-        first, last = trace.first_stage[job], trace.first_stage[job + 1]
-        order = best_order(_graph_of(trace, classes, int(first), int(last)))
-        found[first + order] = np.arange(len(order))
-    return found
 
 
 def best_order(job: JobGraph) -> Int64:
@@ -104,40 +99,33 @@ def best_order(job: JobGraph) -> Int64:
     best, least_ms = by_path, makespan_ms(job, by_path, scratch)
     for sets in _guesses(job):
         order = np.concatenate([by_path[members[by_path]] for members in sets])
-        found_ms = makespan_ms(job, order, scratch)
-        if found_ms < least_ms:
-            best, least_ms = order, found_ms
+        order_ms = makespan_ms(job, order, scratch)
+        if order_ms < least_ms:
+            best, least_ms = order, order_ms
     return best
 
 
 def _guesses(job: JobGraph) -> Iterator[tuple[Bool, ...]]:
     """Yield orders of four sets of stages, one for each guess at the troublesome stages."""
-    above = _ancestors(job.parents)
+    above, longer = job.parents, None  # [v, u]: there is a way from u down to v
+    while longer is None or (longer != above).any():
+        above = above if longer is None else longer
+        longer = above | ((above.astype(np.int64) @ job.parents.astype(np.int64)) > 0)
     hosts = job.fits @ job.executors
-    seen: set[bytes] = set()
+    guessed: set[bytes] = set()
     lengths = np.unique(np.quantile(job.task_ms, np.linspace(0.25, 1.0, GUESSES), method="higher"))
     for long_ms, few in itertools.product((np.inf, *lengths), (0, *np.unique(hosts))):
         first = (job.task_ms >= long_ms) | (hosts <= few)
         trouble = first | (above[first].any(axis=0) & above[:, first].any(axis=1))
-        if not trouble.any() or trouble.all() or trouble.tobytes() in seen:
+        if not trouble.any() or trouble.all() or trouble.tobytes() in guessed:
             continue
-        seen.add(trouble.tobytes())
+        guessed.add(trouble.tobytes())
         before = above[trouble].any(axis=0) & ~trouble
         after = above[:, trouble].any(axis=1) & ~trouble
         others = ~(trouble | before | after)
         yield before, trouble, others, after
         yield before, trouble, after, others
         yield before, others, trouble, after
-
-
-def _ancestors(parents: Bool) -> Bool:
-    """(S, S) [v, u]: there is a way from u down to v."""
-    found = parents
-    while True:
-        longer = found | ((found.astype(np.int64) @ parents.astype(np.int64)) > 0)
-        if (longer == found).all():
-            return found
-        found = longer
 
 
 @kernel

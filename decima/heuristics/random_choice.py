@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
 from decima.kernels import kernel
 from spark_sim.kernels.durations import task_hash
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import ANY, NONE
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
     """A uniform choice among the open stages, then among the limits legal for its job."""
     count = 0
     for job in seen.active:
         count += seen.jobs[job]["open_stages"]
     if count == 0:
-        return NONE, 0
+        return NONE, 0, ANY
     skip = _draw(scratch.draws, count)
     for job in seen.active:
         row = seen.jobs[job]
@@ -30,9 +30,9 @@ def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[i
             if seen.stages[stage]["open"] == 1:
                 if skip == 0:
                     more = 1 + _draw(scratch.draws, seen.num_executors - row["held"])
-                    return stage, row["held"] + more
+                    return stage, row["held"] + more, ANY
                 skip -= 1
-    return NONE, 0
+    return NONE, 0, ANY
 
 
 @kernel
@@ -41,3 +41,6 @@ def _draw(draws: NDArray[np.uint64], count: int) -> int:
     draws[1] += np.uint64(1)
     bits = task_hash(draws[0], 0, 0, int(draws[1]))
     return int(((bits >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
+
+
+HEURISTICS = {"random": HeuristicSpec(decide, "any open stage, any legal limit", place=140)}

@@ -7,14 +7,12 @@ first choice is enough. In the default protocol, choices start tasks and open st
 
 from __future__ import annotations
 
-from decima.heuristics.compiled import Scratch
+from decima.heuristics.spec import Numbers, Scratch
+from decima.heuristics.stages import SESSION
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
 from traces.numbers import Int64
 
-SESSION = 1
-"""`Protocol.SESSION`, as a plain number for the compiler"""
 _ROUND, _JOBS = 0, 7
 """places of the round's number and of its jobs' in `Scratch.stored`; the others are the
 heuristic's"""
@@ -38,24 +36,18 @@ def is_new(seen: Observation, scratch: Scratch) -> bool:
     return True
 
 
-@inlined_kernel
-def forget(scratch: Scratch) -> None:
-    """Discard what is stored: another run begins."""
-    scratch.stored[:] = NONE
-
-
 # --- a heap of places, the least key on top, of equal keys the first place ------------------------
 
 
 @kernel
-def heapify(keys: Int64, heap: Int64, size: int) -> None:
+def heapify(keys: Int64 | Numbers, heap: Int64, size: int) -> None:
     """Order the first `size` entries of `heap`, which are places in `keys`."""
     for entry in range(size // 2 - 1, -1, -1):
         sift_down(keys, heap, size, entry)
 
 
 @kernel
-def sift_down(keys: Int64, heap: Int64, size: int, entry: int) -> None:
+def sift_down(keys: Int64 | Numbers, heap: Int64, size: int, entry: int) -> None:
     """Move the entry down to where no entry below it goes before it."""
     moved = heap[entry]
     while 2 * entry + 1 < size:
@@ -70,5 +62,7 @@ def sift_down(keys: Int64, heap: Int64, size: int, entry: int) -> None:
 
 
 @inlined_kernel
-def _goes_first(keys: Int64, one: int, other: int) -> bool:
-    return bool(keys[one] < keys[other] or (keys[one] == keys[other] and one < other))
+def _goes_first(keys: Int64 | Numbers, first: int, second: int) -> bool:
+    if keys[first] == keys[second]:
+        return first < second
+    return bool(keys[first] < keys[second])

@@ -6,12 +6,12 @@ shares are max-min fair and no slot stays idle while a job wants one.
 
 from __future__ import annotations
 
-from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.rounds import SESSION, has_room, heapify, is_new, sift_down
-from decima.heuristics.stages import on_critical_path
+from decima.heuristics.rounds import has_room, heapify, is_new, sift_down
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
+from decima.heuristics.stages import SESSION, on_critical_path
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import ANY, FULL_LIMIT, NONE
 from traces.numbers import Int64
 
 _FEW_JOBS = 16
@@ -26,7 +26,7 @@ fewest held first"""
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
     """The job with the fewest executors, up to the level that all those on offer would fill."""
     is_quick = seen.protocol != SESSION and len(seen.active) <= _FEW_JOBS
     if is_quick or not has_room(seen, scratch):
@@ -41,8 +41,8 @@ def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[i
     level = int(stored[_LEVEL] + (stored[_SPARE] > 0))
     limit = min(seen.num_executors, level)
     if stored[_SIZE] == 0 or held[heap[0]] >= level:
-        return NONE, limit
-    return on_critical_path(seen, job[heap[0]]), limit
+        return NONE, limit, ANY
+    return on_critical_path(seen, job[heap[0]]), limit, ANY
 
 
 @kernel
@@ -62,7 +62,12 @@ def _look(seen: Observation, scratch: Scratch) -> None:
         for place in range(size):
             heap[place] = held[place]
         most = min(most, _smallest(heap[:size], seen.on_offer))
-        size = _keep_up_to(most, job, held, size)
+        few = 0  # jobs that hold at most so many
+        for place in range(size):
+            if held[place] <= most:
+                job[few], held[few] = job[place], held[place]
+                few += 1
+        size = few
     for place in range(size):
         usable[place] = _usable(seen, job[place]) if held[place] < most else 0
     level = _level(held[:size], usable[:size], seen.on_offer, most)
@@ -125,17 +130,6 @@ def _smallest(values: Int64, rank: int) -> int:
         else:
             break
     return int(values[rank])
-
-
-@inlined_kernel
-def _keep_up_to(most: int, job: Int64, held: Int64, size: int) -> int:
-    """Keep the jobs that hold at most so many, in their order; returns how many."""
-    kept = 0
-    for place in range(size):
-        if held[place] <= most:
-            job[kept], held[kept] = job[place], held[place]
-            kept += 1
-    return kept
 
 
 @kernel
@@ -214,7 +208,7 @@ def _usable(seen: Observation, job: int) -> int:
 
 
 @kernel
-def _search(seen: Observation) -> tuple[int, int]:
+def _search(seen: Observation) -> tuple[int, int, int]:
     level = water_level(seen)
     if _needed(seen, level) < seen.on_offer:
         level += 1
@@ -228,7 +222,7 @@ def _search(seen: Observation) -> tuple[int, int]:
         if stage != NONE:
             best = stage
             fewest = held
-    return best, min(seen.num_executors, level)
+    return best, min(seen.num_executors, level), ANY
 
 
 @kernel
@@ -254,3 +248,14 @@ def _needed(seen: Observation, level: int) -> int:
         if row["open_stages"] > 0 and row["held"] < level:
             needed += min(_usable(seen, job), level - row["held"])
     return needed
+
+
+HEURISTICS = {
+    "spark_fair": HeuristicSpec(
+        decide,
+        "Spark's FAIR pools, one for each job, work conserving",
+        place=50,
+        idle_insensitive=True,
+        limits=FULL_LIMIT,
+    )
+}

@@ -1,17 +1,17 @@
-"""Choosing inside a job, and shares between jobs: what several heuristics need."""
+"""What several heuristics need: choosing inside a job, and whether executors can hold a task."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from decima.kernels import inlined_kernel, kernel
+from spark_sim.cluster import Protocol
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import NONE, Table
 
-_SESSION = 1
-"""`Protocol.SESSION`, as a plain number for the compiler"""
+SESSION, DECIMA_SIM = int(Protocol.SESSION), int(Protocol.DECIMA_SIM)
+"""plain numbers for the compiler"""
 
 Row = Mapping[str, Any]  # a row of a table, by column
 
@@ -24,19 +24,13 @@ def first_runnable(seen: Observation, job: int) -> int:
     if row["open_stages"] == 0:
         return best
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-        candidate = seen.stages[stage]
+        candidate, leader = seen.stages[stage], seen.stages[best]
         if candidate["open"] == 0:
             continue
-        if best == NONE or _sooner(candidate, seen.stages[best]):
+        is_sooner = candidate["runnable"] == 1 and candidate["order"] < leader["order"]
+        if best == NONE or candidate["runnable"] > leader["runnable"] or is_sooner:
             best = stage
     return best
-
-
-@kernel
-def _sooner(candidate: Row, best: Row) -> bool:
-    if candidate["runnable"] != best["runnable"]:
-        return bool(candidate["runnable"] > best["runnable"])
-    return bool(candidate["runnable"] == 1 and candidate["order"] < best["order"])
 
 
 @inlined_kernel
@@ -51,7 +45,7 @@ def on_critical_path(seen: Observation, job: int) -> int:
     best = NONE
     if row["open_stages"] == 0:
         return best
-    if seen.protocol == _SESSION and seen.stages[row["critical"]]["open"] == 1:
+    if seen.protocol == SESSION and seen.stages[row["critical"]]["open"] == 1:
         return int(row["critical"])  # known, unless it was chosen in this round
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         candidate = seen.stages[stage]
@@ -70,7 +64,27 @@ def is_more_critical(candidate: Row, leader: Row) -> bool:
     return bool(candidate["critical_path_ms"] > leader["critical_path_ms"])
 
 
+@inlined_kernel
+def fits(stage: Row, kind: int) -> bool:
+    """Return whether an executor of the class can hold a task of the stage."""
+    return bool(stage["fits"] & (1 << kind))
+
+
 @kernel
-def fair_share(seen: Observation) -> int:
-    """Executors divided by jobs in the system, rounded up."""
-    return math.ceil(seen.num_executors / max(1, seen.num_jobs))
+def is_on_offer(classes: Table, stage: Row, kind: int) -> bool:
+    """Return whether an executor on offer of the class can hold a task of the stage."""
+    if len(classes) == 1:
+        return True
+    return bool(classes[kind]["on_offer"] > 0 and fits(stage, kind))
+
+
+@kernel
+def scarcity(classes: Table, stage: Row, num_executors: int) -> float:
+    """1 - H / N: the part of the executors that cannot hold a task of the stage."""
+    if len(classes) == 1:
+        return 0.0
+    hosts = 0
+    for kind in range(len(classes)):
+        if fits(stage, kind):
+            hosts += classes[kind]["count"]
+    return 1.0 - hosts / num_executors

@@ -7,31 +7,38 @@ from __future__ import annotations
 
 import math
 
-from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
 from decima.heuristics.stages import first_runnable
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import ANY, NONE
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
     """Return free executors to their own job first, then fill jobs to their fair share."""
-    cap = _share(seen)
+    wanting = 0  # jobs that still want executors
+    for job in seen.active:
+        row = seen.jobs[job]
+        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+            if seen.stages[stage]["covered"] < seen.stages[stage]["num_tasks"]:
+                wanting += 1
+                break
+    cap = math.ceil(seen.num_executors / max(1, wanting))
     source = seen.source_job
     if source != NONE and seen.jobs[source]["active"] == 1:
         stage = first_runnable(seen, source)
         if stage != NONE and seen.jobs[source]["local"] > 0:
-            return stage, _own_or_share(seen, source, cap)
+            return stage, _own_or_share(seen, source, cap), ANY
     for job in seen.active:
         row = seen.jobs[job]
         if row["local"] > 0 and row["open_stages"] > 0:
-            return first_runnable(seen, job), _own_or_share(seen, job, cap)
+            return first_runnable(seen, job), _own_or_share(seen, job, cap), ANY
     for job in seen.active:
         row = seen.jobs[job]
         if row["held"] < cap and row["open_stages"] > 0:
-            return first_runnable(seen, job), cap
-    return NONE, 0
+            return first_runnable(seen, job), cap, ANY
+    return NONE, 0, ANY
 
 
 @kernel
@@ -41,14 +48,8 @@ def _own_or_share(seen: Observation, job: int, cap: int) -> int:
     return int(min(seen.num_executors, max(cap, row["held"] + row["local"])))
 
 
-@kernel
-def _share(seen: Observation) -> int:
-    """Executors divided by the jobs that still want some."""
-    wanting = 0
-    for job in seen.active:
-        row = seen.jobs[job]
-        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-            if seen.stages[stage]["covered"] < seen.stages[stage]["num_tasks"]:
-                wanting += 1
-                break
-    return math.ceil(seen.num_executors / max(1, wanting))
+HEURISTICS = {
+    "sticky_fair": HeuristicSpec(
+        decide, "fair share, but jobs keep what their stages release", place=30
+    )
+}

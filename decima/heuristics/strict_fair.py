@@ -5,23 +5,25 @@ Decima section 7.1, baseline 3, without the loophole of decima-sim's version (`s
 
 from __future__ import annotations
 
-from decima.heuristics.compiled import Numbers, Scratch
+import math
+
 from decima.heuristics.rounds import has_room, is_new
-from decima.heuristics.stages import Row, fair_share, on_critical_path
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
+from decima.heuristics.stages import Row, on_critical_path
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import ANY, FAIR_LIMIT, NONE
 
 _PASS, _PLACE, _LOCAL = 1, 2, 3
 """places in `Scratch.stored`: the pass over the jobs, how far it is, `local` of the jobs before"""
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
     """Fill jobs to the share: first those with executors on offer, then by arrival."""
-    cap = fair_share(seen)
+    cap = math.ceil(seen.num_executors / max(1, seen.num_jobs))
     if not has_room(seen, scratch):
-        return _search(seen, cap), cap
+        return _search(seen, cap), cap, ANY
     stored = scratch.stored
     if is_new(seen, scratch):
         stored[_PASS] = stored[_PLACE] = stored[_LOCAL] = 0
@@ -31,7 +33,7 @@ def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[i
             row = seen.jobs[seen.active[stored[_PLACE]]]
             if row["local"] > 0:
                 if _wants(row, cap):
-                    return on_critical_path(seen, seen.active[stored[_PLACE]]), cap
+                    return on_critical_path(seen, seen.active[stored[_PLACE]]), cap, ANY
                 stored[_LOCAL] += row["local"]
             stored[_PLACE] += 1
         stored[_PASS] = 1
@@ -39,9 +41,9 @@ def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[i
     while stored[_PLACE] < len(seen.active):
         job = seen.active[stored[_PLACE]]
         if _wants(seen.jobs[job], cap):
-            return on_critical_path(seen, job), cap
+            return on_critical_path(seen, job), cap, ANY
         stored[_PLACE] += 1
-    return NONE, cap
+    return NONE, cap, ANY
 
 
 @inlined_kernel
@@ -65,3 +67,14 @@ def _search(seen: Observation, cap: int) -> int:
         if fallback != NONE and local >= seen.local:
             break
     return fallback
+
+
+HEURISTICS = {
+    "strict_fair": HeuristicSpec(
+        decide,
+        "every job at most executors / jobs",
+        place=40,
+        idle_insensitive=True,
+        limits=FAIR_LIMIT,
+    )
+}

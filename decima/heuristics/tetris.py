@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 
-from decima.heuristics.compiled import Numbers, Scratch
-from decima.heuristics.stages import Row
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
+from decima.heuristics.stages import is_on_offer
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import LEAST_WORK_MS, NONE, Table
+from spark_sim.tables import LEAST_WORK_MS, NONE
 
 WORK_WEIGHT = 0  # position in the parameters: w
+WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 
 
 @kernel
@@ -48,14 +49,6 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
 
 
 @kernel
-def is_on_offer(classes: Table, stage: Row, kind: int) -> bool:
-    """Return whether an executor of the class can hold a task of the row `stage`."""
-    if len(classes) == 1:
-        return True
-    return bool(classes[kind]["on_offer"] > 0 and stage["fits"] & (1 << kind))
-
-
-@kernel
 def alignment(seen: Observation, stage: int, kind: int) -> float:
     """Return the dot product; a resource that the trace or the cluster lacks adds nothing."""
     row, size, largest = seen.stages[stage], seen.classes[kind], seen.classes[-1]
@@ -65,3 +58,15 @@ def alignment(seen: Observation, stage: int, kind: int) -> float:
     if row["cpu"] > 0 and largest["cpu"] < math.inf:
         total += row["cpu"] * size["cpu"] / largest["cpu"] ** 2
     return total
+
+
+HEURISTICS = {
+    "tetris": HeuristicSpec(
+        decide,
+        "packs the largest tasks that fit first, less what their job has left",
+        place=90,
+        defaults={"work_weight": 0.1},
+        search={"work_weight": WEIGHTS},
+        idle_insensitive=True,
+    )
+}

@@ -11,31 +11,29 @@ from __future__ import annotations
 
 import math
 
-from decima.heuristics.compiled import Numbers, Scratch
+from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
 from decima.heuristics.stages import on_critical_path
+from decima.heuristics.tuned_srw import FACTORS
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
+from spark_sim.tables import ANY, LEAST_WORK_MS, NONE
 
 ALPHA, LIMIT_FACTOR = range(2)  # positions in the parameters
 
-_FLOOR_MS = 1.0
-# Work below a millisecond does not exist, and 0 ** alpha has no value for a negative alpha.
-
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int]:
+def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
     """Fill jobs to their share: first those with executors on offer, then by arrival."""
     total = 0.0
     for job in seen.active:
-        total += max(_FLOOR_MS, seen.jobs[job]["work_ms"]) ** parameters[ALPHA]
+        total += max(LEAST_WORK_MS, seen.jobs[job]["work_ms"]) ** parameters[ALPHA]
     fallback = NONE
     fallback_cap = 0
     for job in seen.active:
         row = seen.jobs[job]
         if row["open_stages"] == 0 or (fallback != NONE and row["local"] == 0):
             continue
-        weight = max(_FLOOR_MS, row["work_ms"]) ** parameters[ALPHA] / total
+        weight = max(LEAST_WORK_MS, row["work_ms"]) ** parameters[ALPHA] / total
         share = math.ceil(parameters[LIMIT_FACTOR] * seen.num_executors * weight)
         cap = min(seen.num_executors, max(1, share))
         if row["held"] >= cap:
@@ -44,7 +42,29 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
         if stage == NONE:
             continue
         if row["local"] > 0:
-            return stage, cap
+            return stage, cap, ANY
         fallback = stage
         fallback_cap = cap
-    return fallback, fallback_cap
+    return fallback, fallback_cap, ANY
+
+
+HEURISTICS = {
+    "weighted_fair": HeuristicSpec(
+        decide,
+        "share proportional to total work",
+        place=60,
+        defaults={"alpha": 1.0, "limit_factor": 1.0},
+        idle_insensitive=True,
+    ),
+    "tuned_weighted_fair": HeuristicSpec(
+        decide,
+        "share proportional to total work to a tuned power",
+        place=70,
+        defaults={"alpha": -0.1, "limit_factor": 0.9},
+        search={
+            "alpha": tuple(round(-2.0 + 0.1 * step, 1) for step in range(41)),
+            "limit_factor": FACTORS,
+        },
+        idle_insensitive=True,
+    ),
+}

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from decima.agent import plan_probabilities
+from decima.agent.forward_kernels import Scores
 from decima.agent.graph import Graph, joined_graphs
-from decima.agent.network import PolicyNetwork, Scores
+from decima.agent.network import PolicyNetwork
 from decima.agent.plan_probabilities import Taken
 from decima.agent.plans import Plans
 from decima.agent.recording import joined
@@ -100,7 +101,7 @@ class _Differ:
         own_rows = [(played[group], part) for group, part in rows]
         advantage = _tensor([one.advantage[part] for one, part in own_rows])
         old = _tensor([one.recording.log_prob[part] for one, part in own_rows])
-        scores: Scores = self._network(graph)
+        scores: Scores[Tensor] = self._network(graph)
         taken = plan_probabilities.taken(scores, graph, own)
         loss, divergence, clipped = self._policy_loss(taken, old, advantage, request)
         loss = loss + objectives.entropy_loss(

@@ -56,14 +56,14 @@ class Player:
         count = self._config.reinforce.rollouts
         lockstep = Lockstep(network, self._scales, self._drawn(episodes, count))
         simulators = lockstep.simulators
-        recorder = Recorder(simulators.capacity[0] * len(simulators))
+        recorder = Recorder()
         for step in lockstep:
-            recorder.take_snapshots(step.seen, lockstep.scorer.node_x)
-            legal = step.seen.tables.legal
-            lanes = np.flatnonzero(np.diff(legal.open_ptr) > 0)
+            recorder.take_snapshots(step.scored)
+            choices = step.scored.choices
+            lanes = np.flatnonzero(np.diff(choices.open_ptr) > 0)
             own = plans.picked(step.plans, lanes)
-            used = simulators.follow(plans.preferences(step.plans, legal))
-            recorder.take(step.seen, lanes, own._replace(used=used[lanes]))
+            used = simulators.follow(plans.preferences(step.plans, choices))
+            recorder.take(step.scored, lanes, own._replace(used=used[lanes]))
         recording = recorder.finish()
         if recording is None:
             return None
@@ -102,18 +102,18 @@ class Player:
             labeller = HeuristicLabeller(teacher, simulators, self._arrays)
         else:
             labeller = NetworkLabeller(teacher, simulators, self._arrays)
-        recorder = Recorder(simulators.capacity[0] * len(simulators))
+        recorder = Recorder()
         for step in lockstep:
-            recorder.take_snapshots(step.seen, lockstep.scorer.node_x)
-            legal = step.seen.tables.legal
-            has_choice = np.diff(legal.open_ptr) > 0
+            recorder.take_snapshots(step.scored)
+            choices = step.scored.choices
+            has_choice = np.diff(choices.open_ptr) > 0
             is_labelled = has_choice & (~is_student | (rng.random(len(episodes)) < imitate.labels))
             lanes = np.flatnonzero(is_labelled)
-            labels = labeller.label(step.plans, step.seen, lanes)
+            labels = labeller.label(step.plans, step.scored, lanes)
             lanes = lanes[labels.used[lanes] > 0]
-            recorder.take(step.seen, lanes, plans.picked(labels, lanes))
+            recorder.take(step.scored, lanes, plans.picked(labels, lanes))
             ahead = np.where(is_student | (labels.used == 0), 0, 1)
-            simulators.follow(plans.preferences(plans.chosen(step.plans, labels, ahead), legal))
+            simulators.follow(plans.preferences(plans.chosen(step.plans, labels, ahead), choices))
         recording = recorder.finish()
         if recording is None:
             return None

@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from decima.agent import plans
-from decima.agent.heuristic_plans import HeuristicPlans
+from decima.agent.heuristic_plan_kernels import HeuristicPlans
 from decima.agent.plans import Plans, copied_plans
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
-from decima.agent.scorer import Scorer, Seen
+from decima.agent.scorer import Scored, Scorer
 from decima.agent.weights import NetworkWeights
 from decima.learned import Networks
 from decima.objectives import Objective
@@ -63,9 +63,9 @@ def best_teacher(
 class Labeller(Protocol):
     """Labeller of the decisions of simulations in lockstep with the plans of one teacher."""
 
-    def label(self, drawn: Plans, seen: Seen, lanes: Int64) -> Plans:
-        """Return `drawn` with the teacher's plans for some `lanes` (L,) of the simulations `seen`;
-        0 entries used where it has none.
+    def label(self, drawn: Plans, scored: Scored, lanes: Int64) -> Plans:
+        """Return `drawn` with the teacher's plans for some `lanes` (L,) of the simulations; 0
+        entries used where it has none.
         """
         ...
 
@@ -77,14 +77,14 @@ class HeuristicLabeller:
         self._simulators = simulators
         self._plans = HeuristicPlans(name, trace, simulators.state(0).classes)
 
-    def label(self, drawn: Plans, seen: Seen, lanes: Int64) -> Plans:
+    def label(self, drawn: Plans, scored: Scored, lanes: Int64) -> Plans:
         """Return the labels, as `Labeller` says."""
         labels = copied_plans(drawn)
-        legal = seen.tables.legal
-        rows = self._simulators.own_rows(legal.open_stage)
+        choices = scored.choices
+        rows = self._simulators.own_rows(choices.open_stage)
         for lane in lanes.tolist():
             state = self._simulators.state(lane)
-            labels.used[lane] = self._plans.write(state, legal, rows, labels, lane)
+            labels.used[lane] = self._plans.write(state, choices, rows, labels, lane)
         return labels
 
 
@@ -96,15 +96,14 @@ class NetworkLabeller:
     ) -> None:
         self._simulators = simulators
         self._scorer = Scorer(network, trace, Scales.of(trace))
-        jobs, stages = simulators.capacity
-        self._scorer.make_room(jobs * len(simulators), stages * len(simulators))
+        self._scorer.make_room(*simulators.capacity, len(simulators))
 
-    def label(self, drawn: Plans, seen: Seen, lanes: Int64) -> Plans:
+    def label(self, drawn: Plans, scored: Scored, lanes: Int64) -> Plans:
         """Return the labels, as `Labeller` says."""
-        legal = seen.tables.legal
-        scores = self._scorer.look(seen.scene).scores
-        likeliest = plans.draw(scores, legal, drawn.decision, None)
-        wanted = self._simulators.own_numbers(plans.preferences(likeliest, legal))
+        choices = scored.choices
+        scores = self._scorer.score(scored.observation).scores
+        likeliest = plans.draw(scores, choices, drawn.decision, None)
+        wanted = self._simulators.own_numbers(plans.preferences(likeliest, choices))
         used = drawn.used.copy()
         for lane in lanes.tolist():  # how much of a plan a round uses shows when it is followed
             _, used[lane] = follow(copied(self._simulators.state(lane)), wanted, lane)

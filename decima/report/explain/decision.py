@@ -6,13 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
+from decima.agent.columns import Choices
 from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
-from decima.agent.scene import scene_of
-from decima.agent.tables import Legal
 from decima.evaluation.runner import Workload
 from decima.report.explain.moments import Moment
 from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs
@@ -130,20 +128,31 @@ def explain_decision(
     Each reason and each column costs a pass of the network.
     """
     seen, action = moment.observation, moment.action
-    units = Scales.of(workload.arrays)
-    graph, legal = whole_graph(scene_of(seen), GraphSorter(workload.arrays), units)
-    found = log_probs(network, graph)
-    *chances, end_probability = found.entry.exp().tolist()
-    choice = _choice(legal, action)
+    sorter, units = GraphSorter(workload.arrays), Scales.of(workload.arrays)
+    graph, choices = whole_graph(seen.as_batch(), sorter, units)
+    log_prob = log_probs(network, graph)
+    *chances, end_probability = log_prob.entry.exp().tolist()
+    choice = _choice(choices, action)
     ablation = None
     if chances and (with_reasons or with_columns):
         ablation = Ablation(network, graph, moment.cluster_mean, choice)
-    place = _places(moment.order, found.entry.numpy())
+    place = _places(moment.order, log_prob.entry.numpy())
     stages = [
         _stage(workload, seen, int(row), chances[index], int(place[index]))
-        for index, row in enumerate(legal.open_stage)
+        for index, row in enumerate(choices.open_stage)
     ]
-    ended = choice.entry == len(stages)
+    taken: StageShown | None = None
+    limits: tuple[LimitShown, ...] = ()
+    classes: tuple[ClassShown, ...] = ()
+    if choice.entry < len(stages):
+        taken = stages[choice.entry]
+        job = int(choices.open_job[choice.entry])
+        rows = slice(*choices.limit_ptr[job : job + 2].tolist())
+        chances_of_limits = log_prob.limit[rows].exp().tolist()
+        limits = tuple(map(LimitShown, choices.limit[rows].tolist(), chances_of_limits))
+        rows = slice(*choices.kind_ptr[choice.entry : choice.entry + 2].tolist())
+        sizes_gb = (seen.classes["memory_mb"][choices.kind[rows]] / MB_PER_GB).tolist()
+        classes = tuple(map(ClassShown, sizes_gb, log_prob.kind[rows].exp().tolist()))
     return Explanation(
         decision=moment.number,
         planned_at=moment.planned_at,
@@ -155,35 +164,34 @@ def explain_decision(
         stages=tuple(sorted(stages, key=lambda shown: -shown.probability)),
         end_probability=end_probability,
         end_place=int(place[-1]),
-        taken=None if ended else stages[choice.entry],
-        taken_limit=None if ended else action.limit,
+        taken=taken,
+        taken_limit=None if taken is None else action.limit,
         given=moment.given,
-        limits=() if ended else _limits(legal, found.limit, choice.entry),
+        limits=limits,
         taken_memory_gb=memory_gb(seen, action.kind),
-        classes=() if ended else _classes(seen, legal, found.kind, choice.entry),
+        classes=classes,
         reasons=ablation.reasons() if ablation and with_reasons else (),
         columns=ablation.columns() if ablation and with_columns else (),
     )
 
 
-def _choice(legal: Legal, action: Action) -> Choice:
+def _choice(choices: Choices, action: Action) -> Choice:
     """Find the rows of an action."""
     if action == PASS:
-        return Choice(len(legal.open_stage), None, None)
-    (entry,) = np.flatnonzero(legal.open_stage == action.stage)
-    job = legal.open_job[entry]
+        return Choice(len(choices.open_stage), None, None)
+    (entry,) = np.flatnonzero(choices.open_stage == action.stage)
+    job = choices.open_job[entry]
+
+    def row_of(values: Int64, bounds: Int64, wanted: int) -> int | None:
+        first, last = bounds
+        rows = first + np.flatnonzero(values[first:last] == wanted)
+        return int(rows[0]) if len(rows) else None
+
     return Choice(
         int(entry),
-        _row_of(legal.limit, legal.limit_ptr[job : job + 2], action.limit),
-        _row_of(legal.kind, legal.kind_ptr[entry : entry + 2], action.kind),
+        row_of(choices.limit, choices.limit_ptr[job : job + 2], action.limit),
+        row_of(choices.kind, choices.kind_ptr[entry : entry + 2], action.kind),
     )
-
-
-def _row_of(values: Int64, bounds: Int64, wanted: int) -> int | None:
-    """Return the row of `values` between the bounds that holds `wanted`."""
-    first, last = bounds
-    found = first + np.flatnonzero(values[first:last] == wanted)
-    return int(found[0]) if len(found) else None
 
 
 def _places(order: Int64, scores: Float64) -> Int64:
@@ -231,21 +239,3 @@ def memory_gb(seen: Observation, kind: int) -> float | None:
     """Return the memory of the executors of a class; None for any class, and for one without."""
     memory_mb = np.inf if kind == ANY else float(seen.classes["memory_mb"][kind])
     return memory_mb / MB_PER_GB if np.isfinite(memory_mb) else None
-
-
-def _limits(legal: Legal, log_prob: Tensor, entry: int) -> tuple[LimitShown, ...]:
-    """Return the distribution over the limits of a stage's job."""
-    job = int(legal.open_job[entry])
-    rows = slice(int(legal.limit_ptr[job]), int(legal.limit_ptr[job + 1]))
-    pairs = zip(legal.limit[rows].tolist(), log_prob[rows].exp().tolist(), strict=True)
-    return tuple(LimitShown(*pair) for pair in pairs)
-
-
-def _classes(
-    seen: Observation, legal: Legal, log_prob: Tensor, entry: int
-) -> tuple[ClassShown, ...]:
-    """Return the distribution over the classes that a stage may be given."""
-    rows = slice(int(legal.kind_ptr[entry]), int(legal.kind_ptr[entry + 1]))
-    memory = (seen.classes["memory_mb"][legal.kind[rows]] / MB_PER_GB).tolist()
-    pairs = zip(memory, log_prob[rows].exp().tolist(), strict=True)
-    return tuple(ClassShown(*pair) for pair in pairs)

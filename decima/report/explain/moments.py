@@ -72,7 +72,7 @@ def moments(
         if policy.planned is not None and policy.planned is not planned:
             planned = policy.planned
             plans += 1
-            total += planned.seen.tables.columns.cluster_x[0]
+            total += planned.scored.choices.cluster_x[0]
             order, mean = planned.plan.order, total / plans
             plan = Moment(number, number, copied(observation), action, 0, order, mean)
         if plan is None:
@@ -86,16 +86,11 @@ def _given(seen: Observation, action: Action) -> int:
     if action == PASS:
         return 0
     held = int(seen.jobs["held"][seen.stages["job"][action.stage]])
-    return min(seen.demand(action.stage), action.limit - held, _on_offer(seen, action))
-
-
-def _on_offer(seen: Observation, action: Action) -> int:
-    """Return how many executors on offer the action may take."""
-    if len(seen.classes) == 1:
-        return seen.on_offer
-    fits = int(seen.stages["fits"][action.stage])
-    kinds = range(len(seen.classes)) if action.kind == ANY else (action.kind,)
-    return sum(int(seen.classes["on_offer"][kind]) for kind in kinds if fits >> kind & 1)
+    on_offer = seen.on_offer
+    if len(seen.classes) > 1:
+        kinds = [kind for kind in seen.legal_kinds(action.stage) if action.kind in (ANY, kind)]
+        on_offer = int(seen.classes["on_offer"][kinds].sum())
+    return min(seen.demand(action.stage), action.limit - held, on_offer)
 
 
 def at_number(run: Iterable[Moment], number: int) -> Moment:

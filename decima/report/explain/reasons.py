@@ -142,50 +142,42 @@ class Ablation:
 
     def reasons(self) -> tuple[Reason, ...]:
         """Return the reasons of at least `LEAST_WEIGHT`, the heaviest first."""
-        found = [self._reason(name, group) for name, group in REASONS.items() if name != MESSAGES]
-        return _weighty([*found, self._messages()])
+        nodes = self._graph.nodes
+        none = torch.empty(0, dtype=torch.int64)
+        alone = nodes._replace(levels=Levels((0, len(nodes.x)), none, none, (0, 0)))
+        return _weighty(
+            self._reason(name, self._graph._replace(nodes=alone))
+            if name == MESSAGES
+            else self._reason(name, _ablated(self._graph, self._means, group))
+            for name, group in REASONS.items()
+        )
 
     def columns(self) -> tuple[Reason, ...]:
         """Return the single columns of at least `LEAST_WEIGHT`, the heaviest first."""
         return _weighty(
-            self._reason(f"{table}.{name}", {table: (name,)})
+            self._reason(f"{table}.{name}", _ablated(self._graph, self._means, {table: (name,)}))
             for table, names in TABLES.items()
             for name in names
         )
 
-    def _reason(self, name: str, group: Group) -> Reason:
-        return self._compared(name, _ablated(self._graph, self._means, group))
-
-    def _messages(self) -> Reason:
-        nodes = self._graph.nodes
-        none = torch.empty(0, dtype=torch.int64)
-        levels = Levels((0, len(nodes.x)), none, none, (0, 0))
-        return self._compared(MESSAGES, self._graph._replace(nodes=nodes._replace(levels=levels)))
-
-    def _compared(self, name: str, graph: Graph) -> Reason:
-        without = self._parts(graph)
+    def _reason(self, name: str, ablated: Graph) -> Reason:
+        """Return the weight of what is ablated in a graph."""
+        without = self._parts(ablated)
         return Reason(name, *(a - b for a, b in zip(self._whole, without, strict=True)))
 
     def _parts(self, graph: Graph) -> tuple[float, float, float]:
         """Return the log-probabilities of the choice's stage, limit and class."""
-        found, (entry, limit, kind) = log_probs(self._network, graph), self._choice
+        log_prob, (entry, limit, kind) = log_probs(self._network, graph), self._choice
         return (
-            float(found.entry[entry]),
-            0.0 if limit is None else float(found.limit[limit]),
-            0.0 if kind is None else float(found.kind[kind]),
+            float(log_prob.entry[entry]),
+            0.0 if limit is None else float(log_prob.limit[limit]),
+            0.0 if kind is None else float(log_prob.kind[kind]),
         )
 
 
-def _weighty(found: Iterable[Reason]) -> tuple[Reason, ...]:
-    shown = (reason for reason in found if abs(reason.weight) >= LEAST_WEIGHT)
+def _weighty(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    shown = (reason for reason in reasons if abs(reason.weight) >= LEAST_WEIGHT)
     return tuple(sorted(shown, key=lambda reason: -abs(reason.weight)))
-
-
-def _tables(graph: Graph) -> dict[str, Tensor]:
-    """Return the columns of a graph by the keys of `TABLES`."""
-    return {
-        name: graph.nodes.x if name == "node" else getattr(graph, f"{name}_x") for name in TABLES
-    }
 
 
 def _means(graph: Graph, cluster_mean: Float64) -> dict[str, Tensor]:
@@ -209,9 +201,12 @@ def _means(graph: Graph, cluster_mean: Float64) -> dict[str, Tensor]:
 
 def _ablated(graph: Graph, means: Mapping[str, Tensor], group: Group) -> Graph:
     """Return the graph with the means in the columns of `group`."""
-    tables = _tables(graph)
     for table, names in group.items():
-        ablated = torch.tensor([name in names for name in TABLES[table]])
-        tables[table] = torch.where(ablated, means[table], tables[table])
-    nodes = graph.nodes._replace(x=tables.pop("node"))
-    return graph._replace(nodes=nodes, **{f"{name}_x": x for name, x in tables.items()})
+        x = graph.nodes.x if table == "node" else getattr(graph, f"{table}_x")
+        is_ablated = torch.tensor([name in names for name in TABLES[table]])
+        x = torch.where(is_ablated, means[table], x)
+        if table == "node":
+            graph = graph._replace(nodes=graph.nodes._replace(x=x))
+        else:
+            graph = Graph(**graph._asdict() | {f"{table}_x": x})
+    return graph

@@ -31,56 +31,56 @@ REASONS_LEGEND = (
 )
 
 
-def lines_of(found: Explanation) -> Iterator[RenderableType]:
+def lines_of(decision: Explanation) -> Iterator[RenderableType]:
     """Yield what `decima explain` prints, part by part."""
-    planned = "" if found.planned_at == found.decision else f", planned at {found.planned_at}"
-    yield (
-        f"decision {found.decision}{planned} at {found.time_s:.1f} s: "
-        f"{counted(found.jobs_in_system, 'job')} in the system, "
-        f"{found.on_offer} of {counted(found.executors, 'executor')} on offer, "
-        f"{counted(len(found.stages), 'stage')} to choose from\n"
+    planned = (
+        "" if decision.planned_at == decision.decision else f", planned at {decision.planned_at}"
     )
-    for sentence in in_words(found):
+    yield (
+        f"decision {decision.decision}{planned} at {decision.time_s:.1f} s: "
+        f"{counted(decision.jobs_in_system, 'job')} in the system, "
+        f"{decision.on_offer} of {counted(decision.executors, 'executor')} on offer, "
+        f"{counted(len(decision.stages), 'stage')} to choose from\n"
+    )
+    for sentence in in_words(decision):
         yield escape(sentence)
-    if not found.stages:
+    if not decision.stages:
         return
     yield ""
-    yield from _probabilities(found)
-    yield ""
-    if found.reasons:
-        yield reasons_table(found, found.reasons)
-        yield REASONS_LEGEND
-    else:
-        yield f"No reason changes the log-probability of the choice by {LEAST_WEIGHT} or more."
-    if found.columns:
-        yield ""
-        yield reasons_table(found, found.columns)
-        yield "Each row is one input column, as defined in decima/agent/columns.py."
-
-
-def _probabilities(found: Explanation) -> Iterator[RenderableType]:
-    yield stages_table(found)
-    hidden = found.stages[MOST_STAGES:]
+    yield stages_table(decision)
+    hidden = decision.stages[MOST_STAGES:]
     if hidden:
         share = sum(stage.probability for stage in hidden)
         yield f"and {counted(len(hidden), 'further stage')} with {percent(share)} together"
     yield (
-        f"leave the rest idle: {percent(found.end_probability)}, in the plan as number "
-        f"{found.end_place}"
+        f"leave the rest idle: {percent(decision.end_probability)}, in the plan as number "
+        f"{decision.end_place}"
     )
-    if found.limits:
-        yield f"limits of this stage's job: {_limits(found.limits)}"
-    if found.classes:
-        words = (f"{one.memory_gb:g} GB ({percent(one.probability)})" for one in found.classes)
+    if decision.limits:
+        yield f"limits of this stage's job: {_limits(decision.limits)}"
+    if decision.classes:
+        words = (
+            f"{shown.memory_gb:g} GB ({percent(shown.probability)})" for shown in decision.classes
+        )
         yield f"executors for this stage: {', '.join(words)}"
     yield STAGES_LEGEND
+    yield ""
+    if decision.reasons:
+        yield reasons_table(decision, decision.reasons)
+        yield REASONS_LEGEND
+    else:
+        yield f"No reason changes the log-probability of the choice by {LEAST_WEIGHT} or more."
+    if decision.columns:
+        yield ""
+        yield reasons_table(decision, decision.columns)
+        yield "Each row is one input column, as defined in decima/agent/columns.py."
 
 
-def stages_table(found: Explanation) -> Table:
+def stages_table(decision: Explanation) -> Table:
     """Return the likeliest stages with figures of them and of their jobs."""
     numbers = ("first", "order", "waiting", "task", "path", "now", "left", "holds", "here", "age")
     table = aligned(("job", "arrival", "stage"), numbers)
-    for stage in found.stages[:MOST_STAGES]:
+    for stage in decision.stages[:MOST_STAGES]:
         table.add_row(
             escape(stage.job.name),
             str(stage.job.arrival),
@@ -95,19 +95,23 @@ def stages_table(found: Explanation) -> Table:
             str(stage.job.held),
             str(stage.job.local),
             f"{stage.job.age_s:.1f} s",
-            style="bold" if stage == found.taken else None,
+            style="bold" if stage == decision.taken else None,
         )
     return table
 
 
-def reasons_table(found: Explanation, reasons: Sequence[Reason]) -> Table:
+def reasons_table(decision: Explanation, reasons: Sequence[Reason]) -> Table:
     """Return the weights of reasons, with the values behind them."""
-    parts = ["stage", *(["limit"] if found.limits else []), *(["class"] if found.classes else [])]
+    parts = [
+        "stage",
+        *(["limit"] if decision.limits else []),
+        *(["class"] if decision.classes else []),
+    ]
     table = aligned(("reason",), ("this one", "average", "weight", *parts))
     for reason in reasons:
         weights = (reason.weight, reason.stage, reason.limit, reason.executor_class)
         shown = [f"{weight:+.2f}" for weight in weights[: 1 + len(parts)]]
-        table.add_row(reason.name, *values(found, reason), *shown)
+        table.add_row(reason.name, *values(decision, reason), *shown)
     return table
 
 

@@ -80,31 +80,30 @@ _QUANTITIES: Mapping[str, _Quantity] = {
 }
 
 
-def in_words(found: Explanation) -> tuple[str, ...]:
+def in_words(decision: Explanation) -> tuple[str, ...]:
     """Return sentences: the choice, its probability, the reasons for it and those against it."""
-    sides = (
-        ("For it", [one for one in found.reasons if one.weight > 0]),
-        ("Against it", [one for one in found.reasons if one.weight < 0]),
-    )
-    reasons = [_listed(found, side, own[:MOST_REASONS]) for side, own in sides if own]
-    return (_choice(found), *_likelihood(found), *reasons)
+    sentences = [_choice(decision), *_likelihood(decision)]
+    for side, sign in (("For it", 1), ("Against it", -1)):
+        reasons = [reason for reason in decision.reasons if sign * reason.weight > 0]
+        phrases = [_phrase(decision, reason) for reason in reasons[:MOST_REASONS]]
+        if phrases:
+            sentences.append(f"{side}: {'; '.join(phrases)}.")
+    return tuple(sentences)
 
 
-def values(found: Explanation, reason: Reason) -> tuple[str, str]:
+def values(decision: Explanation, reason: Reason) -> tuple[str, str]:
     """Return the number behind a reason for the stage taken and its mean over all, or "" twice."""
     quantity = _QUANTITIES.get(reason.name)
     if quantity is None:
         return "", ""
-    own = "" if found.taken is None else _figure(quantity, quantity.of(found.taken))
-    return own, _figure(quantity, _mean(found, quantity))
+    mean = _number(quantity, _mean(decision, quantity)) + quantity.unit
+    if decision.taken is None:
+        return "", mean
+    return _number(quantity, quantity.of(decision.taken)) + quantity.unit, mean
 
 
-def _mean(found: Explanation, quantity: _Quantity) -> float:
-    return sum(quantity.of(stage) for stage in found.stages) / len(found.stages)
-
-
-def _figure(quantity: _Quantity, value: float) -> str:
-    return _number(quantity, value) + quantity.unit
+def _mean(decision: Explanation, quantity: _Quantity) -> float:
+    return sum(quantity.of(stage) for stage in decision.stages) / len(decision.stages)
 
 
 def _number(quantity: _Quantity, value: float) -> str:
@@ -113,117 +112,120 @@ def _number(quantity: _Quantity, value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def _choice(found: Explanation) -> str:
-    stage = found.taken
+def _choice(decision: Explanation) -> str:
+    stage = decision.taken
     if stage is None:
-        idle = f"{counted(found.on_offer, 'executor')} on offer stay{_s(found.on_offer)} idle"
-        if not found.stages:
+        stay = "stays" if decision.on_offer == 1 else "stay"
+        idle = f"{counted(decision.on_offer, 'executor')} on offer {stay} idle"
+        if not decision.stages:
             return f"No stage may be chosen: {idle}."
-        if found.decision > found.planned_at:
-            return f"Nothing more is chosen: the round ends here.{_planned(found)}"
+        if decision.decision > decision.planned_at:
+            return f"Nothing more is chosen: the round ends here.{_planned(decision)}"
         return f"Nothing is chosen: {idle}."
     more = " more" if stage.job.held else ""
-    memory = "" if found.taken_memory_gb is None else f" of {found.taken_memory_gb:g} GB"
+    memory = "" if decision.taken_memory_gb is None else f" of {decision.taken_memory_gb:g} GB"
     gets = (
-        f"{stage.name} of {stage.job.name} (arrival {stage.job.arrival}) gets {found.given}{more} "
-        f"executor{'' if found.given == 1 else 's'}{memory}: its job "
+        f"{stage.name} of {stage.job.name} (arrival {stage.job.arrival}) gets "
+        f"{decision.given}{more} executor{'' if decision.given == 1 else 's'}{memory}: its job "
     )
-    if found.decision > found.planned_at:
-        return f"{gets}may hold {found.taken_limit}.{_planned(found)}"
-    return f"{gets}holds {stage.job.held} and may now hold {found.taken_limit}."
+    if decision.decision > decision.planned_at:
+        return f"{gets}may hold {decision.taken_limit}.{_planned(decision)}"
+    return f"{gets}holds {stage.job.held} and may now hold {decision.taken_limit}."
 
 
-def _planned(found: Explanation) -> str:
-    number = found.decision - found.planned_at + 1
+def _planned(decision: Explanation) -> str:
+    number = decision.decision - decision.planned_at + 1
     return (
-        f" This is choice {number} of the plan made at decision {found.planned_at}; the figures "
+        f" This is choice {number} of the plan made at decision {decision.planned_at}; the figures "
         "below are from that decision, and probabilities are those of coming first."
     )
 
 
-def _likelihood(found: Explanation) -> Iterable[str]:
+def _likelihood(decision: Explanation) -> Iterable[str]:
     """Give the probability of the choice, and the likeliest of what comes later in the plan."""
-    if not found.stages:
+    if not decision.stages:
         return
-    own, place = found.end_probability, found.end_place
-    if found.taken is not None:
-        own, place = found.taken.probability, found.taken.place
+    probability, place = decision.end_probability, decision.end_place
+    if decision.taken is not None:
+        probability, place = decision.taken.probability, decision.taken.place
     later = [
-        (f"{one.name} of {one.job.name}", one.probability)
-        for one in found.stages
-        if one.place > place
+        (f"{stage.name} of {stage.job.name}", stage.probability)
+        for stage in decision.stages
+        if stage.place > place
     ]
-    if found.end_place > place:
-        later.append(("leaving the rest idle", found.end_probability))
+    if decision.end_place > place:
+        later.append(("leaving the rest idle", decision.end_probability))
     if not later:
-        yield f"Its probability is {percent(own)}."
+        yield f"Its probability is {percent(probability)}."
     else:
         name, chance = max(later, key=lambda option: option[1])
-        drawn = " It was drawn, not the likeliest." if chance > own else ""
-        yield f"Its probability is {percent(own)}; next is {name} with {percent(chance)}.{drawn}"
-    if found.taken_limit is not None and len(found.limits) > 1:
-        chance = sum(one.probability for one in found.limits if one.limit == found.taken_limit)
-        lower = sum(one.probability for one in found.limits if one.limit < found.taken_limit)
+        drawn = " It was drawn, not the likeliest." if chance > probability else ""
         yield (
-            f"Among {len(found.limits)} limits for its job, {found.taken_limit} has "
+            f"Its probability is {percent(probability)}; next is {name} with {percent(chance)}."
+            f"{drawn}"
+        )
+    if decision.taken_limit is not None and len(decision.limits) > 1:
+        chance = sum(
+            shown.probability for shown in decision.limits if shown.limit == decision.taken_limit
+        )
+        lower = sum(
+            shown.probability for shown in decision.limits if shown.limit < decision.taken_limit
+        )
+        yield (
+            f"Among {len(decision.limits)} limits for its job, {decision.taken_limit} has "
             f"{percent(chance)}; lower ones have {percent(lower)} together."
         )
 
 
-def _listed(found: Explanation, side: str, reasons: Iterable[Reason]) -> str:
-    return f"{side}: {'; '.join(_phrase(found, reason) for reason in reasons)}."
-
-
-def _phrase(found: Explanation, reason: Reason) -> str:
+def _phrase(decision: Explanation, reason: Reason) -> str:
     """Describe what the network observed of a reason."""
-    stage, name = found.taken, reason.name
+    stage, name = decision.taken, reason.name
     if name == "cluster":
         return (
-            f"the state of the cluster ({counted(found.jobs_in_system, 'job')} in the system, "
-            f"{found.on_offer} of {counted(found.executors, 'executor')} on offer)"
+            f"the state of the cluster ({counted(decision.jobs_in_system, 'job')} in the system, "
+            f"{decision.on_offer} of {counted(decision.executors, 'executor')} on offer)"
         )
     if stage is None:
-        mean = values(found, reason)[1]
+        mean = values(decision, reason)[1]
         return f"the stages' {name}" + (f" ({mean} on average)" if mean else "")
     if name in _QUANTITIES:
-        return _beside_mean(found, stage, _QUANTITIES[name])
+        return _beside_mean(decision, stage, _QUANTITIES[name])
     if name == "moving cost":
-        return _moving(found, stage)
+        return _moving(decision, stage)
     memory = "" if stage.memory_gb is None else f" ({stage.memory_gb:g} GB)"
     return {
         "readiness": "it can start now" if stage.runnable else "it waits for its parents",
         "memory": f"the memory that a task needs{memory}",
-        "limit": f"the size of the limit ({found.taken_limit})",
+        "limit": f"the size of the limit ({decision.taken_limit})",
         MESSAGES: "the stages that come after it in its job (messages along the graph)",
     }[name]
 
 
-def _beside_mean(found: Explanation, stage: StageShown, quantity: _Quantity) -> str:
-    value, mean = quantity.of(stage), _mean(found, quantity)
+def _beside_mean(decision: Explanation, stage: StageShown, quantity: _Quantity) -> str:
+    value, mean = quantity.of(stage), _mean(decision, quantity)
     words = quantity.alike
     if value < LESS * mean:
         words = quantity.less
     elif value > MORE * mean:
         words = quantity.more
-    return f"{words} ({_figure(quantity, value)}, on average {_number(quantity, mean)})"
+    figure = _number(quantity, value) + quantity.unit
+    return f"{words} ({figure}, on average {_number(quantity, mean)})"
 
 
-def _moving(found: Explanation, stage: StageShown) -> str:
-    given, there = found.given, stage.job.local
-    if found.moving_delay_s == 0:
-        return f"{there} of the {counted(found.on_offer, 'executor')} on offer are its own already"
+def _moving(decision: Explanation, stage: StageShown) -> str:
+    given, there = decision.given, stage.job.local
+    if decision.moving_delay_s == 0:
+        return (
+            f"{there} of the {counted(decision.on_offer, 'executor')} on offer are its own already"
+        )
     if there >= given:
         return "its executors are already there"
     if there == 0:
-        return f"its executors have to move ({found.moving_delay_s:g} s each)"
+        return f"its executors have to move ({decision.moving_delay_s:g} s each)"
     return (
         f"{there} of its {counted(given, 'executor')} are already there, the rest have to move "
-        f"({found.moving_delay_s:g} s each)"
+        f"({decision.moving_delay_s:g} s each)"
     )
-
-
-def _s(count: int) -> str:
-    return "s" if count == 1 else ""
 
 
 def percent(share: float) -> str:
