@@ -11,8 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from decima.cli.examples import EXAMPLES
-from decima.cli.main import SUBCOMMANDS, main
+from decima.cli.main import EXAMPLES, SUBCOMMANDS, main
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
 from tests.commands import below, every_command

@@ -71,7 +71,7 @@ def test_a_training_that_is_asked_to_stop_exits_with_130(
 ) -> None:
     """Before its first iteration: only `decima` has a model then, the one that it began with."""
     out = tmp_path / "run"
-    monkeypatch.setattr("decima.rl.loop._Session.reason_to_stop", lambda _: StopReason.SIGNAL)
+    monkeypatch.setattr("decima.rl.loop._Session.reason_to_stop", lambda *_: StopReason.SIGNAL)
     more = sets(trace_file) if program == "decima" else []
     result = CliRunner().invoke(PROGRAMS[program], ["train", "--out", str(out), *more])
     assert result.exit_code == 130, result.output

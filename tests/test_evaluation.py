@@ -15,8 +15,8 @@ import pytest
 from decima import Report, evaluate
 from decima.errors import ConfigError
 from decima.evaluation import runner
+from decima.evaluation.config import draw_sequence
 from decima.evaluation.runner import Workload
-from decima.evaluation.sequences import draw_sequence
 from tests.commands import Command, refused, small_config
 
 Json = dict[str, Any]

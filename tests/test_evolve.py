@@ -18,7 +18,7 @@ from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig, config_from
 from decima.training.evolve import Perturbing, evolution_of, evolve, play_perturbed, scale_of
-from decima.training.rollouts import TrainingContext, Validating, Validation, validate
+from decima.training.play import TrainingContext, Validating, Validation, validate
 from traces.numbers import Float32
 
 K = TypeVar("K", bound=Hashable)

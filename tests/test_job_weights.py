@@ -18,8 +18,7 @@ from decima.cli.main import main
 from decima.evaluation.config import EvaluationConfig
 from decima.objectives import objective_named
 from decima.rl.parallel.local import HERE
-from decima.training.candidates import Candidates
-from decima.training.tuning import FIRST_TRAINING_SEQUENCE
+from decima.training.tuning import FIRST_TRAINING_SEQUENCE, Candidates
 from tests.commands import SMALL, refused
 from tests.test_metrics import metrics
 from tests.test_training import sets
@@ -310,10 +309,10 @@ def test_parameters_are_tuned_to_the_weighted_jct(weighted_file: Path, tmp_path:
         assert training["objective"] == name
         parameters.append(("tuned_srw", training["found"]))
     numbers = range(FIRST_TRAINING_SEQUENCE, FIRST_TRAINING_SEQUENCE + 3)
-    candidates = Candidates([config], HERE)
     ratios = {}
     for name in names:
-        average, weighted = candidates.play(parameters, numbers, objective_named(name))[:, 0]
+        candidates = Candidates([config], HERE, objective_named(name))
+        average, weighted = candidates.play(parameters, numbers)[:, 0]
         ratios[name] = float(np.exp(np.log(weighted / average).mean()))
     assert ratios["weighted_jct"] < 0.999
     assert ratios["avg_jct"] > 1.001

@@ -20,8 +20,7 @@ from click.testing import CliRunner
 import deeprm.models
 import harmony.models
 from decima.cli.main import main as decima_command
-from decima.rl.arrays_file import load_arrays
-from decima.rl.checkpoint import save_tensors
+from decima.rl.checkpoint import load_arrays, save_tensors
 from deeprm.cli import main as deeprm_command
 from deeprm.training_config import TrainConfig
 from harmony.cli import main as harmony_command

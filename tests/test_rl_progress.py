@@ -14,7 +14,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 
 from decima.rl.errors import RunError
-from decima.rl.learner import IterationReport, LoopSettings, LoopState
+from decima.rl.loop import IterationReport, LoopSettings, LoopState
 from decima.rl.progress import Reference, RichProgress, duration_text, time_left_s
 from decima.rl.tensorboard import TensorBoardLog, framed
 

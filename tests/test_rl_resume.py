@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,7 @@ from torch import Tensor
 from decima.rl import loop
 from decima.rl.checkpoint import load_tensors, save_tensors
 from decima.rl.errors import CheckpointError, NotFiniteError, RunError
-from decima.rl.learner import LoopSettings, LoopState
-from decima.rl.loop import StopReason
+from decima.rl.loop import LoopSettings, LoopState, StopReason
 from decima.rl.run_folder import RunFolder
 from tests.chain_learner import (
     ROOT,
@@ -204,7 +204,7 @@ def test_a_damaged_checkpoint_is_not_trained_over(tmp_path: Path) -> None:
         *(("elapsed_s", odd, number) for odd in (None, "3", 10**400)),
     ]
     for name, odd, needed in cases:
-        save_tensors(file, {}, LoopState().to_json() | {name: odd})
+        save_tensors(file, {}, asdict(LoopState()) | {name: odd})
         with pytest.raises(CheckpointError, match=rf"{name} of .* is {odd!r:.40}: {needed}"):
             run(path, SHORT)
 

@@ -6,17 +6,14 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.rl.returns import (
     AverageRate,
     Floats,
-    differential,
     differential_reward,
     discounted,
-    undiscounted,
 )
 
 numbers = st.floats(-100.0, 100.0)
@@ -32,30 +29,16 @@ def columns(rows: Steps) -> tuple[Floats, Floats, Floats]:
 
 
 def test_returns_of_three_decisions_by_hand() -> None:
-    """Rewards -2, -6, -1 after 1, 2, 1 seconds, at an average of -2 for each second."""
+    """Rewards -2, -6, -1 after 1, 2, 1 seconds, at an average of -2 for each second.
+
+    With horizon 1 / ln 2 a second halves, two seconds quarter; without one all counts.
+    """
     reward, elapsed = np.array([-2.0, -6.0, -1.0]), np.array([1.0, 2.0, 1.0])
-
-    assert undiscounted(reward).tolist() == [-9.0, -7.0, -1.0]
+    assert discounted(reward, elapsed, None).tolist() == [-9.0, -7.0, -1.0]
+    assert discounted(reward, elapsed, math.inf).tolist() == [-9.0, -7.0, -1.0]
+    halving = discounted(reward, elapsed, horizon=1.0 / math.log(2.0))
+    assert halving == pytest.approx([-2.0 - 6.25 / 2.0, -6.0 - 1.0 / 4.0, -1.0])
     assert differential_reward(reward, elapsed, rate=-2.0).tolist() == [0.0, -2.0, 1.0]
-    assert differential(reward, elapsed, rate=-2.0).tolist() == [-1.0, -1.0, 1.0]
-
-
-def test_discount_halves_what_comes_a_half_life_later() -> None:
-    """With horizon 1 / ln 2 a second halves, two seconds quarter."""
-    reward, elapsed = np.array([1.0, 8.0, 4.0]), np.array([1.0, 2.0, 9.0])
-
-    found = discounted(reward, elapsed, horizon=1.0 / math.log(2.0))
-
-    assert found == pytest.approx([1.0 + 9.0 / 2.0, 8.0 + 4.0 / 4.0, 4.0])
-
-
-@given(steps)
-def test_a_horizon_without_end_discounts_nothing(rows: Steps) -> None:
-    """Infinity and None mean the same."""
-    reward, elapsed, _ = columns(rows)
-
-    assert discounted(reward, elapsed, math.inf).tolist() == undiscounted(reward).tolist()
-    assert discounted(reward, elapsed, None).tolist() == undiscounted(reward).tolist()
 
 
 @given(steps, st.floats(0.1, 1000.0), st.data())
@@ -78,61 +61,40 @@ def test_measured_at_its_own_rate_an_episode_earns_nothing(rows: Steps) -> None:
     average = AverageRate()
     average.add(len(reward), float(reward.sum()), float(elapsed.sum()))
 
-    assert differential(reward, elapsed, average.rate)[0] == pytest.approx(0.0, abs=1e-8)
-
-
-def test_returns_become_tensors() -> None:
-    """An array that runs backwards in memory would be refused."""
-    assert torch.from_numpy(undiscounted(np.ones(3))).tolist() == [3.0, 2.0, 1.0]
+    earned = differential_reward(reward, elapsed, average.rate)
+    assert discounted(earned, elapsed, None)[0] == pytest.approx(0.0, abs=1e-8)
 
 
 def test_an_empty_episode_has_no_returns() -> None:
     """The clock may run out before the first decision."""
-    none = np.zeros(0)
-
-    assert len(undiscounted(none)) == 0
-    assert len(discounted(none, none, 5.0)) == 0
+    assert len(discounted(np.zeros(0), np.zeros(0), 5.0)) == 0
 
 
-@pytest.mark.parametrize("horizon", [0.0, -1.0, math.nan])
-def test_a_horizon_must_lie_ahead(horizon: float) -> None:
-    """Not at 0, not behind, not nowhere."""
-    with pytest.raises(ValueError, match="horizon"):
-        discounted(np.ones(2), np.ones(2), horizon)
+@pytest.mark.parametrize(
+    ("elapsed", "horizon", "message"),
+    [
+        ([1.0, 1.0], 0.0, "horizon"),
+        ([1.0, 1.0], math.nan, "horizon"),
+        ([1.0, -2.0], 5.0, r"-2\.0 is negative"),
+        ([1.0], 5.0, r"\(2,\) and \(1,\)"),
+    ],
+)
+def test_impossible_times_are_refused(elapsed: list[float], horizon: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        discounted(np.ones(2), np.array(elapsed), horizon)
 
 
-def test_time_that_runs_backwards_is_refused() -> None:
-    """A factor above 1 would blow returns up."""
-    with pytest.raises(ValueError, match=r"-2\.0 is negative"):
-        discounted(np.ones(2), np.array([1.0, -2.0]), 5.0)
+def test_average_rate_is_a_ratio_of_sums_over_a_window() -> None:
+    """-1 in 1 s and -30 in 9 s make -3.1 for each second, not the mean of -1 and -3.3.
 
-
-def test_arrays_of_different_lengths_are_refused() -> None:
-    """A reward without its time would be paired with another's by broadcasting."""
-    with pytest.raises(ValueError, match=r"\(3,\) and \(1,\)"):
-        differential(np.ones(3), np.ones(1), 1.0)
-
-
-def test_average_rate_is_a_ratio_of_sums() -> None:
-    """-1 in 1 s and -30 in 9 s make -3.1 for each second, not the mean of -1 and -3.3."""
-    average = AverageRate()
+    Whole batches go, once the newer ones fill the window by themselves.
+    """
+    average = AverageRate(window=3)
     assert average.rate == 0.0
-
     average.add(1, -1.0, 1.0)
     average.add(1, -30.0, 9.0)
-
     assert average.rate == pytest.approx(-3.1)
-
-
-def test_average_rate_forgets_what_lies_before_its_window() -> None:
-    """Whole batches go, once the newer ones fill the window by themselves."""
-    average = AverageRate(window=3)
-    average.add(2, -18.0, 2.0)
-    average.add(2, -2.0, 2.0)
-    assert average.rate == -5.0
-
-    average.add(1, -4.0, 1.0)
-
+    average.add(3, -4.0, 2.0)
     assert average.rate == -2.0
 
 

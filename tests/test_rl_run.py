@@ -11,8 +11,7 @@ from torch import Tensor
 from decima.rl import loop
 from decima.rl.checkpoint import load_tensors
 from decima.rl.errors import RunError
-from decima.rl.learner import IterationReport, LoopSettings, LoopState, Observer
-from decima.rl.loop import StopReason, train
+from decima.rl.loop import IterationReport, LoopSettings, LoopState, Observer, StopReason, train
 from decima.rl.run_folder import RunFolder
 from tests.chain_learner import (
     ChainLearner,

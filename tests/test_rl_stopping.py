@@ -17,8 +17,7 @@ from click.testing import CliRunner
 from decima.cli.main import main as decima
 from decima.rl import stopping
 from decima.rl.checkpoint import load_tensors
-from decima.rl.learner import LoopSettings
-from decima.rl.loop import StopReason
+from decima.rl.loop import LoopSettings, StopReason
 from decima.rl.run_folder import RunFolder
 from decima.training.learner import DecimaLearner
 from deeprm.cli import main as deeprm
@@ -187,7 +186,7 @@ def test_every_command_that_trains_logs_at_once_and_stops_soon(
         return {}
 
     monkeypatch.setattr("deeprm.references.TUNING_SETS", 2)
-    monkeypatch.setattr(DecimaLearner, "_prepare", lambda _self: None)
+    monkeypatch.setattr("decima.training.learner.warm_up", lambda _config: None)
     monkeypatch.setattr(learner, "iterate", iterate)
     limit = ("--minutes", "0.01") if how == "--minutes" else ()
     result = CliRunner().invoke(

@@ -17,14 +17,14 @@ import pytest
 from decima.errors import ConfigError
 from decima.evaluation.runner import Workload, prepare
 from decima.heuristics.es_rule import PARAMETERS
+from decima.objectives import objective_named
 from decima.registry import HEURISTICS, Heuristic
 from decima.rl.parallel.local import HERE, LocalPool
 from decima.training.rule_fit.config import RuleFitConfig
 from decima.training.rule_fit.fit import Budget, FittedRule, fit_rule
 from decima.training.rule_fit.history import History, read_history
-from decima.training.rule_fit.scores import CandidateScorer
 from decima.training.rule_fit.search import Search, free_weights, start
-from decima.training.tuning import FIRST_TRAINING_SEQUENCE, read_tuned
+from decima.training.tuning import FIRST_TRAINING_SEQUENCE, Candidates, read_tuned
 from spark_sim.metrics import measure
 from tests.commands import Command, refused, small_config
 
@@ -40,6 +40,10 @@ def config(trace_file: Path) -> RuleFitConfig:
 
 def fitted(config: RuleFitConfig, generations: int, **more: Any) -> FittedRule:
     return fit_rule(config, Budget(generations), **more)
+
+
+def candidates_of(config: RuleFitConfig) -> Candidates:
+    return Candidates(config.workloads(), HERE, objective_named(config.objective))
 
 
 def test_a_fit_improves_on_its_start(config: RuleFitConfig) -> None:
@@ -64,8 +68,8 @@ def test_a_fit_keeps_the_shipped_weights_unless_it_beats_them(config: RuleFitCon
 def test_a_fit_is_tested_on_sequences_that_did_not_choose_it(config: RuleFitConfig) -> None:
     fit = fitted(config, 1)
     both = [fit.found, HEURISTICS["es_rule"].defaults]
-    expected = CandidateScorer(config, HERE).scores(both, config.held_back_numbers(), "again")
-    assert [fit.held_back_score, fit.shipped_score] == pytest.approx(expected.tolist())
+    expected = candidates_of(config).scores("es_rule", both, config.held_back_numbers())
+    assert [fit.held_back_score, fit.shipped_score] == pytest.approx(expected)
     assert fit.held_back_score != fit.score
     told = fit.to_json()["held_back"]
     assert told["percent_against_shipped"] == pytest.approx(100 * (expected[0] / expected[1] - 1))
@@ -101,7 +105,7 @@ def test_the_95th_percentile_counts_by_its_root(config: RuleFitConfig) -> None:
     """Else a rule may win by keeping the largest jobs waiting."""
     both = replace(config, objective="avg_and_p95", settings=config.settings[:1])
     numbers = range(3)
-    logs = CandidateScorer(both, HERE).logs([HEURISTICS["es_rule"].defaults], numbers, "once")
+    logs = candidates_of(both).logs("es_rule", [HEURISTICS["es_rule"].defaults], numbers)
     values = []
     for number in numbers:
         for name in ("es_rule", "strict_fair"):

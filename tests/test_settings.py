@@ -18,7 +18,7 @@ from decima.training.config import config_from, read_config
         ("seed = 1979-05-27", "seed is '1979-05-27': a whole number is needed"),
         ("seed = " + "9" * 5_000, "not TOML"),
         ("seed = 0x" + "f" * 5_000, "cannot be read"),
-        ("seed = " + "9" * 400, "64 bits"),
+        ("seed = " + "9" * 400, "seed is 999"),
         ("[credit]\nhorizon = " + "9" * 400, "credit.horizon"),
         ("[credit]\nhorizon = inf", "credit.horizon is inf: a finite number is needed"),
         (

@@ -29,7 +29,7 @@ from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.gradients import Part
 from decima.training.learner import DecimaLearner, Pools
-from decima.training.rollouts import Rollouts
+from decima.training.play import Rollouts
 from decima.training.session import MODEL, run_training
 from tests.commands import refused
 
@@ -196,7 +196,7 @@ from numba.core.dispatcher import Dispatcher
 from decima.training.config import read_config
 from decima.training.gradients import Part
 from decima.training.learner import Pools, DecimaLearner
-from decima.training.rollouts import Rollouts
+from decima.training.play import Rollouts
 
 def compiled():
     kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]

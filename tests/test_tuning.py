@@ -56,7 +56,7 @@ def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], flo
     """
 
     def play(
-        _: object, every: Sequence[tuple[str, Parameters]], numbers: range, _objective: object
+        _: object, every: Sequence[tuple[str, Parameters]], numbers: range, label: str = ""
     ) -> Float64:
         reference_s = np.array(
             [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.config import EvaluationConfig, draw_sequence
 from decima.objectives import AVG_JCT, Objective, objective_named
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, mean_of
 from decima.rl.tables import aligned
@@ -124,7 +123,7 @@ class Report:
     @cached_property
     def has_repeats(self) -> bool:
         """True if all sequences have equal results, so that they count as one."""
-        return any(are_repeats(one.objective) for one in self.policies.values())
+        return any(are_repeats(policy.objective) for policy in self.policies.values())
 
     def difference(self, name: str) -> Estimate:
         """Objective of `name` against the first policy, in percent, paired by sequence."""
@@ -203,7 +202,7 @@ class Report:
         classes = self.reference.runs[0].metrics.classes
         if not classes:
             return None
-        sizes = [f"{one.count} of {one.memory_mb / MB_PER_GB:g} GB" for one in classes]
+        sizes = [f"{kind.count} of {kind.memory_mb / MB_PER_GB:g} GB" for kind in classes]
         table = aligned(("busy, memory idle meanwhile",), sizes)
         for name, report in self.policies.items():
             rows = _classes_json(report)
@@ -253,17 +252,17 @@ def _left(unfinished: int, not_arrived: int) -> str:
 def _classes_json(report: PolicyReport) -> list[dict[str, float]]:
     """Return the figures of each class of executors over all sequences."""
     whole_s = sum(run.metrics.makespan_s for run in report.runs)
-    found = []
-    for own in zip(*(run.metrics.classes for run in report.runs), strict=True):
-        busy_s = sum(one.busy_s for one in own)
-        idle_s = sum(one.busy_s * one.idle_memory_share for one in own)
-        found.append(
+    rows = []
+    for of_runs in zip(*(run.metrics.classes for run in report.runs), strict=True):
+        busy_s = sum(figures.busy_s for figures in of_runs)
+        idle_s = sum(figures.busy_s * figures.idle_memory_share for figures in of_runs)
+        rows.append(
             {
-                "memory_mb": own[0].memory_mb,
-                "executors": own[0].count,
+                "memory_mb": of_runs[0].memory_mb,
+                "executors": of_runs[0].count,
                 "busy_executor_s": busy_s,
-                "busy_share": busy_s / max(1e-9, own[0].count * whole_s),
+                "busy_share": busy_s / max(1e-9, of_runs[0].count * whole_s),
                 "idle_memory_share": idle_s / max(1e-9, busy_s),
             }
         )
-    return found
+    return rows

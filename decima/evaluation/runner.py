@@ -12,9 +12,8 @@ import numpy as np
 
 from decima.custom_policies import CustomPolicy, is_custom
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.config import EvaluationConfig, draw_sequence
 from decima.evaluation.report import PolicyReport, PolicyRun, Report
-from decima.evaluation.sequences import draw_sequence
 from decima.objectives import check_workload, is_own, objective_named
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
@@ -106,7 +105,7 @@ def evaluate(
     """
     names = [*config.policies, *_own_names(config, own)]
     total = config.sequences * len(names)
-    found: dict[tuple[str, int], PolicyRun] = {}
+    runs: dict[tuple[str, int], PolicyRun] = {}
     workload = Workload.of(config)
     draw_sequence(config, workload.trace, 0)  # faults show before any task starts
     for name in config.policies:
@@ -117,20 +116,20 @@ def evaluate(
     shared = _Shared(
         SentOnce(workload), SentOnce(networks_of(config.policies)), config, tuple(timelines)
     )
-    for _, runs in pool.map(_play_part, shared, _parts(config, timelines), label="simulating"):
-        for run in runs:
+    for _, played in pool.map(_play_part, shared, _parts(config, timelines), label="simulating"):
+        for run in played:
             if is_own(config.objective):
                 objective.of(run.metrics)  # it may fail: then at the first run
-            found[run.policy, run.sequence] = run
+            runs[run.policy, run.sequence] = run
             if progress is not None:
-                progress(len(found), total)
+                progress(len(runs), total)
     for make, number in product(own, range(config.sequences)):
         run = simulate(workload, config, make(), number, timeline=number in timelines)
-        found[run.policy, number] = run
+        runs[run.policy, number] = run
         if progress is not None:
-            progress(len(found), total)
+            progress(len(runs), total)
     reports = {
-        name: PolicyReport.of([found[name, k] for k in range(config.sequences)], objective)
+        name: PolicyReport.of([runs[name, k] for k in range(config.sequences)], objective)
         for name in names
     }
     return Report(config, workload.trace, reports)
@@ -271,16 +270,16 @@ def _parts(
     The split depends on the numbers of sequences alone, so any number of workers gives the same
     figures.
     """
-    found: list[_Part] = []
+    parts: list[_Part] = []
     for first in range(0, config.sequences, LANES):
         numbers = tuple(range(first, min(first + LANES, config.sequences)))
         for name in config.policies:
-            alone = [one for one in numbers if one in timelines or not is_learned(name)]
-            found.extend(_Part(name, (one,)) for one in alone)
-            together = tuple(one for one in numbers if one not in alone)
+            alone = [number for number in numbers if number in timelines or not is_learned(name)]
+            parts.extend(_Part(name, (number,)) for number in alone)
+            together = tuple(number for number in numbers if number not in alone)
             if together:
-                found.append(_Part(name, together))
-    return {(part.policy, part.numbers): part for part in found}
+                parts.append(_Part(name, together))
+    return {(part.policy, part.numbers): part for part in parts}
 
 
 def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:

@@ -45,11 +45,7 @@ class RunRecord(NamedTuple):
 
 
 def read_run(path: Path) -> RunRecord:
-    """The record of a run that may be under way in another process.
-
-    Raises:
-        RunError: the folder is no run, or cannot be read.
-    """
+    """Read the record of a run, which may be under way; RunError if the folder is no run."""
     config = path / _CONFIG
     if not config.is_file():
         raise RunError(f"{path}: no run: it holds no {_CONFIG}")
@@ -64,11 +60,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
-    """The lines, up to one that was cut short.
-
-    Raises:
-        RunError: the file cannot be read, or one is not of numbers.
-    """
+    """Yield the lines, up to one that was cut short; RunError if one is not of numbers."""
     if not path.exists():
         return
     for _, line in read_lines(path, METRICS_BOUNDS, RunError):
@@ -119,7 +111,7 @@ class RunFolder:
         Raises:
             RunError: the folder holds something, or cannot be written.
         """
-        made = [one for one in (path, *path.parents) if not one.exists()]
+        made = [parent for parent in (path, *path.parents) if not parent.exists()]
         if not (path / _CONFIG).exists():
             _check_empty(path)  # first, so that no lock is made among other files
         make_folder(path, RunError)
@@ -139,11 +131,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open an existing run to resume it.
-
-        Raises:
-            RunError: the folder is no run, is in use, or cannot be written.
-        """
+        """Open a run to resume it; RunError if the folder is no run, is in use, or is read-only."""
         if not (path / "config.json").is_file():
             raise RunError(f"{path}: not a run folder: it has no config.json")
         with _locked(path) as lock:
@@ -154,19 +142,11 @@ class RunFolder:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration given to `create`.
-
-        Raises:
-            RunError: the file is not what was written.
-        """
+        """The configuration given to `create`; RunError if the file is not what was written."""
         return _read_config(self.config_file)
 
     def append_metrics(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Add the line of one iteration.
-
-        Raises:
-            RunError: the file cannot be written.
-        """
+        """Add the line of one iteration; RunError if the file cannot be written."""
         line = json.dumps({"iteration": iteration, **metrics}, allow_nan=False)
         append(self.metrics_file, line.encode() + b"\n", RunError)
 
@@ -176,10 +156,10 @@ class RunFolder:
 
     def keep_metrics_before(self, iteration: int) -> None:
         """Drop the lines of this iteration and later ones: they will be written again."""
-        kept = [
+        lines = [
             line for line, row in _metric_lines(self.metrics_file) if row["iteration"] < iteration
         ]
-        write_whole(self.metrics_file, b"".join(line + b"\n" for line in kept), RunError)
+        write_whole(self.metrics_file, b"".join(line + b"\n" for line in lines), RunError)
 
     def report_failure(self, report: Mapping[str, object]) -> None:
         """Write `failure/report.json`, and make its folder."""
@@ -206,8 +186,8 @@ class RunFolder:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        kept = (self.checkpoint_file, self.metrics_file, self.failure_folder)
-        is_new = self._made is not None and not any(one.exists() for one in kept)
+        written = (self.checkpoint_file, self.metrics_file, self.failure_folder)
+        is_new = self._made is not None and not any(file.exists() for file in written)
         if is_new and isinstance(error, ValueError):
             self.discard()
         else:
@@ -220,8 +200,8 @@ class RunFolder:
                 partial.unlink()
 
     def _note_environment(self) -> None:
-        found = self.environment_file.exists()
-        sessions = read_json(self.environment_file, RunError) if found else []
+        exists = self.environment_file.exists()
+        sessions = read_json(self.environment_file, RunError) if exists else []
         if not isinstance(sessions, list):
             raise RunError(f"{self.environment_file}: holds no JSON list")
         now = environment()

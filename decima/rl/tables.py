@@ -89,7 +89,7 @@ def _of(table: Table, numbers: list[int], console: Console, *, is_first: bool = 
     for column in columns:
         column.no_wrap, column.overflow = False, "fold"
     columns[0].max_width = int(_MOST_OF_A_NAME * console.width)
-    found = Table(
+    part = Table(
         *columns,
         title=table.title if is_first else None,
         title_justify=table.title_justify,
@@ -101,5 +101,5 @@ def _of(table: Table, numbers: list[int], console: Console, *, is_first: bool = 
     )
     cells = [list(table.columns[number].cells) for number in numbers]
     for row, shown in zip(table.rows, zip(*cells, strict=True), strict=True):
-        found.add_row(*shown, style=row.style, end_section=row.end_section)
-    return found
+        part.add_row(*shown, style=row.style, end_section=row.end_section)
+    return part

@@ -5,39 +5,38 @@ A TOML file has one table for each section; `decima train --set section.key=valu
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from decima.agent.model import ModelError, check_size, load_model
 from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at, setting_of
-from decima.objectives import check_objective, is_own
+from decima.objectives import REWARDED, check_objective, is_own
 from decima.policy_names import SAMPLED_SUFFIX, is_learned, model_path
 from decima.registry import HEURISTICS
+from decima.rl.study.settings import ABOVE_0, ANY, BELOW_1, Ranges, Settings
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml
 from traces.files.settings import Maybe, build, change_setting
 
-RewardedObjective = Literal["avg_jct", "rms_jct", "makespan"]
-"""objectives that are a sum over time, so that each plan has a reward (`costs.py`)"""
 MOST_SHARDS = 1_000
 MOST_EPISODES = 1_000  # most episodes of an iteration, the distance between numbers of iterations
 LOADS = (0.7, 0.9, 1.1)  # loads of continuous arrivals by default
 
 
-def _require(rule: bool, message: str) -> None:
-    if not rule:
-        raise ConfigError(message)
+class Section(Settings):
+    """Base of the sections of a configuration."""
+
+    ERROR = ConfigError
 
 
 @dataclass(frozen=True)
-class WorkloadConfig:
+class WorkloadConfig(Section):
     """Workload of a training. A *setting* is a cluster with jobs that arrive, or are all there at
     once.
 
@@ -65,20 +64,21 @@ class WorkloadConfig:
     settings: tuple[Mapping[str, Any], ...] = ()
     """instead of all this: keys as in a file of settings (`decima.evaluation.settings_file`)"""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse impossible settings."""
         self.evaluations()
 
     def evaluations(self) -> tuple[EvaluationConfig, ...]:
         """The settings, in their order; refuses impossible ones."""
         if self.settings:
-            found = tuple(setting_of(one) for one in self.settings)
-            for one in found:
-                _require(
-                    one.arrivals in ARRIVALS,
-                    f"workload.settings: arrivals {one.arrivals!r} cannot be drawn for each "
+            settings = tuple(setting_of(values) for values in self.settings)
+            for setting in settings:
+                self.require(
+                    setting.arrivals in ARRIVALS,
+                    f"workload.settings: arrivals {setting.arrivals!r} cannot be drawn for each "
                     f"episode, as training needs: one of {', '.join(ARRIVALS)}",
                 )
-            return found
+            return settings
         base = EvaluationConfig(
             trace=self.trace,
             executors=self.executors,
@@ -90,7 +90,7 @@ class WorkloadConfig:
         )
         gaps = tuple(replace(base, interarrival_s=gap_s) for gap_s in self._gaps_s())
         batches = tuple(replace(base, arrivals="batch", jobs=jobs) for jobs in self.batch_jobs)
-        _require(
+        self.require(
             len(gaps) + len(batches) > 0,
             "workload: neither load, interarrival_s nor batch_jobs names a setting",
         )
@@ -105,7 +105,7 @@ class WorkloadConfig:
     def _gaps_s(self) -> tuple[float, ...]:
         """Mean gaps of continuous arrivals."""
         if self.interarrival_s is not None:
-            _require(
+            self.require(
                 not self.load, "workload: load and interarrival_s exclude each other: give one"
             )
             return self.interarrival_s
@@ -114,8 +114,17 @@ class WorkloadConfig:
 
 
 @dataclass(frozen=True)
-class EpisodesConfig:
+class EpisodesConfig(Section):
     """Episodes of one iteration."""
+
+    SECTION = "episodes"
+    RANGES: ClassVar[Ranges] = {
+        "settings": (1, ANY),
+        "shards": (1, MOST_SHARDS),
+        "growth_iterations": (1, ANY),
+        "longest": (ABOVE_0, ANY),
+        "backlog": (0, ANY),
+    }
 
     settings: int = 4
     """most settings that an iteration of imitate or reinforce plays; they take turns"""
@@ -135,23 +144,23 @@ class EpisodesConfig:
     ends: Literal["cut", "drained"] = "drained"
     """end of an episode: the run is cut, or arrivals stop and the present jobs are completed"""
 
-    def __post_init__(self) -> None:
-        for label in ("settings", "shards", "growth_iterations"):
-            _require(getattr(self, label) >= 1, f"episodes.{label}: it must be at least 1")
-        _require(
-            self.shards <= MOST_SHARDS, f"episodes.shards: {self.shards} is above {MOST_SHARDS:,}"
-        )
-        _require(
+    def check(self) -> None:
+        """Refuse a curriculum that falls."""
+        self.require(
             0 < self.start_jobs <= self.end_jobs,
             f"episodes: from {self.start_jobs} to {self.end_jobs} jobs must be > 0, not fall",
         )
-        _require(self.longest > 0, f"episodes.longest: {self.longest} is not > 0")
-        _require(self.backlog >= 0, f"episodes.backlog: {self.backlog} is negative")
 
 
 @dataclass(frozen=True)
-class StepConfig:
+class StepConfig(Section):
     """Settings that all steps of a training share."""
+
+    RANGES: ClassVar[Ranges] = {
+        "iterations": (0, ANY),
+        "sequences": (1, ANY),
+        "average_iterations": (1, ANY),
+    }
 
     iterations: int = 0
     """0 leaves the step out"""
@@ -160,15 +169,21 @@ class StepConfig:
     average_iterations: int = 4
     """the validated weights are a moving mean over so many iterations; 1 takes the newest"""
 
-    def __post_init__(self) -> None:
-        _require(self.iterations >= 0, f"iterations: {self.iterations} is negative")
-        for label in ("sequences", "average_iterations"):
-            _require(getattr(self, label) >= 1, f"{label} must be at least 1")
+    def falling(self, first: float, last: float, iteration: int) -> float:
+        """Return a value that falls linearly over the step, at an iteration of it, from 0."""
+        return first + min(1.0, iteration / max(1, self.iterations)) * (last - first)
 
 
 @dataclass(frozen=True)
 class GradientConfig(StepConfig):
     """Settings of the steps that follow a gradient, with Adam."""
+
+    RANGES: ClassVar[Ranges] = {
+        **StepConfig.RANGES,
+        "passes": (1, ANY),
+        "minibatches": (1, ANY),
+        "max_norm": (ABOVE_0, ANY),
+    }
 
     learning_rate: float = 1e-3
     """rate at the step's begin"""
@@ -181,20 +196,9 @@ class GradientConfig(StepConfig):
     max_norm: Maybe[float] = 0.5
     """gradients are clipped at this norm"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(
-            0 < self.final_learning_rate <= self.learning_rate,
-            "0 < final_learning_rate <= learning_rate is needed",
-        )
-        for label in ("passes", "minibatches"):
-            _require(getattr(self, label) >= 1, f"{label} must be at least 1")
-        _require(self.max_norm is None or self.max_norm > 0, "max_norm must be > 0")
-
     def rate_at(self, iteration: int) -> float:
         """Return the learning rate at an iteration of the step, from 0."""
-        share = min(1.0, iteration / max(1, self.iterations))
-        return self.learning_rate + share * (self.final_learning_rate - self.learning_rate)
+        return self.falling(self.learning_rate, self.final_learning_rate, iteration)
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,9 @@ class ImitateConfig(GradientConfig):
     Source: Ross, Gordon and Bagnell, A Reduction of Imitation Learning to No-Regret Online
     Learning, AISTATS 2011.
     """
+
+    SECTION = "imitate"
+    RANGES: ClassVar[Ranges] = {**GradientConfig.RANGES, "student": (0, 1), "labels": (ABOVE_0, 1)}
 
     iterations: int = 60
     learning_rate: float = 3e-3
@@ -218,27 +225,32 @@ class ImitateConfig(GradientConfig):
     labels: float = 0.4
     """share of the decisions of those sequences that are labelled"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(len(self.teachers) >= 1, "imitate.teachers: at least one is needed")
+    def check(self) -> None:
+        """Refuse teachers that cannot teach."""
+        self.require(len(self.teachers) >= 1, "imitate.teachers: at least one is needed")
         for name in self.teachers:
-            _require(
+            self.require(
                 is_learned(name) or (name in HEURISTICS and name != "random"),
                 f"imitate.teachers: {name!r} is neither a heuristic that can teach nor a model",
             )
-            _require(
+            self.require(
                 not name.endswith(SAMPLED_SUFFIX),
                 f"imitate.teachers: {name!r} draws its plans: the likeliest ones teach",
             )
-        for label in ("student", "labels"):
-            value = getattr(self, label)
-            _require(0 <= value <= 1, f"imitate.{label}: {value} is no share from 0 to 1")
-        _require(self.labels > 0, "imitate.labels must be > 0")
 
 
 @dataclass(frozen=True)
 class ReinforceConfig(GradientConfig):
     """Policy gradient on what came after each decision: REINFORCE, or PPO with several passes."""
+
+    SECTION = "reinforce"
+    RANGES: ClassVar[Ranges] = {
+        **GradientConfig.RANGES,
+        "rollouts": (1, ANY),
+        "clip": (ABOVE_0, ANY),
+        "max_kl": (ABOVE_0, ANY),
+        "fallback": (ABOVE_0, ANY),
+    }
 
     rollouts: int = 8
     """rollouts of each sequence, with the same arrivals and task durations"""
@@ -254,21 +266,16 @@ class ReinforceConfig(GradientConfig):
     """percent above the best validation at which the best weights are restored, with half the
     learning rate; none disables it"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(self.rollouts >= 1, f"reinforce.rollouts: {self.rollouts} is not at least 1")
-        _require(self.clip > 0, f"reinforce.clip: {self.clip} is not > 0")
-        _require(self.max_kl is None or self.max_kl > 0, "reinforce.max_kl must be > 0")
-        _require(
+    def check(self) -> None:
+        """Refuse an entropy bonus that rises."""
+        self.require(
             0 <= self.entropy_end <= self.entropy_start,
             "reinforce: 0 <= entropy_end <= entropy_start is needed",
         )
-        _require(self.fallback is None or self.fallback > 0, "reinforce.fallback must be > 0")
 
     def entropy_at(self, iteration: int) -> float:
         """Return the weight of the entropy bonus at an iteration of the step, from 0."""
-        share = min(1.0, iteration / max(1, self.iterations))
-        return self.entropy_start + share * (self.entropy_end - self.entropy_start)
+        return self.falling(self.entropy_start, self.entropy_end, iteration)
 
 
 NetworkPart = Literal["encoder", "stage_head", "end_head", "limit_head", "class_head"]
@@ -280,6 +287,17 @@ class EvolveConfig(StepConfig):
 
     The formulas are in `decima.rl.evolution`.
     """
+
+    SECTION = "evolve"
+    RANGES: ClassVar[Ranges] = {
+        **StepConfig.RANGES,
+        "sequences": (1, MOST_EPISODES),
+        "pairs": (2, 100_000),
+        "jobs": (1, ANY),
+        "sigma": (ABOVE_0, 1),
+        "cost": (ABOVE_0, BELOW_1),
+        "momentum": (0, BELOW_1),
+    }
 
     iterations: int = 40
     sequences: int = 1
@@ -302,37 +320,28 @@ class EvolveConfig(StepConfig):
     parts: tuple[NetworkPart, ...] = ()
     """parts of the network that may change; none named: all"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(2 <= self.pairs <= 100_000, f"evolve.pairs: {self.pairs} is not in 2..100,000")
-        _require(
-            self.sequences <= MOST_EPISODES,
-            f"evolve.sequences: {self.sequences:,} is above {MOST_EPISODES:,}",
-        )
-        _require(self.jobs >= 1, f"evolve.jobs: {self.jobs} is not at least 1")
-        _require(0 < self.sigma <= 1, f"evolve.sigma: {self.sigma} is no share above 0 and up to 1")
-        _require(
-            self.cost is None or 0 < self.cost < 1, f"evolve.cost: {self.cost} is no share above 0"
-        )
-        _require(
+    def check(self) -> None:
+        """Refuse steps that grow."""
+        self.require(
             0 < self.final_rate <= self.rate <= 100,
             "evolve: 0 < final_rate <= rate <= 100 is needed",
         )
-        _require(0 <= self.momentum < 1, f"evolve.momentum: {self.momentum} is not in [0, 1)")
 
     def rate_at(self, iteration: int) -> float:
         """Return the length of a step at an iteration of the step, from 0."""
-        share = min(1.0, iteration / max(1, self.iterations))
-        return self.rate + share * (self.final_rate - self.rate)
+        return self.falling(self.rate, self.final_rate, iteration)
 
 
 @dataclass(frozen=True)
-class CreditConfig:
+class CreditConfig(Section):
     """Settings of credit assignment in the step `reinforce`.
 
     Times are in units of the average JCT of strict fair in the same setting, so that one
     configuration serves jobs of seconds and of hours.
     """
+
+    SECTION = "credit"
+    RANGES: ClassVar[Ranges] = {"horizon": (ABOVE_0, ANY), "trace": (ABOVE_0, ANY)}
 
     differential: bool = False
     """subtract the average reward (the paper)"""
@@ -346,15 +355,18 @@ class CreditConfig:
     baseline: Literal["input", "mean", "none"] = "input"
     """"input": mean over rollouts of one sequence at the same wall time; "mean": at equal step"""
 
-    def __post_init__(self) -> None:
-        for label in ("horizon", "trace"):
-            value = getattr(self, label)
-            _require(value is None or value > 0, f"credit.{label}: {value} is not > 0")
-
 
 @dataclass(frozen=True)
-class ValidationConfig:
+class ValidationConfig(Section):
     """Fixed sequences, used neither in training nor by `decima evaluate`."""
+
+    SECTION = "validation"
+    RANGES: ClassVar[Ranges] = {
+        "every": (1, ANY),
+        "sequences": (1, ANY),
+        "jobs": (1, ANY),
+        "patience": (1, ANY),
+    }
 
     every: int = 20
     """iterations"""
@@ -365,15 +377,12 @@ class ValidationConfig:
     patience: Maybe[int] = None
     """stop after so many validations without a better one"""
 
-    def __post_init__(self) -> None:
-        for label in ("every", "sequences", "jobs"):
-            _require(getattr(self, label) >= 1, f"validation.{label} must be at least 1")
-        _require(self.patience is None or self.patience >= 1, "validation.patience must be >= 1")
-
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Section):
     """Configuration of a training: everything that decides its result."""
+
+    RANGES: ClassVar[Ranges] = {"seed": (0, 2**63 - 1)}
 
     seed: int = 0
     initial_model: Maybe[str] = None
@@ -394,31 +403,32 @@ class TrainConfig:
     """the last step"""
     validation: ValidationConfig = field(default_factory=ValidationConfig)
 
-    def __post_init__(self) -> None:
-        _require(self.seed >= 0, f"seed: {self.seed} is negative")
-        _require(self.seed < 2**63, f"seed: {self.seed} does not fit into 64 bits")
+    def check(self) -> None:
+        """Refuse sections that contradict each other."""
         check_objective(self.objective)
         settings = self.workload.evaluations()
         at_once = min(self.episodes.settings, len(settings))
         for step in (self.imitate, self.reinforce):
-            _require(
+            self.require(
                 at_once * step.sequences <= MOST_EPISODES,
                 f"{at_once} settings of {step.sequences:,} sequences: an iteration plays at most "
                 f"{MOST_EPISODES:,}",
             )
-        _require(
+        self.require(
             len(self.evolving_parts) > 0,
             f"evolve.parts: {', '.join(self.evolve.parts)} decides nothing in these settings: name "
             "another",
         )
-        _require(
-            self.reinforce.iterations == 0 or self.objective in get_args(RewardedObjective),
+        self.require(
+            self.reinforce.iterations == 0 or self.objective in REWARDED,
             f"objective {self.objective!r} is known at the end of a run only, and reinforce needs "
             f"a reward at each plan: set reinforce.iterations = 0 and let evolve follow, or choose "
-            f"one of {', '.join(get_args(RewardedObjective))}",
+            f"one of {', '.join(REWARDED)}",
         )
-        _require(self.iterations >= 1, "the iterations of imitate, reinforce and evolve are all 0")
-        _require(
+        self.require(
+            self.iterations >= 1, "the iterations of imitate, reinforce and evolve are all 0"
+        )
+        self.require(
             self.credit.baseline != "input" or self.reinforce.rollouts >= 2,
             'credit.baseline "input" compares rollouts: reinforce.rollouts must be at least 2',
         )
@@ -436,7 +446,7 @@ class TrainConfig:
     def evolving_parts(self) -> frozenset[NetworkPart]:
         """Parts of the network that `evolve` may change: those asked for that decide anything."""
         parts = set(self.evolve.parts or get_args(NetworkPart))
-        if all(one.classes is None for one in self.workload.evaluations()):
+        if all(setting.classes is None for setting in self.workload.evaluations()):
             parts.discard("class_head")
         if not self.network.limit_head:
             parts.discard("limit_head")
@@ -449,16 +459,12 @@ class TrainConfig:
 
     def step_at(self, iteration: int) -> tuple[GradientConfig | EvolveConfig, int]:
         """Return the step of an iteration, and its number in the step."""
-        own = iteration
+        number = iteration
         for step in self.steps[:-1]:
-            if own < step.iterations:
-                return step, own
-            own -= step.iterations
-        return self.steps[-1], own
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all settings as JSON-like values."""
-        return dataclasses.asdict(self)
+            if number < step.iterations:
+                return step, number
+            number -= step.iterations
+        return self.steps[-1], number
 
 
 def read_config(
@@ -474,18 +480,19 @@ def read_config(
     are named.
     """
     table: dict[str, Any] = {} if path is None else read_toml(path, ConfigError)
-    _require(
-        not is_own(str(table.get("objective", ""))),
-        f"{path}: objective {table.get('objective')!r:.60} is code of your own, which a file must "
-        "not run: name it in the command, as --objective",
-    )
+    if is_own(str(table.get("objective", ""))):
+        raise ConfigError(
+            f"{path}: objective {table['objective']!r:.60} is code of your own, which a file must "
+            "not run: name it in the command, as --objective"
+        )
     if workload:
-        own = table.setdefault("workload", {})
-        _require(isinstance(own, dict), f"{path}: workload is no section")
-        own |= workload
+        section = table.setdefault("workload", {})
+        if not isinstance(section, dict):
+            raise ConfigError(f"{path}: workload is no section")
+        section |= workload
         if "interarrival_s" in workload:
-            own.pop("load", None)
-            own.setdefault("batch_jobs", [])
+            section.pop("load", None)
+            section.setdefault("batch_jobs", [])
     for change in changes:
         change_setting(table, change, ConfigError)
     if objective is not None:
@@ -494,10 +501,10 @@ def read_config(
     if config.initial_model is not None and "network" not in table:
         first = load_model(model_path(config.initial_model)).weights
         config = replace(config, network=first.config)
-    _require(
-        not (workload and config.workload.settings),
-        "workload.settings has traces and clusters of its own: no others beside it",
-    )
+    if workload and config.workload.settings:
+        raise ConfigError(
+            "workload.settings has traces and clusters of its own: no others beside it"
+        )
     return replace(config, workload=config.workload.with_gaps())
 
 

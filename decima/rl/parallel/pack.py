@@ -68,11 +68,7 @@ class _File(NamedTuple):
 
 
 def check_output(path: Path) -> None:
-    """Refuse now what `pack` would refuse.
-
-    Raises:
-        ClusterError: the suffix is none that Spark unpacks, or there is no folder.
-    """
+    """Raise ClusterError unless the suffix is one that Spark unpacks and there is a folder."""
     if not path.name.endswith(SUFFIXES):
         raise ClusterError(f"{path}: an archive ends in {' or '.join(SUFFIXES)}")
     writing.check_output(path, ClusterError)
@@ -92,8 +88,8 @@ def pack(
         ClusterError: the file cannot be written, or a requirement is not installed.
     """
     check_output(path)
-    found = list(_runtime(NAME))
-    files = [file for one in found for file in _files_of(one)]
+    distributions = list(_runtime(NAME))
+    files = [file for distribution in distributions for file in _files_of(distribution)]
     files += _own_files()
     base = _base_python() if python is None else python
     with written_whole(path, ClusterError) as stream:
@@ -107,32 +103,36 @@ def pack(
                 if progress is not None:
                     progress(number + 1, len(files))
         size = stream.tell()
-    names = (f"{one.metadata['Name']} {one.version}" for one in found)
+    names = (
+        f"{distribution.metadata['Name']} {distribution.version}" for distribution in distributions
+    )
     return Packed(path, size, tuple(sorted(names, key=str.lower)), base)
 
 
 def _runtime(name: str) -> Iterator[Distribution]:
     """Yield each distribution that `name` requires at run time, without itself."""
-    seen = {canonicalize_name(name)}
+    taken = {canonicalize_name(name)}
     waiting = [*_required(_distribution(name, "this program"), ())]
     while waiting:
         requirement, asked_by = waiting.pop()
         key = canonicalize_name(requirement.name)
-        if key in seen:
+        if key in taken:
             continue
-        seen.add(key)
-        found = _distribution(requirement.name, asked_by)
-        waiting += _required(found, tuple(requirement.extras))
-        yield found
+        taken.add(key)
+        distribution = _distribution(requirement.name, asked_by)
+        waiting += _required(distribution, tuple(requirement.extras))
+        yield distribution
 
 
-def _required(one: Distribution, extras: tuple[str, ...]) -> Iterator[tuple[Requirement, str]]:
-    for text in one.requires or ():
+def _required(
+    distribution: Distribution, extras: tuple[str, ...]
+) -> Iterator[tuple[Requirement, str]]:
+    for text in distribution.requires or ():
         requirement = Requirement(text)
         marker = requirement.marker
         chosen = ("", *extras)
         if marker is None or any(marker.evaluate({"extra": extra}) for extra in chosen):
-            yield requirement, str(one.metadata["Name"])
+            yield requirement, str(distribution.metadata["Name"])
 
 
 def _distribution(name: str, asked_by: str) -> Distribution:
@@ -142,15 +142,15 @@ def _distribution(name: str, asked_by: str) -> Distribution:
         raise ClusterError(f"{name} is not installed, but {asked_by} requires it") from None
 
 
-def _files_of(one: Distribution) -> Iterator[_File]:
-    if one.files is None:
+def _files_of(distribution: Distribution) -> Iterator[_File]:
+    if distribution.files is None:
         raise ClusterError(
-            f"{one.metadata['Name']} {one.version}: what belongs to it is not recorded; install it "
-            "with pip"
+            f"{distribution.metadata['Name']} {distribution.version}: what belongs to it is not "
+            "recorded; install it with pip"
         )
-    for file in one.files:
+    for file in distribution.files:
         target = str(file)
-        source = Path(str(one.locate_file(file)))
+        source = Path(str(distribution.locate_file(file)))
         if not any(fnmatch(target, pattern) for pattern in _UNUSED) and source.is_file():
             yield _File(source, target)
 
@@ -190,9 +190,9 @@ def _add_environment(archive: tarfile.TarFile, python: Path) -> None:
 
 def _add_metadata(archive: tarfile.TarFile, site: str) -> None:
     """The name and version of this package for pip; a checkout holds them under another name."""
-    own = importlib.metadata.distribution(NAME)
-    text = own.read_text("METADATA") or own.read_text("PKG-INFO") or ""
-    folder = f"{NAME.replace('-', '_')}-{own.version}.dist-info"
+    distribution = importlib.metadata.distribution(NAME)
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    folder = f"{NAME.replace('-', '_')}-{distribution.version}.dist-info"
     _add_text(archive, f"{site}/{folder}/METADATA", text)
 
 

@@ -170,14 +170,14 @@ def _python(archive: Path | None) -> str:
 def _stderr_to(file: IO[str]) -> Iterator[None]:
     """Let processes that start here write to `file` for good, where they would write to stderr."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     try:
         os.dup2(file.fileno(), 2)
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _reason(error: Exception, said: IO[str]) -> str:
@@ -186,5 +186,5 @@ def _reason(error: Exception, said: IO[str]) -> str:
     if cause is not None:
         return one_line(str(cause.toString()), 500)
     said.seek(0)
-    found = [match[1] for line in said if (match := _REASON.search(line)) is not None]
-    return one_line(found[-1] if found else str(error), 500)
+    reasons = [match[1] for line in said if (match := _REASON.search(line)) is not None]
+    return one_line(reasons[-1] if reasons else str(error), 500)

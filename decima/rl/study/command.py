@@ -107,8 +107,8 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
     @click.argument("runs", type=INPUT_FOLDER)
     @click.option("--out", required=True, type=FOLDER, help="Folder of models.")
     def gather(runs: Path, out: Path) -> None:
-        found = _module(package, "study").STUDY.gather(runs, out)
-        click.echo(f"{len(found)} models: {', '.join(found)}")
+        names = _module(package, "study").STUDY.gather(runs, out)
+        click.echo(f"{len(names)} models: {', '.join(names)}")
 
     @main.command(help=words.reproduce)
     @click.option("--out", required=True, type=FOLDER, help="Folder for JSON, SVG and PNG.")
@@ -161,11 +161,7 @@ def train_in(
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture whose name is that of another kind.
-
-    Raises:
-        Refused: so it is.
-    """
+    """Refuse a picture whose name does not end in .png."""
     if path.suffix != ".png":
         raise Refused(f"{path}: pictures are PNG, so the name must end in .png")
 
@@ -220,7 +216,9 @@ def _train_named(package: str, only: Sequence[str], out: Path, minutes: float | 
     from decima.rl.loop import StopReason
     from decima.rl.study.trainings import open_planned
 
-    trainings = {one.name: one for one in _module(package, "study").STUDY.trainings()}
+    trainings = {
+        training.name: training for training in _module(package, "study").STUDY.trainings()
+    }
     unknown = [name for name in only if name not in trainings]
     if unknown:
         near = suggestion(unknown[0], trainings)

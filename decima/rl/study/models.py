@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from decima.rl.checkpoint import load_tensors, object_among, save_tensors
 from decima.rl.errors import StudyError
-from decima.rl.learner import Learner, LoopSettings, Observer
-from decima.rl.loop import TrainingResult, train
+from decima.rl.loop import Learner, LoopSettings, Observer, TrainingResult, train
 from decima.rl.model_files import MAX_PARAMETERS, check_count, check_weights, header_settings
 from decima.rl.run_folder import RunFolder
 from decima.rl.tensorboard import TensorBoardLog
@@ -101,35 +100,27 @@ class ModelKind(Generic[N, C]):
         return folder
 
     def check_size(self, config: C) -> None:
-        """Refuse a network that is too large, before anything of it is allocated.
-
-        Raises:
-            StudyError: a file of it could not be read.
-        """
+        """Raise StudyError for a network that is too large, before memory is taken for it."""
         _outline(lambda: self.make(config), self.most)
 
     def save(
         self, path: Path, config: C, weights: Mapping[str, Tensor], card: Mapping[str, object]
     ) -> None:
-        """Write weights with the configuration of their training.
-
-        Raises:
-            RunError: the file cannot be written.
-        """
+        """Write weights with the configuration of their training; RunError if that fails."""
         facts: dict[str, Any] = {"format": self.format}
         if self.name is not None:
             facts["kind"] = self.name
         facts |= {"config": config.to_json(), "card": dict(card)}
-        tensors = {n: one.half() if one.is_floating_point() else one for n, one in weights.items()}
+        tensors = {
+            n: tensor.half() if tensor.is_floating_point() else tensor
+            for n, tensor in weights.items()
+        }
         save_tensors(path, tensors, facts)
 
     def load(self, path: Path) -> Model[N, C]:
         """Return what `save` wrote.
 
-        Raises:
-            StudyError: the file is no such model, belongs to another format, or its
-                weights are not those of the network that its header names, or not finite.
-            RunError: it cannot be read, or its header lacks something.
+        Raises StudyError if the file is no such model, or its weights do not fit its header.
         """
         weights, facts = load_tensors(path, 8 * self.most)
         if facts.get("format") != self.format:
@@ -143,11 +134,14 @@ class ModelKind(Generic[N, C]):
             shapes = _outline(lambda: self.make(config), self.most)
         except StudyError as fault:
             raise StudyError(f"{path}: its header names an impossible network: {fault}") from fault
-        arrays = {name: one.numpy() for name, one in weights.items()}
+        arrays = {name: tensor.numpy() for name, tensor in weights.items()}
         check_weights(path, _halved(shapes), arrays, StudyError)
         network = self.make(config)
         network.load_state_dict(
-            {n: one.float() if one.is_floating_point() else one for n, one in weights.items()}
+            {
+                n: tensor.float() if tensor.is_floating_point() else tensor
+                for n, tensor in weights.items()
+            }
         )
         return Model(network, config, card)
 
@@ -208,14 +202,14 @@ def _outline(make: Callable[[], N], most: int) -> N:
             network = make()
     except (RuntimeError, TypeError, OverflowError) as fault:  # a shape beyond 64 bits
         raise StudyError("a network of more parameters than can be counted") from fault
-    check_count(sum(one.numel() for one in network.parameters()), StudyError, most)
+    check_count(sum(tensor.numel() for tensor in network.parameters()), StudyError, most)
     return network
 
 
 def _halved(shapes: nn.Module) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """Shape and type of each weight in a file, which holds fractions as 16-bit numbers."""
-    found = {}
-    for name, one in shapes.state_dict().items():
-        kind = torch.half if one.is_floating_point() else one.dtype
-        found[name] = (tuple(one.shape), torch.empty(0, dtype=kind).numpy().dtype)
-    return found
+    shapes_and_types = {}
+    for name, tensor in shapes.state_dict().items():
+        kind = torch.half if tensor.is_floating_point() else tensor.dtype
+        shapes_and_types[name] = (tuple(tensor.shape), torch.empty(0, dtype=kind).numpy().dtype)
+    return shapes_and_types

@@ -16,20 +16,32 @@ BELOW_1 = math.nextafter(1.0, 0.0)
 """the greatest value of a setting that must be below 1"""
 ANY = math.inf
 """the greatest value of a setting without a bound"""
+Ranges = Mapping[str, tuple[float, float]]
+"""the least and the greatest value, by name of the setting"""
 
 
 class Settings:
     """Base of a frozen dataclass that refuses values outside its ranges."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """the least and the greatest value, by name of the setting"""
+    RANGES: ClassVar[Ranges] = {}
+    """one that is None has no value"""
+    SECTION: ClassVar[str] = ""
+    """name of the settings in a file with several sections"""
+    ERROR: ClassVar[type[ValueError]] = StudyError
 
     def __post_init__(self) -> None:
-        check_numbers(self, StudyError)
+        check_numbers(self, self.ERROR)
         for name, (least, greatest) in self.RANGES.items():
             value = getattr(self, name)
-            self.require(value >= least, f"{name} is {value}: {_lower_bound(least)}")
-            self.require(value <= greatest, f"{name} is {value}: at most {_text(greatest)}")
+            if value is None:
+                continue
+            label = f"{self.SECTION}.{name}" if self.SECTION else name
+            bound = "it must not be negative" if least == 0 else f"at least {_text(least)}"
+            if least == ABOVE_0:
+                bound = "it must be above 0"
+            self.require(value >= least, f"{label} is {value!r:.40}: {bound}")
+            bound = "it must be below 1" if greatest == BELOW_1 else f"at most {_text(greatest)}"
+            self.require(value <= greatest, f"{label} is {value!r:.40}: {bound}")
         if "final_learning_rate" in self.__dict__:
             first, last = self.__dict__["learning_rate"], self.__dict__["final_learning_rate"]
             self.require(
@@ -42,19 +54,13 @@ class Settings:
         """Refuse what contradicts itself, beyond the ranges."""
 
     def require(self, rule: bool, message: str) -> None:
-        """Raise a StudyError with the message unless the rule holds."""
+        """Raise an `ERROR` with the message unless the rule holds."""
         if not rule:
-            raise StudyError(message)
+            raise self.ERROR(message)
 
     def to_json(self) -> dict[str, Any]:
         """All settings as plain JSON; `settings.build` reads it."""
         return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
-
-
-def _lower_bound(least: float) -> str:
-    if least == ABOVE_0:
-        return "it must be above 0"
-    return "it must not be negative" if least == 0 else f"it must be at least {_text(least)}"
 
 
 def _text(bound: float) -> str:

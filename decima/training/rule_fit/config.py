@@ -59,7 +59,7 @@ class RuleFitConfig:
         if not self.settings:
             raise ConfigError("no setting to fit to")
         check_objective(self.objective)
-        if len({bool(one.classes) for one in self.settings}) > 1:
+        if len({bool(setting.classes) for setting in self.settings}) > 1:
             raise ConfigError("some settings have classes of executors and some have none")
         if self.start not in get_args(Start):
             near = suggestion(self.start, get_args(Start))
@@ -83,21 +83,21 @@ class RuleFitConfig:
 
     def parameters(self, weights: Float64) -> Parameters:
         """Return the parameters of `policy`; `es_classes` keeps its others as shipped."""
-        own = dict(zip(PARAMETERS, weights.tolist(), strict=True))
-        return {**HEURISTICS[self.policy].defaults, **own}
+        fitted = dict(zip(PARAMETERS, weights.tolist(), strict=True))
+        return {**HEURISTICS[self.policy].defaults, **fitted}
 
     def workloads(self) -> tuple[EvaluationConfig, ...]:
         """The settings, each for the rule and its reference; drawn demands get their own seed."""
         names = (REFERENCE, self.policy)
         return tuple(
             replace(
-                one,
+                setting,
                 policies=names,
                 parameters={},
                 objective=self.objective,
-                seed=self.seed + (number if one.demands == "drawn" else 0),
+                seed=self.seed + (number if setting.demands == "drawn" else 0),
             )
-            for number, one in enumerate(self.settings)
+            for number, setting in enumerate(self.settings)
         )
 
     def validation_numbers(self) -> range:
@@ -115,12 +115,8 @@ class RuleFitConfig:
 
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""
-        settings = [_described(one) for one in self.settings]
+        settings = [setting.to_json() for setting in self.settings]
+        for setting in settings:
+            for label in ("policies", "parameters", "sequences", "seed", "objective"):
+                del setting[label]
         return {**asdict(self), "settings": settings, "only": list(self.only)}
-
-
-def _described(setting: EvaluationConfig) -> dict[str, Any]:
-    content = setting.to_json()
-    for label in ("policies", "parameters", "sequences", "seed", "objective"):
-        del content[label]
-    return content
