@@ -19,14 +19,6 @@ from traces import Job, LevelDurations, Stage, Trace
 FIFO = ["--policies", "fifo"]
 
 
-def test_two_outputs_in_one_file_are_refused(run: Command, tmp_path: Path) -> None:
-    """One would overwrite the other, also by another way to say the path."""
-    path = tmp_path / "one.html"
-    other = tmp_path / "." / "one.html"
-    refused(run(*FIFO, "--json", path, "--report", other), "two outputs")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no file")
 def test_a_folder_that_takes_no_file_is_refused_before_the_runs(run: Command) -> None:
     """Though its permissions, asked by root, say otherwise."""

@@ -67,7 +67,6 @@ def test_a_training_on_no_cluster_leaves_no_folder(
     [
         (("--workers", 2, "--cluster", "local[2]"), "contradicts --cluster"),
         (("--cluster-archive", __file__), "it goes with --cluster"),
-        (("--workers", 0), "0 is not in the range 1<="),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from decima import Report, evaluate
+from decima import evaluate
 from decima.errors import ConfigError
 from decima.evaluation import runner
 from decima.evaluation.config import draw_sequence
@@ -146,13 +146,6 @@ def test_a_sentence_says_how_a_learned_policy_compares(run: Command, tmp_path: P
     assert "fifo: average JCT" not in result.stdout
 
 
-def test_one_sequence_has_no_interval(run: Command, tmp_path: Path) -> None:
-    """With nothing to resample the interval is absent, not of width zero."""
-    path = tmp_path / "out.json"
-    assert run("--sequences", 1, "--policies", "fifo", "--json", path).exit_code == 0
-    assert json.loads(path.read_text())["policies"]["fifo"]["avg_jct_s"]["ci95"] is None
-
-
 # --- arrivals and files --------------------------------------------------------------------------
 
 
@@ -211,7 +204,8 @@ def test_batch_brings_all_jobs_at_0(run: Command, trace_file: Path, tmp_path: Pa
     assert run("--policies", "fifo", "--arrivals", "batch", "--json", pattern).exit_code == 0
     one, other = (path.read_bytes() for path in (flag, pattern))
     assert one == other
-    refused(run("--batch", "--arrivals", "bursty"), "--batch contradicts --arrivals bursty")
+    for said in ("bursty", "poisson"):  # the default said aloud is no default
+        refused(run("--batch", "--arrivals", said), f"--batch contradicts --arrivals {said}")
 
 
 def test_the_timeline_holds_every_task_of_every_run(run: Command, tmp_path: Path) -> None:
@@ -245,16 +239,6 @@ def test_a_limit_before_the_first_arrival_is_refused(run: Command, tmp_path: Pat
     result = run("--policies", "fifo,random", "--time-limit", 0.001, "--json", out)
     refused(result, "no job of sequence 0 has arrived by then")
     assert not out.exists()
-
-
-@pytest.mark.parametrize("protocol", ["executors", "session", "decima-sim"])
-def test_every_protocol_is_evaluated(run: Command, protocol: str) -> None:
-    """The table names it, and one row a policy follows the heading."""
-    result = run("--policies", "strict_fair,sticky_fair", "--protocol", protocol)
-    assert result.exit_code == 0, result.output
-    assert f"{protocol} protocol" in result.stdout
-    assert "strict_fair" in result.stdout
-    assert "sticky_fair" in result.stdout
 
 
 def test_progress_is_told_after_every_run(trace_file: Path) -> None:
@@ -294,11 +278,6 @@ def test_where_jobs_hardly_meet_it_is_said(run: Command) -> None:
     assert "jobs hardly overlap" not in run(*few, "--batch").output
 
 
-def test_a_batch_contradicts_arrivals_that_were_said(run: Command) -> None:
-    """The default said aloud is no default."""
-    refused(run("--batch", "--arrivals", "poisson"), "--batch contradicts --arrivals poisson")
-
-
 # --- what is refused -----------------------------------------------------------------------------
 
 
@@ -309,22 +288,14 @@ def test_a_batch_contradicts_arrivals_that_were_said(run: Command) -> None:
         (["--policies", "fastest"], ["unknown policy 'fastest'", "fifo"]),
         (["--policies", ","], ["no policy"]),
         (["--executors", "0"], ["executors", "1..100,000", "0"]),
-        (["--executors", "many"], ["many"]),
         (["--jobs", "0"], ["jobs", "0"]),
-        (["--sequences", "-1"], ["sequences", "-1"]),
         (["--interarrival", "0"], ["interarrival", "0"]),
-        (["--interarrival", "nan"], ["interarrival", "nan"]),
-        (["--seed", "-1"], ["seed", "-1"]),
-        (["--moving-delay", "-2"], ["--moving-delay", "-2"]),
-        (["--warmup-delay", "inf"], ["--warmup-delay", "inf"]),
         (["--time-limit", "0"], ["time limit", "0"]),
         (["--protocol", "spark"], ["unknown protocol 'spark'", "decima-sim"]),
         (["--arrivals", "weekly"], ["'weekly'", "poisson"]),
         (["--arrivals", "recorded"], ["no recorded arrival"]),
         (["--arrivals", "decima-sim"], ["no job '"]),
-        (["--workers", "0"], ["workers", "0"]),
         (["--timeline", "tasks.txt"], ["tasks.txt", ".parquet"]),
-        (["--tuned", "missing.json"], ["missing.json"]),
     ],
 )
 def test_bad_settings_are_one_line(
@@ -355,25 +326,6 @@ def test_bad_arrival_files_are_one_line(
     assert not (tmp_path / "out.json").exists()
 
 
-def test_a_result_that_cannot_be_written_leaves_nothing_behind(
-    run: Command, tmp_path: Path
-) -> None:
-    """The folder is missing: one line, no partial file."""
-    result = run("--policies", "fifo", "--json", tmp_path / "missing" / "out.json")
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_bad_result_leaves_the_old_file_alone(run: Command, tmp_path: Path) -> None:
-    """An evaluation that fails does not touch what an earlier one wrote."""
-    out = tmp_path / "out.json"
-    out.write_text("precious")
-    refused(run("--executors", "0", "--json", out))
-    assert out.read_text() == "precious"
-
-
 def test_settings_are_refused_in_python_too(trace_file: Path) -> None:
     """The same rules without the command line."""
     with pytest.raises(ConfigError, match="policies are a tuple of names, not 'fifo'"):
@@ -382,9 +334,3 @@ def test_settings_are_refused_in_python_too(trace_file: Path) -> None:
         small_config(trace_file, interarrival_s=1e17)
     with pytest.raises(ConfigError, match="parameters for 'fastest', which is not among"):
         small_config(trace_file, parameters={"fastest": {"alpha": 1.0}})
-
-
-def test_a_report_compares_with_its_first_policy(trace_file: Path) -> None:
-    """The reference is what was named first, whatever the order of the registry."""
-    report: Report = evaluate(small_config(trace_file, policies=("random", "fifo")))
-    assert report.reference is report.policies["random"]

@@ -67,15 +67,6 @@ def test_flat_weights_are_those_of_the_network() -> None:
         np.testing.assert_array_equal(array, state[name].numpy())
 
 
-def test_noise_depends_on_its_numbers_alone() -> None:
-    """So a perturbation need not travel."""
-    config = config_of()
-    first = direction(config.seed, 3, 1, 50)
-    np.testing.assert_array_equal(first, direction(config.seed, 3, 1, 50))
-    for iteration, pair in ((3, 2), (4, 1)):
-        assert np.abs(first - direction(config.seed, iteration, pair, 50)).max() > 0.1
-
-
 def test_pairs_play_as_in_a_validation(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pair's figures are those of its networks alone on its sequences, by likeliest plans."""
     config = config_of(trace_file)

@@ -126,20 +126,6 @@ def test_an_evaluation_compares_by_the_objective(run: Command, trace_file: Path)
     refused(run("--objective", "speed"), "'speed'", "makespan")
 
 
-def test_parameters_are_tuned_to_the_objective(run: Command, tmp_path: Path) -> None:
-    """They differ from those for the average JCT, and the file names the objective."""
-    parameters = {}
-    for name in ("avg_jct", "makespan"):
-        path = tmp_path / f"{name}.json"
-        result = run("--policy", "tuned_srw", "--objective", name, "--jobs", "20", "-o", path,
-                     "--held-back", "4", command="tune")  # fmt: skip
-        assert result.exit_code == 0, result.output
-        training = json.loads(path.read_text())["training"]
-        assert training["objective"] == name
-        parameters[name] = training["found"]
-    assert parameters["avg_jct"] != parameters["makespan"]
-
-
 def test_a_training_for_the_makespan_is_chosen_by_it(
     trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

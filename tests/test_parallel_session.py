@@ -196,13 +196,6 @@ def test_executors_that_cannot_answer_are_told_in_one_line(fault: str, words: st
     assert "\n" not in str(error.value)
 
 
-def test_a_module_that_is_missing_there_asks_for_an_archive() -> None:
-    """The way out stands in the message."""
-    fault = RuntimeError("ModuleNotFoundError: No module named 'decima'")
-    with pytest.raises(ClusterError, match="decima cluster pack"):
-        check_executors(Executors(fault=fault), same)
-
-
 def test_what_modules_hold_is_looked_through_once() -> None:
     """In a process of its own: garbage is collected, the rest frozen; again after an import."""
     code = """

@@ -105,16 +105,6 @@ def test_a_training_on_a_table_that_is_none_leaves_nothing(
     assert os.listdir(tmp_path) == ["jobs.csv"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_for_figures_that_cannot_be_made_is_one_line(
-    command: click.Group, tmp_path: Path
-) -> None:
-    """Before anything is measured."""
-    (tmp_path / "file").write_text("kept")
-    told = refused(command, "reproduce", "--out", str(tmp_path / "file" / "x")).stderr
-    assert f"{tmp_path}/file/x: cannot write: {tmp_path}/file is no folder" in told
-
-
 @pytest.mark.parametrize(
     ("command", "figure"),
     [
@@ -205,9 +195,3 @@ def test_whatever_the_system_refuses_is_one_line() -> None:
 
     group = OneLineErrors("test", commands=[peep])
     assert refused(group, "peep").stderr == "Error: /secret/x: Permission denied\n"
-
-
-@pytest.mark.parametrize(("command", "option"), [(deeprm, "--sets"), (harmony, "--sequences")])
-def test_one_sample_has_no_interval_and_is_refused(command: click.Group, option: str) -> None:
-    """It would be one of no width."""
-    assert "2<=x" in refused(command, "evaluate", option, "1").output

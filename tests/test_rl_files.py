@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import pickle
-import resource
 import socket
 import subprocess
 from pathlib import Path
@@ -21,7 +20,6 @@ from decima.rl.checkpoint import load_tensors, save_tensors, snapshot
 from decima.rl.environment import environment, git_state
 from decima.rl.errors import CheckpointError, RunError
 from decima.rl.run_folder import RunFolder
-from traces.files.writing import append
 
 TENSORS = {
     "weights": torch.linspace(-1.0, 1.0, 6).reshape(2, 3),
@@ -167,33 +165,6 @@ def test_a_full_disk_leaves_the_previous_file(
 
     assert load_tensors(file)[1] == {"version": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
-
-
-def test_a_write_that_stops_half_way_leaves_the_previous_file(tmp_path: Path) -> None:
-    """Not simulated: the system refuses to let the file grow beyond 1,000 bytes."""
-    file = tmp_path / "a.safetensors"
-    save_tensors(file, TENSORS, {"version": 1})
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
-        with pytest.raises(RunError, match="File too large"):
-            save_tensors(file, {"large": torch.ones(5000)}, {"version": 2})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-    assert load_tensors(file)[1] == {"version": 1}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
-
-
-def test_a_line_that_finds_no_room_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> NoReturn:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "open", full)
-    with pytest.raises(RunError, match="cannot write: No space left"):
-        append(tmp_path / "metrics.jsonl", b"line\n", RunError)
 
 
 def test_a_run_keeps_its_configuration_and_where_it_was_made(tmp_path: Path) -> None:

@@ -305,28 +305,6 @@ def test_a_full_disk_stops_the_run_and_loses_nothing_saved(
     assert_same_run(path, uninterrupted)
 
 
-def test_a_line_that_finds_no_room_is_written_by_the_resumed_run(
-    tmp_path: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The checkpoint that the error leaves does not run ahead of the metrics."""
-    path = tmp_path / "run"
-    append = RunFolder.append_metrics
-
-    def no_room(folder: RunFolder, iteration: int, metrics: Mapping[str, float]) -> None:
-        if iteration == 7:
-            raise RunError("no room")
-        append(folder, iteration, metrics)
-
-    with monkeypatch.context() as patches:
-        patches.setattr(RunFolder, "append_metrics", no_room)
-        with pytest.raises(RunError, match="no room"):
-            run(path, LoopSettings(iterations=12, validate_every=3, checkpoint_every_s=1000.0))
-    assert checkpoint_iteration(path) == 7
-
-    run(path, SHORT)
-    assert_same_run(path, uninterrupted)
-
-
 def test_it_trains_in_any_thread(tmp_path: Path, uninterrupted: Path) -> None:
     """Train without signals where none can be handled."""
     thread = threading.Thread(target=run, args=(tmp_path / "run", SHORT))

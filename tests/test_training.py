@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,9 @@ from decima.policy_names import model_path
 from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.local import LocalPool
-from decima.rl.parallel.pool import WorkerPool
 from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
-from decima.training.gradients import Part
 from decima.training.learner import DecimaLearner, Pools
-from decima.training.play import Rollouts
 from decima.training.session import MODEL, run_training
 from tests.commands import refused
 
@@ -301,64 +298,6 @@ def test_averaged_weights_lag_behind(trace_file: Path) -> None:
     torch.testing.assert_close(after["averaged"] - before["averaged"], moved / 4)
 
 
-def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
-    """Iterations of 60,000, 50,000 and 70,000 decisions: the window of 100,000 keeps the last two.
-
-    They earned -180 in 60 s, -50 in 50 s and -140 in 70 s, each half by either shard. After two,
-    -230 in 110 s; after three the newest two hold 120,000 steps, and -190 in 120 s remain.
-    """
-    learner = DecimaLearner(small(trace_file, "imitate.iterations=0", "reinforce.iterations=4"))
-    pool = Told([(30_000, -90.0, 30.0), (25_000, -25.0, 25.0), (35_000, -70.0, 35.0)])
-    learner._pools = Pools(pool, pool)
-    for iteration in range(4):
-        learner.iterate(iteration)
-
-    assert pool.rates == pytest.approx([0.0, -180 / 60, -230 / 110, -190 / 120])
-    assert learner.state()["average_rate"][:, 0].tolist() == [50_000, 70_000, 0]
-
-
-class Told(WorkerPool):
-    """Two shards that play nothing: each tells what it was given; afterwards, of no decisions."""
-
-    def __init__(self, iterations: list[tuple[int, float, float]]) -> None:
-        self.rates: list[float] = []
-        """the average reward a second with which each iteration began"""
-        self._iterations = iterations
-
-    slots = 1
-
-    def map(
-        self, _function: object, shared: Any, tasks: Mapping[Any, Any], *, label: str
-    ) -> Iterator[tuple[Any, Any]]:
-        if "gradient" in label:
-            nothing = torch.zeros_like(shared.weights)
-            yield from ((key, Part(nothing, 0.0, 0.0, 0.0, 0.0)) for key in tasks)
-            return
-        self.rates.append(shared.rate)
-        steps, reward, time_s = (*self._iterations, (0, 0.0, 0.0))[shared.iteration]
-        setting = shared.context.value.source.settings[0]
-        recording: Any = None
-        told = np.zeros(steps)
-        for key in tasks:
-            yield (
-                key,
-                Rollouts(setting, recording, told, told, reward, np.array([time_s]), [1.0], [1.0]),
-            )
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-def test_a_checkpoint_holds_the_best_score_exactly(
-    trace_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rounded, the same score would be a new best one after a resume."""
-    learner, other = (DecimaLearner(small(trace_file)) for _ in range(2))
-    validated_as(learner, [-10.1], monkeypatch)
-    other.load(learner.state())
-    assert other._best.score == learner._best.score
-
-
 # --- the command ---------------------------------------------------------------------------------
 
 
@@ -430,8 +369,3 @@ def test_a_run_of_another_version_is_refused(trace_file: Path, tmp_path: Path) -
     RunFolder.create(tmp_path / "old", config).close()
     found = command("--out", tmp_path / "old", "--resume")
     refused(found, str(tmp_path / "old" / "config.json"), "unknown setting search")
-
-
-def test_a_run_in_use_is_refused(finished: Path) -> None:
-    with RunFolder.open(finished):
-        refused(command("--out", finished, "--resume"), "another process is training")

@@ -44,7 +44,7 @@ def seconds(*values: float) -> Float64:
 
 
 def cost(objective: str, state: State, *times: float) -> list[float]:
-    return cost_at(OBJECTIVES[objective], state, seconds(*times)).tolist()
+    return list(cost_at(OBJECTIVES[objective], state, seconds(*times)))
 
 
 def decisions(lane: list[int], time_s: Float64, value: Float64) -> Decisions:

@@ -149,7 +149,6 @@ def change(content: Json, **changes: Any) -> str:
     ("damage", "part"),
     [
         (lambda _: "{", "not JSON"),
-        (lambda _: "", "not JSON"),
         (lambda _: "[1]", "not a file of `decima tune`"),
         (lambda content: change(content, format="other"), "not a file of `decima tune`"),
         (lambda content: change(content, version=2), "version 2"),
@@ -163,8 +162,6 @@ def change(content: Json, **changes: Any) -> str:
             "NaN is not a number",
         ),
         (lambda content: change(content, parameters={"alpha": 10**400}), "'alpha' must lie within"),
-        (lambda _: "[" * 100_000, "nested too deeply"),
-        (lambda _: "9" * 5_000, "integer string conversion"),
     ],
 )
 def test_damaged_tuned_files_are_one_line(

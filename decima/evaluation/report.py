@@ -134,11 +134,22 @@ class Report:
 
         Equal settings give equal bytes, so CPU times are not in it (`timings_json`).
         """
+        sequences = []  # their jobs, which are the same for every policy
+        for run in self.reference.runs:
+            arrivals = draw_sequence(self.config, self.trace, run.sequence)
+            jobs = [self.trace.jobs[number] for number in arrivals.job]
+            sequences.append(
+                {
+                    "name": [job.name for job in jobs],
+                    "arrival_s": _to_ms(arrivals.arrival_ms / MS_PER_S),
+                    "work_s": [round(job.work_ms / MS_PER_S, 3) for job in jobs],
+                }
+            )
         return {
             "format": FORMAT,
             "version": VERSION,
             "config": {**self.config.to_json(), "policies": list(self.policies)},
-            "sequences": [self._sequence_json(run) for run in self.reference.runs],
+            "sequences": sequences,
             "policies": {name: self._policy_json(name) for name in self.policies},
         }
 
@@ -153,39 +164,27 @@ class Report:
         }
         return {"format": "decima-timings", "version": 1, "cpu_s": cpu_s}
 
-    def _sequence_json(self, run: PolicyRun) -> dict[str, Any]:
-        """Return the jobs of a sequence, which are the same for every policy."""
-        arrivals = draw_sequence(self.config, self.trace, run.sequence)
-        jobs = [self.trace.jobs[number] for number in arrivals.job]
-        return {
-            "name": [job.name for job in jobs],
-            "arrival_s": _to_ms(arrivals.arrival_ms / MS_PER_S),
-            "work_s": [round(job.work_ms / MS_PER_S, 3) for job in jobs],
-        }
-
     def _policy_json(self, name: str) -> dict[str, Any]:
         report = self.policies[name]
         difference = self.difference(name)
         parts = ("busy", "moving", "idle", "first", "inflation")
         counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
-        return {
-            **{figure: _figure_json(figure, getattr(report, figure)) for figure in FIGURES},
-            **({} if self._is_avg_jct else {"objective": _figure_json("", report.objective)}),
-            "difference_to_first": {
-                "mean_percent": difference.mean,
-                "ci95_percent": difference.ci95,
-            },
-            **{f"{part}_executor_s": report.executor_s(f"{part}_executor_s") for part in parts},
-            "jobs": sum(len(run.metrics.jct_s) for run in report.runs),
-            **{label: report.total(label) for label in counts},
-            **({"classes": _classes_json(report)} if report.runs[0].metrics.classes else {}),
-            "jct_s": [_to_ms(run.metrics.jct_s) for run in report.runs],
+        content: dict[str, Any] = {
+            figure: _figure_json(figure, getattr(report, figure)) for figure in FIGURES
         }
-
-    @property
-    def _is_avg_jct(self) -> bool:
-        """True if the objective is the average JCT, which each report shows anyway."""
-        return self.config.objective == AVG_JCT
+        if self.config.objective != AVG_JCT:  # which each report shows anyway
+            content["objective"] = _figure_json("", report.objective)
+        content["difference_to_first"] = {
+            "mean_percent": difference.mean,
+            "ci95_percent": difference.ci95,
+        }
+        content |= {f"{part}_executor_s": report.executor_s(f"{part}_executor_s") for part in parts}
+        content["jobs"] = sum(len(run.metrics.jct_s) for run in report.runs)
+        content |= {label: report.total(label) for label in counts}
+        if report.runs[0].metrics.classes:
+            content["classes"] = _classes_json(report)
+        content["jct_s"] = [_to_ms(run.metrics.jct_s) for run in report.runs]
+        return content
 
     def table(self) -> Table:
         """Table of one row for each policy."""

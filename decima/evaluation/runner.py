@@ -51,31 +51,28 @@ class Workload:
 
     @classmethod
     def of(cls, config: EvaluationConfig) -> Workload:
-        """Return the trace of `config`, with the durations that policies observe."""
-        exact = cls._demanding(config)
-        check_workload(config.objective, exact.trace)
-        rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(_ESTIMATES,)))
-        return cls(exact.trace, with_estimates(exact.trace, exact.arrays, config.estimates, rng))
+        """Return the trace of `config`, with demands and the durations that policies observe.
 
-    @classmethod
-    def _demanding(cls, config: EvaluationConfig) -> Workload:
-        """Return the trace with its tasks' demands; raise if no executor of `config` meets one."""
+        Raises ConfigError if no executor of `config` meets a demand.
+        """
         cluster = config.cluster()
         trace = load_trace(config.trace)
         if cluster.classes is not None and config.demands == "drawn":
             largest_mb = cluster.classes[-1].memory_mb
             trace = drawn_demands(trace, largest_mb, Streams(config.seed, 0).demands())
         arrays = to_arrays(trace)
-        bad = first_misfit(arrays, cluster)
-        if bad is not None:
-            job = trace.jobs[bad.job]
+        misfit = first_misfit(arrays, cluster)
+        if misfit is not None:
+            job = trace.jobs[misfit.job]
             may_draw = cluster.classes is not None and config.demands != "drawn"
             way_out = ' (demands "drawn" draws it)' if may_draw else ""
             raise ConfigError(
-                f"job {job.name!r:.60}, stage {job.stages[bad.stage].name!r:.60}: "
-                f"{bad.why}{way_out}"
+                f"job {job.name!r:.60}, stage {job.stages[misfit.stage].name!r:.60}: "
+                f"{misfit.why}{way_out}"
             )
-        return cls(trace, arrays)
+        check_workload(config.objective, trace)
+        rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(_ESTIMATES,)))
+        return cls(trace, with_estimates(trace, arrays, config.estimates, rng))
 
 
 EvaluationProgress = Callable[[int, int], None]
@@ -103,7 +100,7 @@ def evaluate(
     Raises:
         ValueError: (one line) the trace, the arrivals or a setting breaks a rule.
     """
-    names = [*config.policies, *_own_names(config, own)]
+    names = _all_names(config, own)
     total = config.sequences * len(names)
     runs: dict[tuple[str, int], PolicyRun] = {}
     workload = Workload.of(config)
@@ -135,20 +132,18 @@ def evaluate(
     return Report(config, workload.trace, reports)
 
 
-def _own_names(config: EvaluationConfig, own: Sequence[Callable[[], Policy]]) -> list[str]:
-    """Return the names of the caller's policies; raise if one is taken."""
-    names = []
-    taken = set(config.policies)
+def _all_names(config: EvaluationConfig, own: Sequence[Callable[[], Policy]]) -> list[str]:
+    """Names of the policies of `config`, then of the caller's; ConfigError if one is taken."""
+    names = list(config.policies)
     for make in own:
         if not callable(make):
             raise ConfigError(f"own policy {make!r:.60}: give its class, or what makes a new one")
         name = getattr(make(), "name", None)
         if not isinstance(name, str):
             raise ConfigError(f"own policy {make!r:.60} makes policies without a `name`")
-        names.append(name)
-        if name in taken:
+        if name in names:
             raise ConfigError(f"policy {name!r:.60} is there already: give yours another name")
-        taken.add(name)
+        names.append(name)
     return names
 
 

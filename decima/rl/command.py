@@ -140,14 +140,7 @@ def set_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def refuse_beside_resume(*allowed: str) -> None:
-    """Refuse options that `--resume` would leave unused: a run keeps the settings that it has.
-
-    Args:
-        allowed: parameters of the current command that may be given beside it.
-
-    Raises:
-        Refused: another was given.
-    """
+    """Refuse options beside `--resume`, other than those `allowed`: a run keeps its settings."""
     context = click.get_current_context()
     for option in context.command.params:
         name = option.name

@@ -47,16 +47,7 @@ def write_figure(figure: Figure, name: str, out: Path) -> list[Path]:
 
 
 def save_figure(figure: Figure, path: Path, kind: str) -> None:
-    """Write a figure as one file, whole or not at all.
-
-    Args:
-        figure: what to write.
-        path: where to.
-        kind: "svg" or "png".
-
-    Raises:
-        RunError: the file cannot be written.
-    """
+    """Write a figure as one file of a kind, "svg" or "png", whole or not at all."""
     with written_whole(path, RunError) as file:
         metadata = {"Date": None} if kind == "svg" else None
         figure.savefig(file, format=kind, dpi=_DPI, metadata=metadata)

@@ -58,17 +58,7 @@ def check_weights(
     arrays: Mapping[str, NDArray[Any]],
     error: type[ValueError],
 ) -> None:
-    """Refuse weights that are not, one by one, those of a network, or not finite.
-
-    Args:
-        path: of the file, for the message.
-        expected: shape and type of each of the network's, by name.
-        arrays: of the file.
-        error: raised where they differ.
-
-    Raises:
-        ValueError: (`error`) so it is.
-    """
+    """Raise `error` unless arrays have the `expected` shapes and types, and are finite."""
     shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
     if shapes != expected:
         name = next(iter(sorted(set(shapes) ^ set(expected))), None) or next(

@@ -102,8 +102,7 @@ class OutputFolder(PathType):
 class NameOrFile(click.types.StringParamType):
     """Text that may name a file to read: a trace, a policy, a setting.
 
-    Args:
-        parts: the texts in a value each of which may be a path.
+    `parts` are the texts in a value each of which may be a path.
     """
 
     def __init__(self, parts: Callable[[str], Iterable[str]] = lambda text: (text,)) -> None:

@@ -115,14 +115,7 @@ class RichProgress(Observer):
 
 
 def time_left_s(begin: LoopState, now: LoopState, settings: LoopSettings) -> float:
-    """Upper bound of the remaining time at this session's pace; infinity before the first
-    iteration.
-
-    Args:
-        begin: where the session began.
-        now: where it stands.
-        settings: of the run; an early stop for lack of patience is not foreseen.
-    """
+    """Upper bound of the remaining time at the pace since `begin`; infinity before an iteration."""
     done = now.next_iteration - begin.next_iteration
     spent_s = now.elapsed_s - begin.elapsed_s
     pace_s = spent_s / done if done > 0 else math.inf

@@ -102,14 +102,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, object]) -> Self:
-        """Start a run in a folder that is not there yet, or empty.
+        """Start a run in a folder that is empty or not there yet; `config` is plain JSON.
 
-        Args:
-            path: the folder; those above it are made as needed.
-            config: plain JSON, stored as it is.
-
-        Raises:
-            RunError: the folder holds something, or cannot be written.
+        Raises RunError if the folder holds something, or cannot be written.
         """
         made = [parent for parent in (path, *path.parents) if not parent.exists()]
         if not (path / _CONFIG).exists():

@@ -19,13 +19,7 @@ _MOST_OF_A_NAME = 0.5
 
 
 def print_table(table: Table, console: Console, show: Callable[..., None]) -> None:
-    """Print a table: in a pipe as wide as it is, on a terminal in parts where it is too wide.
-
-    Args:
-        table: with names in its first column.
-        console: whose width is asked for.
-        show: prints on it.
-    """
+    """Print a table by `show`: in a pipe as wide as it is, on a terminal in parts if too wide."""
     if not console.is_terminal:
         before = console.width
         console.width = max(before, width(table, console))

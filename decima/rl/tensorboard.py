@@ -23,11 +23,7 @@ _FILE_VERSION = "brain.Event:2"
 
 
 class TensorBoardLog(Observer):
-    """Observer that writes each figure under its name, one event file for each session.
-
-    Args:
-        folder: where to; made if it is not there, e.g. `tensorboard/` in the run folder.
-    """
+    """Observer that writes each figure under its name, one event file for each session."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -47,35 +47,25 @@ class Greeted(NamedTuple):
 
 
 def check_executors(context: Any, answer: Answer) -> None:
-    """Ask every executor, and compare with the answer of this process.
+    """Ask every executor, and compare with the answer of this process, key by key.
 
-    Args:
-        context: a SparkContext.
-        answer: a function of a module; its values must agree, key by key.
-
-    Raises:
-        ClusterError: an executor answers otherwise (its host, the key, both values), cannot answer
-            because it lacks this code, or none came.
+    Raises ClusterError if an executor answers otherwise or cannot answer, or if none came.
     """
     expected = dict(answer())
     heard: set[tuple[str, int]] = set()
     for turn in range(_ROUNDS):
         linger_s = 0.0 if turn == 0 else _LINGER_S
         for greeted in _ask(context, answer, linger_s):
-            _compare(greeted, expected)
+            for key in sorted(expected.keys() | greeted.answer.keys()):
+                here, there = expected.get(key), greeted.answer.get(key)
+                if here != there:
+                    raise ClusterError(
+                        f"{greeted.host}: {key} is {there} there and {here} here: executors and "
+                        "driver must agree, which an archive of `decima cluster pack` provides"
+                    )
             heard.add((greeted.host, greeted.executor))
         if len(heard) >= _known_executors(context):
             return
-
-
-def _compare(greeted: Greeted, expected: Mapping[str, str]) -> None:
-    for key in sorted(expected.keys() | greeted.answer.keys()):
-        here, there = expected.get(key), greeted.answer.get(key)
-        if here != there:
-            raise ClusterError(
-                f"{greeted.host}: {key} is {there} there and {here} here: executors and driver "
-                "must agree, which an archive of `decima cluster pack` provides"
-            )
 
 
 def _ask(context: Any, answer: Answer, linger_s: float) -> list[Greeted]:

@@ -224,7 +224,7 @@ class _Process:
 def _serve(pipe: Connection) -> None:
     """A process: do what comes until the pipe closes."""
     kept: dict[str, SentOnce[Any]] = {}
-    order = _NO_ORDER
+    function: Callable[..., Any] | None = None
     shared: Any = None
     while True:
         try:
@@ -232,27 +232,18 @@ def _serve(pipe: Connection) -> None:
         except (EOFError, OSError):
             return
         if isinstance(message, _Order):
-            order = message
-            for name in order.gone:
+            function = message.function
+            for name in message.gone:
                 del kept[name]
-            kept |= {name: SentOnce(value) for name, value in order.new.items()}
-            places = order.places.items()
-            shared = with_sent(order.rest, {place: kept[name] for place, name in places})
-        else:
-            _reply(pipe, attempt(order.function, shared, message))
-
-
-def _reply(pipe: Connection, outcome: Any) -> None:
-    try:
-        pipe.send(outcome)
-    except OSError:
-        return  # the caller no longer waits
-    except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is a failed task
-        pipe.send(Failure.of(error))
-
-
-def _refuse(_shared: object, task: object) -> None:
-    raise TypeError(f"task {task!r:.60} came before its map")
-
-
-_NO_ORDER = _Order(_refuse, None, {}, {}, frozenset())
+            kept |= {name: SentOnce(value) for name, value in message.new.items()}
+            places = message.places.items()
+            shared = with_sent(message.rest, {place: kept[name] for place, name in places})
+            continue
+        if function is None:
+            raise TypeError(f"task {message!r:.60} came before its map")
+        try:
+            pipe.send(attempt(function, shared, message))
+        except OSError:
+            pass  # the caller no longer waits
+        except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is a failed task
+            pipe.send(Failure.of(error))

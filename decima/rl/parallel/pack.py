@@ -77,26 +77,49 @@ def check_output(path: Path) -> None:
 def pack(
     path: Path, python: Path | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Packed:
-    """Write the archive; the file appears whole or not at all.
+    """Write the archive, whole or not at all.
 
-    Args:
-        path: where to.
-        python: of this version, where every host has it; None takes the path of this one.
-        progress: called with (files packed, files in all).
-
-    Raises:
-        ClusterError: the file cannot be written, or a requirement is not installed.
+    `python` is one of this version that every host has; None takes the path of this one. `progress`
+    is called with (files packed, files in all). Raises ClusterError if the file cannot be written,
+    or if a requirement is not installed.
     """
     check_output(path)
     distributions = list(_runtime(NAME))
     files = [file for distribution in distributions for file in _files_of(distribution)]
-    files += _own_files()
-    base = _base_python() if python is None else python
+    # The code that runs here, wherever it lies.
+    module = Path(decima_packages.__file__)
+    files.append(_File(module, module.name))
+    for package in _PACKAGES:
+        sources = sorted((_ROOT / package).rglob("*"))
+        files += [
+            _File(source, str(source.relative_to(_ROOT)))
+            for source in sources
+            if source.is_file() and "__pycache__" not in source.parts
+        ]
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    base = Path(sys.base_prefix) / "bin" / version if python is None else python
+    if python is None and not base.exists():
+        base = Path(sys.executable).resolve()
     with written_whole(path, ClusterError) as stream:
         with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=_LEVEL) as archive:
-            _add_environment(archive, base)
-            site = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-            _add_metadata(archive, site)
+            # What makes a folder a virtual environment.
+            settings = {
+                "home": base.parent,
+                "include-system-site-packages": "false",
+                "version": platform.python_version(),
+            }
+            lines = (f"{key} = {value}\n" for key, value in settings.items())
+            _add_text(archive, "pyvenv.cfg", "".join(lines))
+            for name, target in (("python", str(base)), ("python3", "python")):
+                link = tarfile.TarInfo(f"bin/{name}")
+                link.type, link.linkname = tarfile.SYMTYPE, target
+                archive.addfile(link)
+            # Name and version of this package for pip; a checkout holds them under another name.
+            site = f"lib/{version}/site-packages"
+            package = importlib.metadata.distribution(NAME)
+            text = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
+            folder = f"{NAME.replace('-', '_')}-{package.version}.dist-info"
+            _add_text(archive, f"{site}/{folder}/METADATA", text)
             for number, file in enumerate(files):
                 # Times stay: compiled modules are valid for the time of their source.
                 archive.add(file.source.resolve(), f"{site}/{file.target}", filter=_anonymous)
@@ -153,47 +176,6 @@ def _files_of(distribution: Distribution) -> Iterator[_File]:
         source = Path(str(distribution.locate_file(file)))
         if not any(fnmatch(target, pattern) for pattern in _UNUSED) and source.is_file():
             yield _File(source, target)
-
-
-def _own_files() -> Iterator[_File]:
-    """The code that runs here, wherever it lies."""
-    module = Path(decima_packages.__file__)
-    yield _File(module, module.name)
-    for package in _PACKAGES:
-        for source in sorted((_ROOT / package).rglob("*")):
-            if source.is_file() and "__pycache__" not in source.parts:
-                yield _File(source, str(source.relative_to(_ROOT)))
-
-
-def _base_python() -> Path:
-    """Path of the Python that this environment was created from."""
-    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    executable = Path(sys.base_prefix) / "bin" / name
-    return executable if executable.exists() else Path(sys.executable).resolve()
-
-
-def _add_environment(archive: tarfile.TarFile, python: Path) -> None:
-    """Add the files that make a folder a virtual environment."""
-    settings = {
-        "home": python.parent,
-        "include-system-site-packages": "false",
-        "version": platform.python_version(),
-    }
-    _add_text(
-        archive, "pyvenv.cfg", "".join(f"{key} = {value}\n" for key, value in settings.items())
-    )
-    for name, target in (("python", str(python)), ("python3", "python")):
-        link = tarfile.TarInfo(f"bin/{name}")
-        link.type, link.linkname = tarfile.SYMTYPE, target
-        archive.addfile(link)
-
-
-def _add_metadata(archive: tarfile.TarFile, site: str) -> None:
-    """The name and version of this package for pip; a checkout holds them under another name."""
-    distribution = importlib.metadata.distribution(NAME)
-    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-    folder = f"{NAME.replace('-', '_')}-{distribution.version}.dist-info"
-    _add_text(archive, f"{site}/{folder}/METADATA", text)
 
 
 def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:

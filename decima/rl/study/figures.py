@@ -76,7 +76,12 @@ def write_figures(names: Sequence[str], measurement: Measurement, out: Path) -> 
     make_folder(out, StudyError)
     missing = []
     for number, name in enumerate(names):
-        _announce(names, number, measurement.seconds)
+        needed = duration_text(measurement.seconds[name])
+        left = duration_text(sum(measurement.seconds[name] for name in names[number:]))
+        click.echo(
+            f"{name}, about {needed} of one core ({number + 1} of {len(names)}, {left} left)",
+            err=True,
+        )
         begun_s = time.monotonic()
         try:
             content = {**measurement.measure(name), SETTINGS: dict(measurement.settings)}
@@ -92,13 +97,3 @@ def write_figures(names: Sequence[str], measurement: Measurement, out: Path) -> 
         raise Refused("; ".join(missing))
     for line in missing:
         click.echo(line, err=True)
-
-
-def _announce(names: Sequence[str], number: int, seconds: Mapping[str, float]) -> None:
-    """Name a figure, how long it takes, and how long all that are left take."""
-    needed = duration_text(seconds[names[number]])
-    left = duration_text(sum(seconds[name] for name in names[number:]))
-    click.echo(
-        f"{names[number]}, about {needed} of one core ({number + 1} of {len(names)}, {left} left)",
-        err=True,
-    )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -77,16 +76,9 @@ class ModelKind(Generic[N, C]):
     def new_folder(
         self, path: Path, config: C, copies: Mapping[str, Path | None] | None = None
     ) -> RunFolder:
-        """Make a run folder, with copies of models by the names of their files there.
+        """Make a run folder, with `copies` of models by the names of their files there.
 
-        Args:
-            path: of the folder.
-            config: of the training.
-            copies: what is copied; None is left out.
-
-        Raises:
-            RunError: the folder holds something, or cannot be written.
-            StudyError: a model cannot be read or written.
+        Raises RunError if the folder holds something, StudyError if a model cannot be copied.
         """
         given = {name: model for name, model in (copies or {}).items() if model is not None}
         contents = {name: read_bytes(model, StudyError) for name, model in given.items()}
@@ -134,8 +126,12 @@ class ModelKind(Generic[N, C]):
             shapes = _outline(lambda: self.make(config), self.most)
         except StudyError as fault:
             raise StudyError(f"{path}: its header names an impossible network: {fault}") from fault
+        expected = {}  # a file holds fractions as 16-bit numbers
+        for name, tensor in shapes.state_dict().items():
+            kind = torch.half if tensor.is_floating_point() else tensor.dtype
+            expected[name] = (tuple(tensor.shape), torch.empty(0, dtype=kind).numpy().dtype)
         arrays = {name: tensor.numpy() for name, tensor in weights.items()}
-        check_weights(path, _halved(shapes), arrays, StudyError)
+        check_weights(path, expected, arrays, StudyError)
         network = self.make(config)
         network.load_state_dict(
             {
@@ -156,19 +152,9 @@ class ModelKind(Generic[N, C]):
         """Train from the folder's checkpoint if there is one, then save the model as `MODEL`.
 
         Saves the best weights, or without a validation the newest; nothing if no iteration was
-        done. How long it took is in the folder's metrics, not in the model: the same training gives
-        the same bytes.
-
-        Args:
-            learner: as newly made from the configuration of the run.
-            folder: the run folder, open.
-            config: of the run.
-            time_limit_s: stop after so long.
-            observers: called after each iteration, after TensorBoard's log.
-
-        Raises:
-            ValueError: (one line) the configuration or the checkpoint breaks a rule.
-            NotFiniteError: a number of the training is not finite.
+        done. The time that it took is in the folder's metrics, not in the model: the same training
+        gives the same bytes. `learner` is as newly made from the configuration. Raises
+        NotFiniteError if a number of the training is not finite.
         """
         log = TensorBoardLog(folder.path / "tensorboard")
         settings = LoopSettings(config.iterations, config.validate_every, time_limit_s=time_limit_s)
@@ -188,14 +174,9 @@ class ModelKind(Generic[N, C]):
 
 
 def _outline(make: Callable[[], N], most: int) -> N:
-    """Return the network that `make` makes, with its shapes and without memory.
+    """Return the network that `make` makes, without memory: every tensor is a shape alone.
 
-    Args:
-        make: called once, where every tensor is one of shape alone.
-        most: parameters.
-
-    Raises:
-        StudyError: it has more than `most` parameters.
+    Raises StudyError if it has more than `most` parameters.
     """
     try:
         with torch.device("meta"):
@@ -204,12 +185,3 @@ def _outline(make: Callable[[], N], most: int) -> N:
         raise StudyError("a network of more parameters than can be counted") from fault
     check_count(sum(tensor.numel() for tensor in network.parameters()), StudyError, most)
     return network
-
-
-def _halved(shapes: nn.Module) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """Shape and type of each weight in a file, which holds fractions as 16-bit numbers."""
-    shapes_and_types = {}
-    for name, tensor in shapes.state_dict().items():
-        kind = torch.half if tensor.is_floating_point() else tensor.dtype
-        shapes_and_types[name] = (tuple(tensor.shape), torch.empty(0, dtype=kind).numpy().dtype)
-    return shapes_and_types

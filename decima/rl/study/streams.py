@@ -75,12 +75,9 @@ def each_drawn(
 
 
 class Draws:
-    """Uniform numbers for choices: the k-th of an episode does not depend on the others.
+    """Uniform numbers for choices in `count` episodes: the k-th of an episode depends on no other.
 
-    Args:
-        seed: of all.
-        count: E, how many episodes there are.
-        which: distinguishes draws of one seed, such as the number of an iteration.
+    `which` distinguishes draws of one seed, such as the number of an iteration.
     """
 
     def __init__(self, seed: int, count: int, *which: int) -> None:

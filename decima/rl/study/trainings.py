@@ -26,13 +26,7 @@ def read_config(
 ) -> tuple[ModelKind[Any, Any], Any]:
     """Return what a training makes and its configuration, as `ModelKind.recorded` gave them.
 
-    Args:
-        path: of the run folder, for the message.
-        recorded: content of its `config.json`.
-        kinds: those of the package.
-
-    Raises:
-        StudyError: it is of another kind of training.
+    Raises StudyError if it is of another kind of training; `path` is for the message.
     """
     for kind in kinds:
         settings = recorded if kind.name is None else recorded.get("config")
@@ -85,16 +79,9 @@ class Planned(Protocol):
 
 
 def open_planned(training: Planned, runs: Path, new_run: Callable[..., RunFolder]) -> RunFolder:
-    """Return the run folder of a training, made by `new_run` if it is not there.
+    """Return the run folder of a training below `runs`, made by `new_run` if it is not there.
 
-    Args:
-        one: the training.
-        runs: folder of all run folders.
-        new_run: of the package.
-
-    Raises:
-        StudyError: a model that it begins with is not there yet.
-        RunError: the folder is in use, or cannot be written.
+    Raises StudyError if a model that it begins with is missing.
     """
     path = runs / training.name
     if (path / "config.json").is_file():
@@ -120,17 +107,9 @@ class Study:
     """copies what else `gather` needs from a folder of runs to another, of the names gathered"""
 
     def gather(self, runs: Path, out: Path) -> list[str]:
-        """Copy the models of runs, finished or not, into a folder.
+        """Copy the models of runs, finished or not, into a folder; return the names of the runs.
 
-        Args:
-            runs: a folder of run folders, named as the study names them.
-            out: where to; made if it is not there.
-
-        Returns:
-            the names of the runs that had a model.
-
-        Raises:
-            StudyError: there is none, one was trained otherwise, or one cannot be copied.
+        Raises StudyError if there is none, or if one was trained otherwise or cannot be copied.
         """
         planned = self.trainings()
         finished = [training for training in planned if (runs / training.name / MODEL).is_file()]
@@ -151,13 +130,9 @@ class Study:
 
 
 class ModelFolder:
-    """Base of the models of a study in a folder.
+    """Base of the models of a study in a folder; None takes those beside the package's code.
 
-    Args:
-        folder: where; None for those beside the package's code.
-
-    Raises:
-        StudyError: none are beside the code, as in an installed wheel.
+    Raises StudyError if none are beside the code, as in an installed wheel.
     """
 
     package: ClassVar[str]
