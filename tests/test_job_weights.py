@@ -26,7 +26,7 @@ from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, to_arr
 from traces.dataset import read_dataset, write_dataset
 from traces.demands import drawn_demands
 from traces.inflation import ExecutorModel
-from traces.parquet import FORMAT, SCHEMA, SCHEMAS
+from traces.parquet import FORMAT, SCHEMAS
 from traces.thinning import thinned
 
 CSV = """job,stage,num_tasks,task_ms,weight,deadline_ms
@@ -118,16 +118,6 @@ def test_files_without_either_are_read(version: int, tmp_path: Path) -> None:
     found = read_trace(parquet(tmp_path / "t.parquet", version))
     assert worth(found) == {"j": (1.0, None)}
     assert to_arrays(found).deadline_ms.tolist() == [math.inf]
-
-
-def test_a_column_of_that_name_in_an_older_version_is_ignored(tmp_path: Path) -> None:
-    """As any other column."""
-    path = tmp_path / "t.parquet"
-    parquet(path, 1)
-    table = pq.read_table(path, schema=SCHEMA)
-    table = table.append_column("weight", pa.array(["much"]))
-    pq.write_table(table.replace_schema_metadata(pq.read_schema(path).metadata), path)
-    assert worth(read_trace(path)) == {"j": (1.0, None)}
 
 
 @pytest.mark.parametrize(

@@ -135,14 +135,6 @@ def test_inflation_is_busy_time_above_the_lowest_level() -> None:
     assert alone.metrics.inflation_executor_s == 0.0
 
 
-def test_percentiles_interpolate_between_jobs() -> None:
-    """Five jobs of 1 to 5 s: the median is 3 s, the 95th percentile 4.8 s."""
-    found = metrics(jct_s=np.arange(1.0, 6.0))
-    assert found.jct_percentile_s(50) == 3.0
-    assert found.jct_percentile_s(95) == pytest.approx(4.8)
-    assert found.avg_jct_s == 3.0
-
-
 def test_fairness_is_jains_index_of_the_slowdowns() -> None:
     """Equal slowdowns give 1; 1, 1, 4 give 36 / (3 * 18)."""
     assert metrics(slowdown=np.full(4, 2.5)).fairness == pytest.approx(1.0)

@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.rl.checkpoint import load_tensors, save_tensors, snapshot
-from decima.rl.environment import environment, git_state
 from decima.rl.errors import CheckpointError, RunError
-from decima.rl.run_folder import RunFolder
+from decima.rl.run_folder import RunFolder, environment, git_state
 
 TENSORS = {
     "weights": torch.linspace(-1.0, 1.0, 6).reshape(2, 3),

@@ -31,20 +31,15 @@ WIDE_IMAGE = {"horizon": 1_300, "capacity": 10, "slots": 20, "dominant_demand": 
 """few rectangles and many pixels: 5.7 million weights"""
 HARMONY: dict[str, Settings] = {
     "millions of units": {"size": {"width": 8 * 10**6}},
-    "a million layers": {"size": {"layers": 10**6}},
     "beyond 64 bits": {"size": {"width": 2**70}},
     "many parameters": {"size": {"width": 1024, "layers": 16}},
-    "half a layer": {"size": {"layers": 1.5}},
     "many samples": {"samples": 10**15},
 }
 DEEPRM: dict[str, Settings] = {
     "many resources": {"policy": "compact", "cluster": {"resources": 2**63 - 1}},
-    "a long horizon": {"policy": "compact", "cluster": {"horizon": 10**9}},
     "beyond 64 bits": {"policy": "compact", "cluster": {"horizon": 2**70}},
     "many parameters": {"policy": "compact", "cluster": {"horizon": 10_000, "resources": 16}},
     "many pixels": {"cluster": WIDE_IMAGE},
-    "many units": {"cluster": {"capacity": 10**12}},
-    "text": {"cluster": {"slots": "10"}},
 }
 KINDS = ["policy", "reward model"]
 

@@ -79,20 +79,6 @@ def test_a_line_compares_score_and_best_with_the_reference() -> None:
     assert fourth == f"iteration 4/100, JCT s 90, best 76 {against}, 5 min left"
 
 
-def test_scores_below_or_at_zero_compare_too() -> None:
-    """Less is better whatever the sign; nothing is a percentage of 0."""
-    lines = Lines(terminal=False)
-    for reference_score in (-10.0, 0.0):
-        reference = Reference("cost", "random", reference_score)
-        progress = RichProgress(lines.console, reference, clock=lines.clock)
-        progress.started(LoopState(), SETTINGS)
-        progress.iterated(report(0, best=-12.0, validation_score=-12.0))
-
-    _, negative, _, zero = lines.text.splitlines()
-    assert "best -12 (-20.0 % against random -10)" in negative
-    assert "best -12 (against random 0)" in zero
-
-
 def test_in_a_terminal_there_is_a_bar() -> None:
     """With the same facts, and the terminal is given back at the end."""
     lines = Lines(terminal=True)

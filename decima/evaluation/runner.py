@@ -250,16 +250,11 @@ class _Shared(NamedTuple):
     timelines: tuple[int, ...]
 
 
-class _Part(NamedTuple):
-    """A task: sequences under one policy."""
-
-    policy: str
-    numbers: tuple[int, ...]
+_Part = tuple[str, tuple[int, ...]]
+"""a task: a policy, and the numbers of its sequences"""
 
 
-def _parts(
-    config: EvaluationConfig, timelines: Collection[int]
-) -> dict[tuple[str, tuple[int, ...]], _Part]:
+def _parts(config: EvaluationConfig, timelines: Collection[int]) -> dict[_Part, _Part]:
     """Split all runs into tasks: `LANES` sequences at once for a learned policy without timelines.
 
     The split depends on the numbers of sequences alone, so any number of workers gives the same
@@ -270,53 +265,43 @@ def _parts(
         numbers = tuple(range(first, min(first + LANES, config.sequences)))
         for name in config.policies:
             alone = [number for number in numbers if number in timelines or not is_learned(name)]
-            parts.extend(_Part(name, (number,)) for number in alone)
+            parts.extend((name, (number,)) for number in alone)
             together = tuple(number for number in numbers if number not in alone)
             if together:
-                parts.append(_Part(name, together))
-    return {(part.policy, part.numbers): part for part in parts}
+                parts.append((name, together))
+    return {part: part for part in parts}
 
 
 def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:
-    config, timelines = shared.config, shared.timelines
-    alone = any(number in timelines for number in part.numbers)
-    if is_learned(part.policy) and not alone:
-        return _in_lockstep(shared, part)
-    workload, networks = shared.workload.value, shared.networks.value
-    return [
-        simulate(
-            workload,
-            config,
-            policy_on(workload, config, part.policy, number, networks),
-            number,
-            timeline=number in timelines,
-        )
-        for number in part.numbers
-    ]
-
-
-def _in_lockstep(shared: _Shared, part: _Part) -> list[PolicyRun]:
+    config, timelines, workload = shared.config, shared.timelines, shared.workload.value
+    networks = shared.networks.value
+    name, numbers = part
+    if not is_learned(name) or any(number in timelines for number in numbers):
+        return [
+            simulate(
+                workload,
+                config,
+                policy_on(workload, config, name, number, networks),
+                number,
+                timeline=number in timelines,
+            )
+            for number in numbers
+        ]
     # The agent takes a second to load, and heuristics do not need it.
     from decima.learned import play_in_lockstep
 
-    config, workload = shared.config, shared.workload.value
     played = play_in_lockstep(
-        part.policy,
+        name,
         workload.arrays,
         config.cluster(),
-        [_arriving(workload, config, number) for number in part.numbers],
-        [_key(config, number) for number in part.numbers],
-        shared.networks.value,
+        [_arriving(workload, config, number) for number in numbers],
+        [_key(config, number) for number in numbers],
+        networks,
     )
-    count = len(part.numbers)
+    policy_cpu_s, environment_cpu_s = (
+        spent_s / len(numbers) for spent_s in (played.policy_cpu_s, played.environment_cpu_s)
+    )
     return [
-        PolicyRun(
-            part.policy,
-            number,
-            measure(state),
-            played.policy_cpu_s / count,
-            played.environment_cpu_s / count,
-            None,
-        )
-        for number, state in zip(part.numbers, played.states, strict=True)
+        PolicyRun(name, number, measure(state), policy_cpu_s, environment_cpu_s, None)
+        for number, state in zip(numbers, played.states, strict=True)
     ]

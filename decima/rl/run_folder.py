@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import platform
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+import torch
 from filelock import FileLock, Timeout
 
-from decima.rl.environment import environment
 from decima.rl.errors import RunError
 from traces.files.errors import FileError
 from traces.files.lines import LineBounds, read_lines
@@ -33,6 +37,7 @@ from traces.files.writing import PARTIAL_SUFFIX, append, make_folder, write_json
 _LOCK, _CONFIG, _METRICS = "lock", "config.json", "metrics.jsonl"
 _NUMBER = "iteration"
 """leads each line of metrics"""
+_GIT_TIMEOUT_S = 30.0
 METRICS_BOUNDS = LineBounds(1 << 27)
 """a line of one iteration has about 1 KB: room for 100,000 of them"""
 
@@ -231,3 +236,53 @@ def _locked(path: Path) -> Iterator[FileLock]:
     except BaseException:
         lock.release()
         raise
+
+
+def environment() -> dict[str, object]:
+    """Versions, the number of threads (sums depend on it) and the state of this source.
+
+    `git_commit` and `git_dirty` are None where this source is not part of a git checkout.
+    """
+    commit, dirty = git_state(Path(__file__))
+    return {
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "threads": torch.get_num_threads(),
+        "git_commit": commit,
+        "git_dirty": dirty,
+    }
+
+
+def git_state(source: Path) -> tuple[str | None, bool | None]:
+    """Commit of the checkout that `source` is tracked in, and whether Python files differ from it.
+
+    An installed package may lie inside a checkout of something else: only a tracked file counts.
+    """
+    tracked = _git(source.parent, "ls-files", "--error-unmatch", source.name)
+    commit = None if tracked is None else _git(source.parent, "rev-parse", "HEAD")
+    if commit is None:
+        return None, None
+    changed = _git(source.parent, "status", "--porcelain", "--", ":/*.py")
+    return commit, None if changed is None else changed != ""
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Run git and return its stripped output, or None where git is missing or fails."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    # Inside a git hook these would point at the repository of the hook.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(  # noqa: S603
+            [git, "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_GIT_TIMEOUT_S,
+            env=variables,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

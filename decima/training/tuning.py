@@ -170,11 +170,12 @@ class Fitted(ABC):
         """Parameters to use: the found ones if they are better, else the shipped ones."""
         return self.found if self.is_better else self.shipped
 
-    def held_back_json(self) -> dict[str, Any]:
-        """Return the result of the check as JSON-like values."""
+    def held_back_json(self, **figures: float) -> dict[str, Any]:
+        """Return the result of the check, and more figures, as JSON-like values."""
         return {
             "percent_against_shipped": self.held_back.mean,
             "ci95_percent": self.held_back.ci95,
+            **figures,
             "kept": "found" if self.is_better else "shipped",
         }
 
@@ -225,8 +226,7 @@ class Tuned(Fitted):
             "held_back": {
                 "first_sequence": FIRST_TRAINING_SEQUENCE + self.config.sequences,
                 "sequences": len(self.found_figures),
-                self.config.objective: self.figure,
-                **self.held_back_json(),
+                **self.held_back_json(**{self.config.objective: self.figure}),
             },
             "config": self.config.to_json(),
         }

@@ -116,9 +116,9 @@ def pack(
                 archive.addfile(link)
             # Name and version of this package for pip; a checkout holds them under another name.
             site = f"lib/{version}/site-packages"
-            package = importlib.metadata.distribution(NAME)
-            text = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
-            folder = f"{NAME.replace('-', '_')}-{package.version}.dist-info"
+            program = importlib.metadata.distribution(NAME)
+            text = program.read_text("METADATA") or program.read_text("PKG-INFO") or ""
+            folder = f"{NAME.replace('-', '_')}-{program.version}.dist-info"
             _add_text(archive, f"{site}/{folder}/METADATA", text)
             for number, file in enumerate(files):
                 # Times stay: compiled modules are valid for the time of their source.
