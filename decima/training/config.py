@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from decima.agent.model import ModelError, check_size, load_model
 from decima.agent.weights import NetworkConfig
@@ -19,7 +19,15 @@ from decima.evaluation.settings_file import gap_at, setting_of
 from decima.objectives import REWARDED, check_objective, is_own
 from decima.policy_names import SAMPLED_SUFFIX, is_learned, model_path
 from decima.registry import HEURISTICS
-from decima.rl.study.settings import ABOVE_0, ANY, BELOW_1, Ranges, Settings
+from decima.rl.study.settings import (
+    ABOVE_0,
+    BELOW_1,
+    AtLeastOne,
+    NotNegative,
+    Positive,
+    Range,
+    Settings,
+)
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml
 from traces.files.settings import Maybe, build, change_setting
@@ -118,28 +126,21 @@ class EpisodesConfig(Section):
     """Episodes of one iteration."""
 
     SECTION = "episodes"
-    RANGES: ClassVar[Ranges] = {
-        "settings": (1, ANY),
-        "shards": (1, MOST_SHARDS),
-        "growth_iterations": (1, ANY),
-        "longest": (ABOVE_0, ANY),
-        "backlog": (0, ANY),
-    }
 
-    settings: int = 4
+    settings: AtLeastOne = 4
     """most settings that an iteration of imitate or reinforce plays; they take turns"""
-    shards: int = 2
+    shards: Annotated[int, Range(1, MOST_SHARDS)] = 2
     """parts of an iteration that one process can play, of which those beyond its sequences are
     empty: results depend on it, not on workers"""
     start_jobs: float = 24.0
     """mean number of arrivals in an episode at first; ends are memoryless (Decima 5.3)"""
     end_jobs: float = 40.0
     """mean number at last"""
-    growth_iterations: int = 200
+    growth_iterations: AtLeastOne = 200
     """iterations over which it grows (the curriculum)"""
-    longest: float = 2.0
+    longest: Positive = 2.0
     """longest episode, in mean lengths"""
-    backlog: int = 8
+    backlog: NotNegative = 8
     """largest number of jobs (uniform from 0) present when an episode of arrivals begins"""
     ends: Literal["cut", "drained"] = "drained"
     """end of an episode: the run is cut, or arrivals stop and the present jobs are completed"""
@@ -156,17 +157,11 @@ class EpisodesConfig(Section):
 class StepConfig(Section):
     """Settings that all steps of a training share."""
 
-    RANGES: ClassVar[Ranges] = {
-        "iterations": (0, ANY),
-        "sequences": (1, ANY),
-        "average_iterations": (1, ANY),
-    }
-
-    iterations: int = 0
+    iterations: NotNegative = 0
     """0 leaves the step out"""
-    sequences: int = 2
+    sequences: AtLeastOne = 2
     """arrival sequences of each setting that an iteration plays"""
-    average_iterations: int = 4
+    average_iterations: AtLeastOne = 4
     """the validated weights are a moving mean over so many iterations; 1 takes the newest"""
 
     def falling(self, first: float, last: float, iteration: int) -> float:
@@ -178,22 +173,15 @@ class StepConfig(Section):
 class GradientConfig(StepConfig):
     """Settings of the steps that follow a gradient, with Adam."""
 
-    RANGES: ClassVar[Ranges] = {
-        **StepConfig.RANGES,
-        "passes": (1, ANY),
-        "minibatches": (1, ANY),
-        "max_norm": (ABOVE_0, ANY),
-    }
-
     learning_rate: float = 1e-3
     """rate at the step's begin"""
     final_learning_rate: float = 1e-4
     """rate at the step's end; it falls linearly"""
-    passes: int = 3
+    passes: AtLeastOne = 3
     """passes over the decisions of an iteration"""
-    minibatches: int = 10
+    minibatches: AtLeastOne = 10
     """minibatches of each pass; 1 pass of 1 minibatch is plain REINFORCE"""
-    max_norm: Maybe[float] = 0.5
+    max_norm: Maybe[Positive] = 0.5
     """gradients are clipped at this norm"""
 
     def rate_at(self, iteration: int) -> float:
@@ -210,19 +198,18 @@ class ImitateConfig(GradientConfig):
     """
 
     SECTION = "imitate"
-    RANGES: ClassVar[Ranges] = {**GradientConfig.RANGES, "student": (0, 1), "labels": (ABOVE_0, 1)}
 
-    iterations: int = 60
+    iterations: NotNegative = 60
     learning_rate: float = 3e-3
     final_learning_rate: float = 3e-4
-    minibatches: int = 12
-    sequences: int = 4
+    minibatches: AtLeastOne = 12
+    sequences: AtLeastOne = 4
     teachers: tuple[str, ...] = ("es_rule", "tuned_srw", "tuned_weighted_fair", "sjf_cp")
     """heuristics, `decima` and model files; each setting is taught by the one with the lowest
     objective there"""
-    student: float = 0.5
+    student: Annotated[float, Range(0, 1)] = 0.5
     """share of the sequences that the network plays itself, with the teacher's choices as labels"""
-    labels: float = 0.4
+    labels: Annotated[float, Range(ABOVE_0, 1)] = 0.4
     """share of the decisions of those sequences that are labelled"""
 
     def check(self) -> None:
@@ -244,25 +231,18 @@ class ReinforceConfig(GradientConfig):
     """Policy gradient on what came after each decision: REINFORCE, or PPO with several passes."""
 
     SECTION = "reinforce"
-    RANGES: ClassVar[Ranges] = {
-        **GradientConfig.RANGES,
-        "rollouts": (1, ANY),
-        "clip": (ABOVE_0, ANY),
-        "max_kl": (ABOVE_0, ANY),
-        "fallback": (ABOVE_0, ANY),
-    }
 
-    rollouts: int = 8
+    rollouts: AtLeastOne = 8
     """rollouts of each sequence, with the same arrivals and task durations"""
-    clip: float = 0.2
+    clip: Positive = 0.2
     """bound on the probability ratio (PPO), with more than one minibatch or pass"""
-    max_kl: Maybe[float] = 0.05
+    max_kl: Maybe[Positive] = 0.05
     """bound on the divergence from the policy that acted; no further minibatch beyond it"""
     entropy_start: float = 0.003
     """weight of the entropy bonus at the step's begin"""
     entropy_end: float = 0.0
     """weight at the step's end"""
-    fallback: Maybe[float] = 3.0
+    fallback: Maybe[Positive] = 3.0
     """percent above the best validation at which the best weights are restored, with half the
     learning rate; none disables it"""
 
@@ -289,33 +269,24 @@ class EvolveConfig(StepConfig):
     """
 
     SECTION = "evolve"
-    RANGES: ClassVar[Ranges] = {
-        **StepConfig.RANGES,
-        "sequences": (1, MOST_EPISODES),
-        "pairs": (2, 100_000),
-        "jobs": (1, ANY),
-        "sigma": (ABOVE_0, 1),
-        "cost": (ABOVE_0, BELOW_1),
-        "momentum": (0, BELOW_1),
-    }
 
-    iterations: int = 40
-    sequences: int = 1
+    iterations: NotNegative = 40
+    sequences: Annotated[int, Range(1, MOST_EPISODES)] = 1
     """arrival sequences that each pair plays"""
-    pairs: int = 128
+    pairs: Annotated[int, Range(2, 100_000)] = 128
     """pairs of opposite perturbations in an iteration"""
-    jobs: int = 60
+    jobs: AtLeastOne = 60
     """jobs in each sequence of continuous arrivals"""
-    sigma: float = 0.05
+    sigma: Annotated[float, Range(ABOVE_0, 1)] = 0.05
     """standard deviation of a perturbation at first, as a share of the size of the weights"""
-    cost: Maybe[float] = 0.003
+    cost: Maybe[Annotated[float, Range(ABOVE_0, BELOW_1)]] = 0.003
     """share by which perturbations worsen the objective, in the median: sigma is adapted until
     they do; none leaves sigma as it is"""
     rate: float = 1.0
     """length of a step at the step's begin, in standard deviations of a perturbation"""
     final_rate: float = 0.1
     """length at the step's end; it falls linearly"""
-    momentum: float = 0.8
+    momentum: Annotated[float, Range(0, BELOW_1)] = 0.8
     """weight of the earlier steps in the direction of the next"""
     parts: tuple[NetworkPart, ...] = ()
     """parts of the network that may change; none named: all"""
@@ -341,15 +312,14 @@ class CreditConfig(Section):
     """
 
     SECTION = "credit"
-    RANGES: ClassVar[Ranges] = {"horizon": (ABOVE_0, ANY), "trace": (ABOVE_0, ANY)}
 
     differential: bool = False
     """subtract the average reward (the paper)"""
-    horizon: Maybe[float] = 4.0
+    horizon: Maybe[Positive] = 4.0
     """a reward so much later counts 1/e; none: all count alike (the paper)"""
     critic: bool = True
     """the network's own value of a state is subtracted"""
-    trace: Maybe[float] = 2.0
+    trace: Maybe[Positive] = 2.0
     """time after which the critic accounts for 1 - 1/e of a reward (generalised advantage
     estimation with lambda as a time); none: never"""
     baseline: Literal["input", "mean", "none"] = "input"
@@ -361,20 +331,14 @@ class ValidationConfig(Section):
     """Fixed sequences, used neither in training nor by `decima evaluate`."""
 
     SECTION = "validation"
-    RANGES: ClassVar[Ranges] = {
-        "every": (1, ANY),
-        "sequences": (1, ANY),
-        "jobs": (1, ANY),
-        "patience": (1, ANY),
-    }
 
-    every: int = 20
+    every: AtLeastOne = 20
     """iterations"""
-    sequences: int = 10
+    sequences: AtLeastOne = 10
     """sequences of each setting"""
-    jobs: int = 80
+    jobs: AtLeastOne = 80
     """jobs in each sequence of continuous arrivals"""
-    patience: Maybe[int] = None
+    patience: Maybe[AtLeastOne] = None
     """stop after so many validations without a better one"""
 
 
@@ -382,9 +346,7 @@ class ValidationConfig(Section):
 class TrainConfig(Section):
     """Configuration of a training: everything that decides its result."""
 
-    RANGES: ClassVar[Ranges] = {"seed": (0, 2**63 - 1)}
-
-    seed: int = 0
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
     initial_model: Maybe[str] = None
     """a model file, or `decima`, to continue from for another workload or other settings"""
     objective: str = "avg_jct"

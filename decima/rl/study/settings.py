@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_type_hints
 
 from decima.rl.errors import StudyError
 from traces.files.numbers import check_numbers
@@ -16,24 +17,35 @@ BELOW_1 = math.nextafter(1.0, 0.0)
 """the greatest value of a setting that must be below 1"""
 ANY = math.inf
 """the greatest value of a setting without a bound"""
+
+
+class Range(NamedTuple):
+    """The least and the greatest value of a setting, in the annotation of its field."""
+
+    least: float
+    greatest: float = ANY
+
+
+AtLeastOne = Annotated[int, Range(1)]
+NotNegative = Annotated[int, Range(0)]
+Positive = Annotated[float, Range(ABOVE_0)]
 Ranges = Mapping[str, tuple[float, float]]
-"""the least and the greatest value, by name of the setting"""
 
 
 class Settings:
     """Base of a frozen dataclass that refuses values outside its ranges."""
 
     RANGES: ClassVar[Ranges] = {}
-    """one that is None has no value"""
+    """ranges by name, beside those in the annotations of fields"""
     SECTION: ClassVar[str] = ""
     """name of the settings in a file with several sections"""
     ERROR: ClassVar[type[ValueError]] = StudyError
 
     def __post_init__(self) -> None:
         check_numbers(self, self.ERROR)
-        for name, (least, greatest) in self.RANGES.items():
+        for name, (least, greatest) in {**_annotated(type(self)), **self.RANGES}.items():
             value = getattr(self, name)
-            if value is None:
+            if value is None:  # no value is possible
                 continue
             label = f"{self.SECTION}.{name}" if self.SECTION else name
             bound = "it must not be negative" if least == 0 else f"at least {_text(least)}"
@@ -61,6 +73,19 @@ class Settings:
     def to_json(self) -> dict[str, Any]:
         """All settings as plain JSON; `settings.build` reads it."""
         return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
+@cache
+def _annotated(kind: type) -> Ranges:
+    """Ranges in the annotations of a dataclass's fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    marks = {name: _range_in(hint) for name, hint in hints.items()}
+    return {name: mark for name, mark in marks.items() if mark is not None}
+
+
+def _range_in(hint: Any) -> Range | None:
+    parts = (part if isinstance(part, Range) else _range_in(part) for part in get_args(hint))
+    return next((part for part in parts if part is not None), None)
 
 
 def _text(bound: float) -> str:
