@@ -43,7 +43,6 @@ from traces import Trace, to_arrays
     ],
 )
 def test_impossible_clusters_are_refused(settings: dict[str, Any], message: str) -> None:
-    """One line with the value and the rule."""
     with pytest.raises(SimulationError) as caught:
         Cluster(**settings)
     assert str(caught.value) == message
@@ -143,7 +142,6 @@ def test_protocols_are_named_as_at_the_command_line(protocol: Protocol) -> None:
 def test_impossible_arrivals_are_refused(
     arrival_ms: list[float], jobs: list[int], message: str
 ) -> None:
-    """Before the first event, in one line."""
     arrays = to_arrays(Trace("t", (job("a", stage("x", 1, 1000)),)))
     with pytest.raises(SimulationError) as caught:
         Simulator(arrays, Cluster(), np.array(arrival_ms), np.array(jobs, np.int32))
@@ -173,6 +171,5 @@ def test_streams_are_independent_and_named() -> None:
 
 @pytest.mark.parametrize("setting", ["seed", "sequence", "rollout"])
 def test_streams_refuse_negative_numbers(setting: str) -> None:
-    """The message names which."""
     with pytest.raises(ValueError, match=f"^{setting} must not be negative, got -1$"):
         Streams(**{"seed": 0, "sequence": 0, setting: -1})

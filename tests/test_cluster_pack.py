@@ -115,7 +115,6 @@ def test_the_archive_names_nobody_and_no_folder_of_this_machine(tmp_path: Path) 
 def test_wrong_output_is_refused_before_anything_is_packed(
     arguments: tuple[str, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line, and nothing is left."""
     monkeypatch.chdir(tmp_path)
     assert_one_error_line(CliRunner().invoke(main, ["cluster", "pack", *arguments]), words)
     assert list(tmp_path.iterdir()) == []
@@ -124,7 +123,6 @@ def test_wrong_output_is_refused_before_anything_is_packed(
 def test_a_requirement_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is written."""
     real = importlib.metadata.distribution
 
     def without_numba(name: str) -> Distribution:

@@ -53,7 +53,6 @@ def interrupted(*_arguments: Any, **_named: Any) -> NoReturn:
 def test_ctrl_c_is_one_line_and_exit_code_130(
     program: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of every command, whatever it is doing."""
     command: click.Command = PROGRAMS[program]
     for word in words:
         command = below(command)[word]
@@ -151,7 +150,6 @@ def test_ctrl_c_while_torch_loads_waits_until_it_has_loaded(
     ],
 )
 def test_an_unknown_setting_comes_with_the_nearest(asked: str, near: str) -> None:
-    """In which section soever it is."""
     with pytest.raises(ValueError, match="unknown setting") as refused:
         read_config(None, (f"{asked}=makespan",))
     assert f" (did you mean {near}?); there are" in str(refused.value)

@@ -239,7 +239,6 @@ def test_a_limit_before_the_first_arrival_is_refused(run: Command, tmp_path: Pat
 
 
 def test_progress_is_told_after_every_run(trace_file: Path) -> None:
-    """Two policies on three sequences: six runs."""
     told: list[tuple[int, int]] = []
     evaluate(
         small_config(trace_file, policies=("fifo", "random")),
@@ -324,7 +323,6 @@ def test_bad_arrival_files_are_one_line(
 
 
 def test_settings_are_refused_in_python_too(trace_file: Path) -> None:
-    """The same rules without the command line."""
     with pytest.raises(ConfigError, match="policies are a tuple of names, not 'fifo'"):
         small_config(trace_file, policies="fifo")
     with pytest.raises(ConfigError, match=r"interarrival must be above 0 and at most 1e\+06 s"):
@@ -341,7 +339,6 @@ FIFO = ["--policies", "fifo"]
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no file")
 def test_a_folder_that_takes_no_file_is_refused_before_the_runs(run: Command) -> None:
-    """Though its permissions, asked by root, say otherwise."""
     refused(run(*FIFO, "--json", "/proc/out.json"), "/proc/out.json: cannot write")
 
 

@@ -92,7 +92,6 @@ def test_arrays_hold_both(trace: Trace) -> None:
 def test_a_file_has_the_first_version_that_can_hold_it(
     changes: dict[str, Any], version: int, tmp_path: Path
 ) -> None:
-    """So that older readers read what they know."""
     stage = replace(Stage.fixed("a", 1, 5.0), slots=changes.pop("slots", 1))
     path = tmp_path / "t.parquet"
     write_trace(Trace("t", (Job("j", (stage,), **changes),)), path)
@@ -158,7 +157,6 @@ def test_rows_of_a_job_agree(tmp_path: Path) -> None:
 
 
 def test_changes_of_a_trace_keep_both(trace: Trace, tmp_path: Path) -> None:
-    """Fewer samples, drawn demands, several files as one."""
     thin = replace(trace, jobs=tuple(thinned(job, 1) for job in trace.jobs))
     assert worth(thin) == WORTH
     assert worth(drawn_demands(trace, 100.0, np.random.default_rng(0))) == WORTH
@@ -170,7 +168,6 @@ def test_changes_of_a_trace_keep_both(trace: Trace, tmp_path: Path) -> None:
 
 
 def test_deadlines_follow_a_change_of_the_unit_of_time(trace: Trace) -> None:
-    """As durations do; a weight is no time."""
     slower = ExecutorModel(0.0, 20.0).apply(trace)
     assert worth(slower) == {
         name: (weight, None if deadline_ms is None else 20 * deadline_ms)

@@ -24,7 +24,6 @@ def two_jobs(**settings: Any) -> Story:
 
 
 def test_a_run_of_two_jobs_by_hand() -> None:
-    """Times, accounts and counts of the story above."""
     story = two_jobs()
     found = story.metrics
 

@@ -71,7 +71,6 @@ def test_figures_of_two_jobs_by_hand(name: str, figure: float) -> None:
 
 
 def test_every_named_objective_has_a_figure_here() -> None:
-    """A new one needs a row above."""
     rows = test_figures_of_two_jobs_by_hand.pytestmark[0].args[1]  # type: ignore[attr-defined]
     assert {name for name, _ in rows} >= OBJECTIVES.keys()
 
@@ -83,7 +82,6 @@ def test_unknown_names_are_refused(name: str) -> None:
 
 
 def test_a_figure_that_is_not_positive_is_refused() -> None:
-    """Ratios of runs would not exist."""
     at_once = replace(metrics(), jct_s=np.zeros(2))
     with pytest.raises(ConfigError, match=r"'avg_jct' is 0 for a run of 2 jobs"):
         objective_named("avg_jct").of(at_once)

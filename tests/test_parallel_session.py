@@ -60,7 +60,6 @@ def test_a_cluster_that_cannot_be_had_is_one_line_and_nothing_is_written(
 
 
 def test_an_archive_must_be_there_and_have_executors_to_go_to(tmp_path: Path) -> None:
-    """Both are told before Spark starts."""
     archive = tmp_path / "decima.tar.gz"
     with pytest.raises(ClusterError, match="no such file; `decima cluster pack` makes"):
         open_session("local-cluster[1,1,1024]", name="t", archive=archive)
@@ -72,7 +71,6 @@ def test_an_archive_must_be_there_and_have_executors_to_go_to(tmp_path: Path) ->
 def test_a_machine_without_java_or_with_another_spark_is_told_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a line of its own each."""
     other = SimpleNamespace(__version__="3.4.1")
     monkeypatch.setitem(sys.modules, "pyspark", other)
     with pytest.raises(ClusterError, match=r"pyspark 3\.4\.1: supported are 3\.5 to 4\.x"):

@@ -71,7 +71,6 @@ def test_a_snapshot_does_not_follow_its_original() -> None:
 
 
 def test_equal_content_makes_equal_files(tmp_path: Path) -> None:
-    """Two runs can be compared by their bytes."""
     for name in ("a", "b"):
         save_tensors(tmp_path / name, TENSORS, {"x": 1, "y": 2})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -115,7 +114,6 @@ def test_other_files_are_refused_in_one_line(
 def test_a_file_cut_short_anywhere_is_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Not loaded with zeros at its end."""
     folder = tmp_path_factory.mktemp("cut")
     whole = good_file(folder)
     length = data.draw(st.integers(0, len(whole) - 1))
@@ -128,7 +126,6 @@ def test_a_file_cut_short_anywhere_is_refused(
 def test_noise_is_refused_or_loaded_but_never_crashes(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes
 ) -> None:
-    """Bytes in the header changed at random."""
     folder = tmp_path_factory.mktemp("noise")
     whole = good_file(folder)
     (folder / "noisy").write_bytes(whole[:8] + noise + whole[8 + len(noise) :])
@@ -142,7 +139,6 @@ def test_noise_is_refused_or_loaded_but_never_crashes(
 
 @pytest.mark.parametrize("name", ["missing", "."])
 def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    """No file, or a folder."""
     with pytest.raises(RunError, match="cannot read"):
         load_tensors(tmp_path / name)
 
@@ -210,7 +206,6 @@ def test_a_refused_folder_is_not_left_locked(tmp_path: Path) -> None:
 
 
 def test_a_new_run_needs_an_empty_folder(tmp_path: Path) -> None:
-    """Someone's own files are not mixed with ours."""
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(RunError, match=r"thesis\.tex and is no run"):
         RunFolder.create(tmp_path, {})
@@ -298,7 +293,6 @@ def read_everything(path: Path) -> tuple[object, object]:
 def test_damaged_files_of_a_run_are_named(
     tmp_path: Path, file: str, content: str, message: str
 ) -> None:
-    """One line, and the lock is free again."""
     RunFolder.create(tmp_path, {}).close()
     (tmp_path / file).write_text(content)
     with pytest.raises(RunError, match=message) as refused:
@@ -368,6 +362,5 @@ def test_an_installed_package_belongs_to_no_checkout_around_it(tmp_path: Path) -
 
 
 def test_without_git_the_commit_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run needs no git."""
     monkeypatch.setenv("PATH", "")
     assert git_state(Path(__file__)) == (None, None)

@@ -77,7 +77,6 @@ def refusal(command: click.Group, *arguments: str) -> str:
 def test_a_model_without_facts_in_its_header_is_refused(
     command: click.Group, arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The format lets another program write null there."""
     header = b'{"__metadata__": null, "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
     file, run = tmp_path / "null.safetensors", tmp_path / "run"
     file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))

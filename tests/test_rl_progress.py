@@ -62,7 +62,6 @@ def test_in_a_log_a_line_comes_every_few_seconds() -> None:
 
 
 def test_a_line_compares_score_and_best_with_the_reference() -> None:
-    """The last validation counts until there is another."""
     lines = Lines(terminal=False)
     reference = Reference("JCT s", "strict_fair", 80.0)
     progress = RichProgress(lines.console, reference, every_s=0.0, clock=lines.clock)
@@ -114,7 +113,6 @@ def test_time_left_follows_the_pace_of_the_session() -> None:
     [(0.4, "0 s"), (89.0, "89 s"), (90.0, "2 min"), (5340.0, "89 min"), (11_100.0, "3 h 05 min")],
 )
 def test_durations_are_short(seconds: float, text: str) -> None:
-    """Two figures are enough."""
     assert duration_text(seconds) == text
     assert duration_text(math.inf) == "?"
 
@@ -129,7 +127,6 @@ def records(file: Path) -> Iterator[Event]:
 
 
 def test_records_are_framed_as_tensorboard_reads_them(tmp_path: Path) -> None:
-    """Byte for byte what tensorboardX writes."""
     events = [b"", b"x", bytes(range(256)) * 5]
     writer = RecordWriter(str(tmp_path / "theirs"))
     for event in events:
@@ -140,7 +137,6 @@ def test_records_are_framed_as_tensorboard_reads_them(tmp_path: Path) -> None:
 
 
 def test_every_figure_becomes_a_scalar(tmp_path: Path) -> None:
-    """Under its name, at its iteration."""
     log = TensorBoardLog(tmp_path / "board")
     log.started(LoopState(), SETTINGS)
     log.iterated(report(0, loss=0.5))

@@ -255,8 +255,6 @@ def test_the_baseline_biases_no_gradient(leave_one_out: bool) -> None:
 def test_rollouts_that_cannot_be_are_refused(
     time: list[float], returns: list[float], end: float, message: str
 ) -> None:
-    """The message names the values."""
-
     def alone() -> None:
         rollout = TimedReturns(np.array(time), np.array(returns), end)
         input_dependent_baseline([rollout], leave_one_out=True)

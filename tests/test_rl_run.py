@@ -326,7 +326,6 @@ def test_a_killed_process_goes_on_where_it_was(tmp_path: Path, uninterrupted: Pa
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, uninterrupted: Path) -> None:
-    """It is done."""
     run(tmp_path / "run", SHORT)
     _, again = run(tmp_path / "run", SHORT)
     assert again.reason is StopReason.DONE
@@ -452,7 +451,6 @@ def test_a_full_disk_stops_the_run_and_loses_nothing_saved(
 
 
 def test_it_trains_in_any_thread(tmp_path: Path, uninterrupted: Path) -> None:
-    """Train without signals where none can be handled."""
     thread = threading.Thread(target=run, args=(tmp_path / "run", SHORT))
     thread.start()
     thread.join()

@@ -111,7 +111,6 @@ def test_the_clock_is_checked_inside_an_iteration(tmp_path: Path) -> None:
 
 
 def test_a_second_sigterm_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even for the grace."""
     monkeypatch.setattr(stopping, "GRACE_S", LONG_S)
 
     def twice() -> None:

@@ -51,7 +51,6 @@ def test_policy_gradient_by_hand() -> None:
 
 
 def test_no_gradient_flows_into_advantages_or_targets() -> None:
-    """Both are estimates, not things to push around."""
     network = small_network()
     estimate = network(inputs(1))[:, 0]
 
@@ -152,7 +151,6 @@ def test_settings_that_make_no_sense_are_refused(make: Callable[[], object], mes
 
 
 def test_parameters_go_through_a_vector_and_back() -> None:
-    """In order, and as a copy."""
     network, other = small_network(seed=1), small_network(seed=2)
     vector = flat_parameters(network)
 
@@ -228,7 +226,6 @@ def test_the_optimiser_goes_on_from_its_state(kind: type[Optimiser]) -> None:
 
 
 def test_parameters_set_from_outside_are_where_the_next_step_begins() -> None:
-    """A checkpoint loads parameters behind the optimiser's back."""
     network = small_network()
     optimiser = Optimiser(network, 0.1)
     set_flat_parameters(network, torch.full((26,), 5.0))
@@ -241,7 +238,6 @@ def test_parameters_set_from_outside_are_where_the_next_step_begins() -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("kind", [Optimiser, RmsProp])
 def test_a_gradient_that_is_not_finite_changes_nothing(kind: type[Optimiser], bad: float) -> None:
-    """Neither the parameters nor what the optimiser remembers."""
     network = small_network()
     optimiser = kind(network, 0.1)
     optimiser.step(torch.ones(26))
@@ -257,7 +253,6 @@ def test_a_gradient_that_is_not_finite_changes_nothing(kind: type[Optimiser], ba
 
 
 def test_the_optimiser_refuses_vectors_of_another_module() -> None:
-    """Length and names are checked."""
     optimiser = Optimiser(small_network(), 0.1)
     with pytest.raises(ValueError, match=r"needs \(26,\)"):
         optimiser.step(torch.ones(5))

@@ -241,7 +241,6 @@ def test_minutes_end_a_fit_that_can_go_on(
 
 
 def test_contradictions_are_one_line(run: Command, tmp_path: Path) -> None:
-    """Nothing is written."""
     out = tmp_path / "rule.json"
     for arguments, part in (
         (("--batch", "--interarrival", 5), "several --interarrival contradict"),
@@ -313,6 +312,5 @@ def other_scores(state: Json) -> list[Any]:
 
 
 def test_a_fit_needs_an_end() -> None:
-    """Neither generations nor minutes."""
     with pytest.raises(ConfigError, match="never end"):
         Budget()

@@ -74,7 +74,6 @@ def test_gymnasium_finds_nothing_to_complain_of(env_id: str, settings: dict[str,
 
 @each_system
 def test_one_seed_one_episode_and_the_next_reset_the_next(system: System) -> None:
-    """Inputs of a seed come in order."""
     first, second = (episode(system.env(), 9)[0] for _ in range(2))
     assert first == second
     env = system.env()
@@ -84,7 +83,6 @@ def test_one_seed_one_episode_and_the_next_reset_the_next(system: System) -> Non
 
 @each_system
 def test_an_environment_refuses_misuse(system: System) -> None:
-    """Each message says what there is instead."""
     env, known = system.env(), ", ".join(system.module("config").CONFIGS)
     with pytest.raises(StudyError, match=known):
         system.env(config="papers")
@@ -150,7 +148,6 @@ def test_a_scheduler_plays_the_same_alone_and_in_company(system: System) -> None
 
 @each_system
 def test_configurations_survive_json(system: System) -> None:
-    """Lists become tuples again."""
     module = system.module("config")
     for config in module.CONFIGS.values():
         written = json.loads(json.dumps(config.to_json()))
@@ -286,7 +283,6 @@ def test_a_file_that_is_no_model_is_refused(trained: Trained, tmp_path: Path) ->
 def test_a_training_leaves_a_model_that_can_be_compared_and_shown(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """train, evaluate, show."""
     few_samples(monkeypatch)
     result = system.train(tmp_path / "run", "--seed", "3")
     assert result.exit_code == 0, result.output
@@ -307,7 +303,6 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(
 
 @each_system
 def test_a_run_goes_on(system: System, tmp_path: Path) -> None:
-    """Where it stands, not from the beginning."""
     system.train(tmp_path, "--minutes", "1e-9", iterations=3)
     assert len(metrics_without_times(tmp_path)) == 1
     result = system.run("train", "--out", str(tmp_path), "--resume")
@@ -378,7 +373,6 @@ def test_a_study_trains_in_order(
 def test_models_are_gathered_from_runs(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only of trainings as the study has them."""
     study, runs, models = system.module("study"), tmp_path / "runs", tmp_path / "models"
     system.train(runs / system.first)
     with pytest.raises(StudyError, match="not trained with the settings of the study"):

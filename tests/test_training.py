@@ -121,7 +121,6 @@ def validated_as(
 def test_results_do_not_depend_on_the_number_of_workers(
     finished: Path, trace_file: Path, tmp_path: Path, two_processes: LocalPool
 ) -> None:
-    """Two processes give the weights of one."""
     pools = Pools(two_processes, two_processes)
     found = final_weights(tmp_path / "run", small(trace_file), pools=pools)
     assert_equal(found, weights_in(finished))
@@ -241,7 +240,6 @@ VARIANTS = [
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=" ".join)
 def test_every_variant_trains(changes: tuple[str, ...], trace_file: Path) -> None:
-    """Finite weights that moved, in either step."""
     config = small(trace_file, "imitate.iterations=1", "reinforce.iterations=1", *changes)
     learner = DecimaLearner(config)
     before = learner.state()["weights"]

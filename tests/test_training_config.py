@@ -318,7 +318,6 @@ def test_contradictions_are_one_line(
 def test_a_device_is_refused_with_the_reason(
     program: click.Command, asked: tuple[str, str], tmp_path: Path
 ) -> None:
-    """By every program that trains."""
     result = CliRunner().invoke(program, ["train", "--out", str(tmp_path / "run"), *asked])
     assert result.exit_code == 2
     assert "device: training and evaluation run on CPUs" in result.stderr
@@ -417,7 +416,6 @@ def test_options_that_break_a_rule_leave_no_folder(
 
 
 def test_a_file_with_clusters_of_its_own_takes_no_trace(trace_file: Path, tmp_path: Path) -> None:
-    """It would go unused."""
     path = tmp_path / "my.toml"
     path.write_text(SETTINGS)
     words = ("--out", tmp_path / "run", "--config", path, "--trace", trace_file)

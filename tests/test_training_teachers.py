@@ -279,7 +279,6 @@ def test_labels_of_the_network_that_plays_are_its_own_plans(cluster: str) -> Non
 def test_sequences_played_by_a_networks_labels_are_those_of_the_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The teacher plays the first iteration."""
     monkeypatch.setattr(EvaluationConfig, "cluster", lambda _: CLUSTERS["executors"])
     setting = Setting(0, EvaluationConfig())
     episodes = [Episode(setting, number, run) for number, run in enumerate(RUNS)]

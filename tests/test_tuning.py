@@ -173,7 +173,6 @@ def test_damaged_tuned_files_are_one_line(
 
 
 def test_what_has_nothing_to_tune_is_refused(run: Command, tmp_path: Path) -> None:
-    """`fifo` has no parameter; nothing is written."""
     out = tmp_path / "tuned.json"
     refused(run("--policy", "fifo", "-o", out, command="tune"), "'fifo' has nothing to tune")
     refused(run("--policy", "fastest", "-o", out, command="tune"), "fastest")

@@ -43,7 +43,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_numbers(self, self.ERROR)
-        for name, (least, greatest) in {**_annotated(type(self)), **self.RANGES}.items():
+        annotated = _annotated(type(self))  # type: ignore[arg-type]
+        for name, (least, greatest) in {**annotated, **self.RANGES}.items():
             value = getattr(self, name)
             if value is None:  # no value is possible
                 continue
