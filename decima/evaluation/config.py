@@ -74,12 +74,7 @@ class EvaluationConfig:
         for name in self.policies:
             if self.policies.count(name) > 1:
                 raise ConfigError(f"policy {name!r} is named twice")
-            parameters = self.parameters.get(name)
-            kind = "your own" if is_custom(name) else "learned" if is_learned(name) else None
-            if kind is None:
-                Heuristic(name, parameters)
-            elif parameters:
-                raise ConfigError(f"policy {name!r} is {kind} and has no parameters to set")
+            self._check_policy(name)
         unused = sorted(set(self.parameters) - set(self.policies))
         if unused:
             raise ConfigError(f"parameters for {unused[0]!r}, which is not among the policies")
@@ -108,6 +103,15 @@ class EvaluationConfig:
             )
         if self.seed < 0:
             raise ConfigError(f"seed must not be negative, got {self.seed}")
+
+    def _check_policy(self, name: str) -> None:
+        parameters = self.parameters.get(name)
+        if not (is_custom(name) or is_learned(name)):
+            Heuristic(name, parameters)
+        elif parameters and is_custom(name):
+            raise ConfigError(f"policy {name!r} is your own and has no parameters to set")
+        elif parameters:
+            raise ConfigError(f"policy {name!r} is learned and has no parameters to set")
 
     def cluster(self) -> Cluster:
         """Return the cluster of every run; raise on impossible settings."""

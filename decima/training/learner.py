@@ -226,10 +226,9 @@ class DecimaLearner:
         """The objective on the held-out sequences, over that of the references.
 
         "score" is percent above `strict_fair` (lower is better) of the likeliest plans, the
-        geometric mean over settings; "drawn" that of drawn plans, in the steps that draw; then the
-        score by setting, and
-        "above_NAME" against the other heuristics. Raises CollapsedError if the policy gives one
-        answer and is worse than strict fair.
+        geometric mean over settings; "drawn" is that of drawn plans, in the steps that draw;
+        "above_NAME" is against the other heuristics; then comes the score of each setting. Raises
+        CollapsedError if the policy gives one answer and is worse than strict fair.
         """
         if not self._references:
             context = self._context.value
