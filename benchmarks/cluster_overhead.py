@@ -29,7 +29,7 @@ from decima.rl.parallel.session import open_session
 from decima.rl.parallel.spark import SparkPool
 from decima.training.config import read_config
 from decima.training.learner import DecimaLearner, Pools
-from decima.training.rollouts import Rollouts
+from decima.training.play import Rollouts
 from traces.numbers import Float64
 
 MASTER = "local-cluster[2,1,2048]"

@@ -24,7 +24,7 @@ from decima.rl.parallel.session import open_session
 from decima.rl.parallel.spark import SparkPool
 from decima.training.config import TrainConfig, config_from
 from decima.training.evolve import evolution_of, evolve
-from decima.training.rollouts import TrainingContext
+from decima.training.play import TrainingContext
 from decima.training.warm_up import warm_up, warm_up_task
 
 MASTER = "local-cluster[2,1,2048]"

@@ -24,9 +24,9 @@ import numpy as np
 
 from benchmarks.quality import percent
 from decima import EvaluationConfig, evaluate
+from decima.evaluation.config import draw_sequence
 from decima.evaluation.report import PolicyReport, PolicyRun, Report
 from decima.evaluation.runner import Workload
-from decima.evaluation.sequences import draw_sequence
 from decima.registry import HEURISTICS, Parameters
 from decima.rl.parallel.local import LocalPool
 from decima.rl.parallel.pool import WorkerPool

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from decima.rl.drawing import save_figure
 from decima.rl.run_folder import read_run
-from decima.training.rollouts import ABOVE
+from decima.training.play import ABOVE
 
 HEURISTICS = ("tuned_weighted_fair", "tuned_srw", "es_rule")
 

@@ -32,12 +32,13 @@ from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.settings_file import gap_at
+from decima.objectives import AVG_JCT, OBJECTIVES
 from decima.policy_names import model_path
 from decima.training.config import config_from
 from decima.training.credit import Reference
 from decima.training.episodes import Episode, Setting
 from decima.training.gradients import BLOCK, CHUNK
-from decima.training.play import Batch, Player
+from decima.training.play import Player, Rollouts
 from spark_sim import Cluster, Protocol, Simulator, Status, Streams
 from spark_sim.vector import Run
 from tests.networks import random_network
@@ -78,7 +79,7 @@ def network_of(model: str | None) -> PolicyNetwork:
     return load_model(model_path("decima" if model is None else model)).network
 
 
-def rollout_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> Batch:
+def rollout_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> Rollouts:
     """Print the decisions per CPU second of a rollout that an update can follow."""
     _roll(network, trace, arrays, lanes=2, jobs=3)
     began = time.process_time()
@@ -96,7 +97,7 @@ def rollout_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> 
 
 def _roll(
     network: PolicyNetwork, trace: Trace, arrays: TraceArrays, lanes: int, jobs: int
-) -> Batch:
+) -> Rollouts:
     config = config_from({"credit": {"baseline": "none"}, "reinforce": {"rollouts": 1}})
     setting = Setting(0, EvaluationConfig(executors=CLUSTER.num_executors))
     episodes: list[Episode] = []
@@ -105,18 +106,18 @@ def _roll(
         drawn = poisson(trace, jobs, MEAN_GAP_S * 1000, streams.arrivals())
         run = Run(drawn.arrival_ms, drawn.job, streams.duration_key())
         episodes.append(Episode(setting, lane, run))
-    player = Player(config, arrays, GraphSorter(arrays))
+    player = Player(config, arrays, GraphSorter(arrays), OBJECTIVES[AVG_JCT])
     found = player.rollouts(network, episodes, 0.0, Reference(60.0, 3.0))
     if found is None:
         raise RuntimeError("the rollouts held no decision")
     return found
 
 
-def _decisions(found: Batch) -> int:
-    return sum(int(state.clock[0]["decisions"]) for state in found.states)
+def _decisions(found: Rollouts) -> int:
+    return int(found.recording.plans.used.sum())
 
 
-def update_speed(network: PolicyNetwork, arrays: TraceArrays, found: Batch) -> None:
+def update_speed(network: PolicyNetwork, arrays: TraceArrays, found: Rollouts) -> None:
     """Print the decisions per CPU second of one pass: scores, their loss and its gradient."""
     sorter, recording = GraphSorter(arrays), found.recording
     parts = minibatches(recording.decisions.lane)

@@ -1,4 +1,4 @@
-"""Objectives: figures of a run that policies are compared, tuned and trained by; lower is better.
+r"""Objectives: figures of a run that policies are compared, tuned and trained by; lower is better.
 
 `decima evaluate`, `tune`, `fit-rule`, `train` and their reports take the same names:
 
@@ -8,6 +8,17 @@
   cluster (`RunMetrics.slowdown`), and
 * `my_file.py:function` or `module:function`, a function of your own from `RunMetrics` to a positive
   number. Such a name runs code, so it is taken from a command or a program, never from a file.
+
+Those with a `cost` are sums over time. With c_j the completion of job j and a_j its arrival, the
+cost up to time t is
+
+.. math::
+    C(t) = \sum_j [\min(t, c_j) - a_j]_+ \;(avg\_jct), \qquad
+    C(t) = \sum_j [\min(t, c_j) - a_j]_+^2 / U \;(rms\_jct), \qquad
+    C(t) = |\{s < t : \text{a job is in the system}\}| \;(makespan)
+
+and the reward of a decision is C at the decision minus C at the next one, or at the end. Jobs that
+are not complete count as long as they are in the system, so leaving them undone never pays.
 """
 
 from __future__ import annotations
@@ -29,7 +40,13 @@ AVG_JCT = "avg_jct"
 DEADLINES = "deadlines"
 _BY_FACTOR = f"{DEADLINES}:"
 P95_POWER = 0.5
+TAIL_UNIT_S = 100.0
+"""U: a job of this age costs as much per second as two under `avg_jct`"""
 _LARGEST_FACTOR = 1e6
+
+
+Cost = Callable[[Float64, Float64, Float64], Float64]
+"""(M,) cost up to (M,) times, of (J,) arrivals and completions; all in seconds"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,8 @@ class Objective:
     """"s", or "" for a plain number"""
     figure: Callable[[RunMetrics], float]
     """a positive number for each run, so that ratios of runs exist"""
+    cost: Cost | None = None
+    """the objective as a sum over time, so that each decision has a reward; None: it is none"""
 
     def __reduce__(self) -> tuple[Callable[[str], Objective], tuple[str]]:
         """Travel between processes by name: functions of a user's own cannot."""
@@ -132,10 +151,6 @@ def _root_mean_square_jct(metrics: RunMetrics) -> float:
     return math.sqrt(np.square(metrics.jct_s).mean()) if len(metrics.jct_s) else math.nan
 
 
-def _avg_and_p95(metrics: RunMetrics) -> float:
-    return float(metrics.avg_jct_s * metrics.jct_percentile_s(95) ** P95_POWER)
-
-
 def _weighted_jct(metrics: RunMetrics) -> float:
     if len(metrics.jct_s) == 0:
         return math.nan
@@ -153,20 +168,54 @@ def _late_share(values: Float64, most: Float64 | float) -> float:
     return (float((values > most).sum()) + 0.5) / (len(values) + 1.0)
 
 
+def _ages_s(arrival_s: Float64, completion_s: Float64, time_s: Float64) -> Float64:
+    """(M, J) seconds that each job has been in the system at each time."""
+    return np.asarray(np.maximum(np.minimum(time_s[:, None], completion_s) - arrival_s, 0.0))
+
+
+def _squared_ages(arrival_s: Float64, completion_s: Float64, time_s: Float64) -> Float64:
+    age_s = _ages_s(arrival_s, completion_s, time_s)
+    return np.asarray((age_s * (age_s / TAIL_UNIT_S)).sum(axis=1))
+
+
+def _time_with_jobs(arrival_s: Float64, completion_s: Float64, time_s: Float64) -> Float64:
+    latest_s = np.maximum.accumulate(completion_s)  # jobs come in the order of arrival
+    previous_s = np.concatenate([[0.0], latest_s[:-1]])
+    begin_s = np.maximum(arrival_s, previous_s)
+    span_s = np.minimum(time_s[:, None], latest_s) - begin_s
+    return np.asarray(np.maximum(span_s, 0.0).sum(axis=1))
+
+
 OBJECTIVES: Mapping[str, Objective] = {
     objective.name: objective
     for objective in (
-        Objective(AVG_JCT, "average JCT", "s", lambda metrics: metrics.avg_jct_s),
+        Objective(
+            AVG_JCT,
+            "average JCT",
+            "s",
+            lambda metrics: metrics.avg_jct_s,
+            lambda *times: np.asarray(_ages_s(*times).sum(axis=1)),
+        ),
         Objective("geometric_jct", "geometric mean of the JCT", "s", _geometric_jct),
-        Objective("rms_jct", "root mean square of the JCT", "s", _root_mean_square_jct),
+        Objective(
+            "rms_jct", "root mean square of the JCT", "s", _root_mean_square_jct, _squared_ages
+        ),
         Objective("weighted_jct", "weighted average JCT", "s", _weighted_jct),
         Objective("slowdown", "average slowdown", "", lambda metrics: metrics.avg_slowdown),
         Objective("p95", "p95 of the JCT", "s", lambda metrics: metrics.jct_percentile_s(95)),
         Objective("p99", "p99 of the JCT", "s", lambda metrics: metrics.jct_percentile_s(99)),
-        Objective("avg_and_p95", "average JCT times the root of its p95", "", _avg_and_p95),
-        Objective("makespan", "makespan", "s", lambda metrics: metrics.makespan_s),
+        Objective(
+            "avg_and_p95",
+            "average JCT times the root of its p95",
+            "",
+            lambda metrics: metrics.avg_jct_s * metrics.jct_percentile_s(95) ** P95_POWER,
+        ),
+        Objective("makespan", "makespan", "s", lambda metrics: metrics.makespan_s, _time_with_jobs),
         Objective(DEADLINES, "share of jobs beyond their deadline", "", _missed_deadlines),
     )
 }
 """objectives by name; `rms_jct` weighs the longest jobs, `avg_and_p95` keeps rules from winning by
 leaving the largest jobs waiting"""
+
+REWARDED = tuple(name for name, objective in OBJECTIVES.items() if objective.cost is not None)
+"""objectives that a policy gradient can follow"""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decima.rl.objectives import entropy_loss, policy_gradient_loss
+from decima.rl.losses import entropy_loss, policy_gradient_loss
 from decima.rl.optimiser import Optimiser, RmsProp, flat_parameters, set_flat_parameters
 from decima.rl.study.learner import NetworkLearner, entropy_of, taken_of
 from decima.rl.study.streams import Draws, Purpose, seed_of, torch_seed

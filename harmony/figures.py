@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from decima.rl.errors import NoModelsError
+from decima.rl.optimiser import one_thread
 from decima.rl.statistics import compared, difference_percent, mean_of
 from decima.rl.study.streams import Purpose
-from decima.rl.threads import one_thread
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Config
 from harmony.evaluation import baselines, completion_by_type, played

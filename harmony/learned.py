@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from decima.rl.errors import StudyError
+from decima.rl.optimiser import one_thread
 from decima.rl.study.streams import Draws
-from decima.rl.threads import one_thread
 from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.measured import measured

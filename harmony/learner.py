@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decima.rl.objectives import (
+from decima.rl.losses import (
     clipped_ratio_loss,
     entropy_loss,
     normalised,

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decima.rl.optimiser import Optimiser
+from decima.rl.optimiser import Optimiser, one_thread
 from decima.rl.study.learner import NetworkLearner
 from decima.rl.study.streams import Purpose, seed_of
-from decima.rl.threads import one_thread
 from harmony.interference import relative_error
 from harmony.models import new_reward_model
 from harmony.network import RewardModel

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from decima.rl.baselines import TimedReturns, input_dependent_baseline
 from decima.rl.checkpoint import load_tensors
-from decima.rl.learner import LoopSettings, LoopState
-from decima.rl.loop import TrainingResult, train
-from decima.rl.objectives import policy_gradient_loss
+from decima.rl.loop import LoopSettings, LoopState, TrainingResult, train
+from decima.rl.losses import policy_gradient_loss
 from decima.rl.optimiser import Optimiser, flat_gradient
-from decima.rl.returns import AverageRate, Floats, undiscounted
+from decima.rl.returns import AverageRate, Floats
 from decima.rl.run_folder import RunFolder
 
 ROLLOUTS = 8
@@ -26,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 def advantages(took_s: Floats) -> Floats:
     """(2 N,) advantage of each decision of N rollouts, whose stages took (N, 2) seconds."""
     group = [
-        TimedReturns(np.array([0.0, took[0]]), undiscounted(-took), float(took.sum()))
+        TimedReturns(np.array([0.0, took[0]]), np.array([-took.sum(), -took[1]]), float(took.sum()))
         for took in took_s
     ]
     baselines = input_dependent_baseline(group, leave_one_out=True)

@@ -53,9 +53,9 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Tensors of six numbers gain nothing from threads, and lose much on a busy machine."""
-    from decima.rl import threads
+    from decima.rl import optimiser
 
-    with threads.one_thread():
+    with optimiser.one_thread():
         yield
 
 

@@ -69,7 +69,6 @@ def test_a_line_without_end_takes_no_memory() -> None:
 
 
 def test_the_bounds_on_lines_are_named(tmp_path: Path) -> None:
-    """Of one line and of a file."""
     path = tmp_path / "lines"
     path.write_bytes(b"a\nbbbbb\n")
     assert list(read_lines(path, LineBounds(8, 5))) == [(1, b"a"), (2, b"bbbbb")]
@@ -173,7 +172,6 @@ def test_bytes_from_a_compressed_file_are_in_proportion_to_it(
 
 @pytest.mark.parametrize("codec", PACK)
 def test_what_is_as_large_as_usual_unfolds_as_before(codec: str) -> None:
-    """A table of numbers, whatever its codec."""
     content = b"".join(b"%d,%d\n" % (n, n * n) for n in range(50_000))
     assert unfolded(PACK[codec](content)) == (content, "")
 

@@ -220,7 +220,6 @@ TREES = [
 def test_no_output_replaces_a_file_of_a_folder_that_is_read(
     read: Given, written: Given, tmp_path: Path
 ) -> None:
-    """A new file may be made there."""
     path = tmp_path / f"app-1{written.suffix}"
     path.write_text("kept")
     refused(read.run(*written.told(path), *read.told(tmp_path)), "would replace the input")
@@ -236,7 +235,6 @@ def test_rotated_files_of_a_log_replace_no_secret(tmp_path: Path) -> None:
 
 
 def test_files_that_settings_name_are_inputs(tmp_path: Path) -> None:
-    """Though the command line does not show them."""
     trace = tmp_path / "jobs.json"
     trace.write_text("kept")
     settings = tmp_path / "settings.toml"
@@ -250,7 +248,6 @@ def test_files_that_settings_name_are_inputs(tmp_path: Path) -> None:
 def test_a_number_beyond_all_bounds_is_refused(
     given: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever else the command would say."""
     monkeypatch.chdir(tmp_path)
     kind: Any = given.param.type
     assert kind.min is not None

@@ -86,7 +86,6 @@ def test_a_result_file_holds_what_can_be(
 def test_a_result_file_with_names_that_no_page_holds(
     results: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Lone surrogates are shown as escapes."""
     odd = with_value(results, "odd \ud800", "sequences", 0, "name", 0)
     odd = with_value(odd, "odder \ud800", "config", "trace")
     (tmp_path / "r.json").write_text(json.dumps(odd))

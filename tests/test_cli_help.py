@@ -11,7 +11,6 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from decima.cli.examples import EXAMPLES
 from decima.cli.main import SUBCOMMANDS, main
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
@@ -62,11 +61,6 @@ def test_every_command_has_a_line_in_the_help() -> None:
     assert set(below(main)) == set(SUBCOMMANDS)
     for name, line in SUBCOMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(line)}$", help_text, re.MULTILINE)
-
-
-def test_the_example_of_a_job_is_checked() -> None:
-    """Of a built-in trace: files that examples name are the reader's own."""
-    assert EXAMPLES["traces show"].split()[3] in list_builtin()
 
 
 def test_the_help_of_policies_names_the_learned_ones() -> None:

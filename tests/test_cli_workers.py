@@ -45,7 +45,6 @@ def test_a_cluster_that_is_not_there_is_one_line(
     command: str,
     options: Callable[[Path], list[Any]],
 ) -> None:
-    """Nothing is written."""
     words = options(tmp_path / "out.json")
     refused(run("--cluster", "spark://nowhere:7077", *words, command=command), NO_MASTER)
     assert list(tmp_path.iterdir()) == []
@@ -67,19 +66,16 @@ def test_a_training_on_no_cluster_leaves_no_folder(
     [
         (("--workers", 2, "--cluster", "local[2]"), "contradicts --cluster"),
         (("--cluster-archive", __file__), "it goes with --cluster"),
-        (("--workers", 0), "0 is not in the range 1<="),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
     run: Command, tmp_path: Path, command: str, words: tuple[object, ...], reason: str
 ) -> None:
-    """By every command that computes."""
     options = dict(CALLS)[command](tmp_path / "out.json")
     refused(run(*words, *options, command=command), reason)
 
 
 def test_several_processes_tune_as_one_does(run: Command, tmp_path: Path) -> None:
-    """The same file."""
     for workers in (1, 2):
         words = ("--policy", "tuned_weighted_fair", "-o", tmp_path / f"{workers}.json")
         found = run(*words, "--workers", workers, command="tune")
@@ -133,8 +129,6 @@ def test_a_training_whose_worker_is_killed_can_be_resumed(
 
 
 def test_memory_that_runs_out_is_one_line(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process or in a task."""
-
     def greedy(*_: object, **__: object) -> NoReturn:
         raise MemoryError("Unable to allocate 9 TiB")
 

@@ -59,6 +59,8 @@ def test_an_archive_runs_where_it_is_unpacked(tmp_path: Path) -> None:
     archive = tmp_path / "decima.tar.gz"
     packed = pack(archive)
     assert packed.num_bytes == archive.stat().st_size
+    # Not the Python of the environment, which no other host has.
+    assert packed.python.is_relative_to(sys.base_prefix) or sys.prefix == sys.base_prefix
     for place in ("one", "two"):
         folder = tmp_path / place
         with tarfile.open(archive) as content:
@@ -113,7 +115,6 @@ def test_the_archive_names_nobody_and_no_folder_of_this_machine(tmp_path: Path) 
 def test_wrong_output_is_refused_before_anything_is_packed(
     arguments: tuple[str, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line, and nothing is left."""
     monkeypatch.chdir(tmp_path)
     assert_one_error_line(CliRunner().invoke(main, ["cluster", "pack", *arguments]), words)
     assert list(tmp_path.iterdir()) == []
@@ -122,7 +123,6 @@ def test_wrong_output_is_refused_before_anything_is_packed(
 def test_a_requirement_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is written."""
     real = importlib.metadata.distribution
 
     def without_numba(name: str) -> Distribution:
@@ -134,10 +134,3 @@ def test_a_requirement_that_is_not_installed_is_named(
     with pytest.raises(ClusterError, match="numba is not installed, but decima-scheduler requires"):
         pack(tmp_path / "decima.tar.gz")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_python_of_an_archive_is_of_this_version() -> None:
-    """And not that of the environment, which no other host has."""
-    found = decima.rl.parallel.pack._base_python()
-    assert found.exists()
-    assert found.is_relative_to(sys.base_prefix) or sys.prefix == sys.base_prefix

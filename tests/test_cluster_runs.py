@@ -12,7 +12,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +25,7 @@ from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.session import open_session
 from decima.rl.parallel.spark import SparkPool
 from decima.training.learner import DecimaLearner, Pools
-from decima.training.rule_fit.config import RuleFitConfig
-from decima.training.rule_fit.fit import Budget, fit_rule
-from decima.training.tuning import tune
-from decima.whatif import what_if
-from decima.whatif.report import to_json
 from tests.commands import small_config
-from tests.recordings import FAST, short_behind_long
 from tests.spark_work import until
 from tests.test_spark_cluster import executors, standalone
 from tests.test_training import assert_equal, final_weights, small
@@ -120,35 +113,3 @@ def test_an_executor_killed_in_an_iteration_changes_nothing_but_the_time(
     undisturbed = DecimaLearner(config)
     undisturbed.iterate(0)
     assert torch.equal(learner.state()["weights"], undisturbed.state()["weights"])
-
-
-def test_an_evaluation_is_the_same(cluster: SparkPool, trace_file: Path) -> None:
-    """Heuristics, one that draws, and a learned policy."""
-    config = small_config(trace_file, policies=("strict_fair", "random", "decima"))
-    found, expected = evaluate(config, pool=cluster), evaluate(config)
-    for name, own in found.policies.items():
-        for one, other in zip(own.runs, expected.policies[name].runs, strict=True):
-            np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
-
-
-def test_a_fit_is_the_same(cluster: SparkPool, trace_file: Path) -> None:
-    """Weights and scores of `fit_rule`, and what `tune` finds."""
-    settings = (small_config(trace_file), small_config(trace_file, interarrival_s=2))
-    config = RuleFitConfig(settings, pairs=2, sequences=1, validation=2)
-    found = fit_rule(config, Budget(generations=2), pool=cluster)
-    expected = fit_rule(config, Budget(generations=2))
-    assert (found.found, found.score) == (expected.found, expected.score)
-
-    tuned = [
-        tune("tuned_weighted_fair", small_config(trace_file), held_back=7, pool=pool)
-        for pool in (cluster, HERE)
-    ]
-    assert tuned[0].to_json() == tuned[1].to_json()
-
-
-def test_a_what_if_is_the_same(cluster: SparkPool) -> None:
-    """The grid of policies, sizes and resampled sequences, tuning included."""
-    settings = replace(FAST, policies=("fifo", "tuned_weighted_fair", "decima"), sequences=2)
-    recorded = short_behind_long(8)
-    found = to_json(what_if(recorded, settings, pool=cluster))
-    assert found == to_json(what_if(recorded, settings))

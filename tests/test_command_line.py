@@ -53,7 +53,6 @@ def interrupted(*_arguments: Any, **_named: Any) -> NoReturn:
 def test_ctrl_c_is_one_line_and_exit_code_130(
     program: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of every command, whatever it is doing."""
     command: click.Command = PROGRAMS[program]
     for word in words:
         command = below(command)[word]
@@ -71,7 +70,7 @@ def test_a_training_that_is_asked_to_stop_exits_with_130(
 ) -> None:
     """Before its first iteration: only `decima` has a model then, the one that it began with."""
     out = tmp_path / "run"
-    monkeypatch.setattr("decima.rl.loop._Session.reason_to_stop", lambda _: StopReason.SIGNAL)
+    monkeypatch.setattr("decima.rl.loop._Session.reason_to_stop", lambda *_: StopReason.SIGNAL)
     more = sets(trace_file) if program == "decima" else []
     result = CliRunner().invoke(PROGRAMS[program], ["train", "--out", str(out), *more])
     assert result.exit_code == 130, result.output
@@ -151,7 +150,6 @@ def test_ctrl_c_while_torch_loads_waits_until_it_has_loaded(
     ],
 )
 def test_an_unknown_setting_comes_with_the_nearest(asked: str, near: str) -> None:
-    """In which section soever it is."""
     with pytest.raises(ValueError, match="unknown setting") as refused:
         read_config(None, (f"{asked}=makespan",))
     assert f" (did you mean {near}?); there are" in str(refused.value)

@@ -84,7 +84,6 @@ def test_durations_come_once_each() -> None:
     ],
 )
 def test_impossible_conditions_are_refused(conditions: Conditions, words: str) -> None:
-    """Each by the value and the rule."""
     jobs = [job(name, stage("s", 1, 10)) for name in "ab"]
     with pytest.raises(SimulationError, match=words):
         ends_ms(conditions, *jobs, arrivals=[0.0, 0.0])

@@ -14,7 +14,7 @@ import torch
 from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
 from decima.rl.checkpoint import load_tensors
 from decima.rl.errors import StudyError
-from decima.rl.returns import accumulated, undiscounted
+from decima.rl.returns import accumulated
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from deeprm.branches import SHARE, branched
@@ -106,7 +106,7 @@ class History:
 
     def returns(self) -> TimedReturns:
         """From each action to the end."""
-        return TimedReturns(np.array(self.time), undiscounted(np.array(self.reward)), self.end)
+        return TimedReturns(np.array(self.time), np.cumsum(self.reward[::-1])[::-1], self.end)
 
 
 def histories(size: int) -> list[History]:

@@ -88,18 +88,6 @@ def test_the_json_of_an_evaluation_by_hand() -> None:
     assert report.timings_json()["cpu_s"]["fifo"] == {"policy": 0.75, "environment": 1.5}
 
 
-def test_a_difference_is_that_of_the_averages() -> None:
-    """20, 20.33 and 20.67 s against 30, 33 and 36 s; the medians are 20 s against 20, 22, 24 s."""
-    other = [run_of("fifo", n, 1.0, jct_s=np.array([10.0, 20.0, 30.0 + n])) for n in range(3)]
-    report = report_of(three("strict_fair", 1.0), other)
-    expected = difference_percent(np.array([60, 61, 62]) / 3, np.array([30.0, 33.0, 36.0]))
-    assert expected.mean == pytest.approx(-38.38, abs=0.01)
-    assert report.difference("fifo").mean == pytest.approx(expected.mean)
-    found = report._policy_json("fifo")["difference_to_first"]
-    assert found["mean_percent"] == pytest.approx(expected.mean)
-    assert found["ci95_percent"] == pytest.approx(expected.ci95)
-
-
 def test_intervals_of_shares_end_where_shares_do() -> None:
     """Jain's index of two sequences: 1 and 0.4, whose interval as of times would end beyond 1."""
     runs = [

@@ -18,7 +18,7 @@ from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce
 from decima.training.config import TrainConfig, config_from
 from decima.training.evolve import Perturbing, evolution_of, evolve, play_perturbed, scale_of
-from decima.training.rollouts import TrainingContext, Validating, Validation, validate
+from decima.training.play import TrainingContext, Validating, Validation, validate
 from traces.numbers import Float32
 
 K = TypeVar("K", bound=Hashable)
@@ -65,15 +65,6 @@ def test_flat_weights_are_those_of_the_network() -> None:
     assert list(arrays) == list(state)
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, state[name].numpy())
-
-
-def test_noise_depends_on_its_numbers_alone() -> None:
-    """So a perturbation need not travel."""
-    config = config_of()
-    first = direction(config.seed, 3, 1, 50)
-    np.testing.assert_array_equal(first, direction(config.seed, 3, 1, 50))
-    for iteration, pair in ((3, 2), (4, 1)):
-        assert np.abs(first - direction(config.seed, iteration, pair, 50)).max() > 0.1
 
 
 def test_pairs_play_as_in_a_validation(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

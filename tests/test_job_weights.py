@@ -18,8 +18,7 @@ from decima.cli.main import main
 from decima.evaluation.config import EvaluationConfig
 from decima.objectives import objective_named
 from decima.rl.parallel.local import HERE
-from decima.training.candidates import Candidates
-from decima.training.tuning import FIRST_TRAINING_SEQUENCE
+from decima.training.tuning import FIRST_TRAINING_SEQUENCE, Candidates
 from tests.commands import SMALL, refused
 from tests.test_metrics import metrics
 from tests.test_training import sets
@@ -27,7 +26,7 @@ from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, to_arr
 from traces.dataset import read_dataset, write_dataset
 from traces.demands import drawn_demands
 from traces.inflation import ExecutorModel
-from traces.parquet import FORMAT, SCHEMA, SCHEMAS
+from traces.parquet import FORMAT, SCHEMAS
 from traces.thinning import thinned
 
 CSV = """job,stage,num_tasks,task_ms,weight,deadline_ms
@@ -93,7 +92,6 @@ def test_arrays_hold_both(trace: Trace) -> None:
 def test_a_file_has_the_first_version_that_can_hold_it(
     changes: dict[str, Any], version: int, tmp_path: Path
 ) -> None:
-    """So that older readers read what they know."""
     stage = replace(Stage.fixed("a", 1, 5.0), slots=changes.pop("slots", 1))
     path = tmp_path / "t.parquet"
     write_trace(Trace("t", (Job("j", (stage,), **changes),)), path)
@@ -119,16 +117,6 @@ def test_files_without_either_are_read(version: int, tmp_path: Path) -> None:
     found = read_trace(parquet(tmp_path / "t.parquet", version))
     assert worth(found) == {"j": (1.0, None)}
     assert to_arrays(found).deadline_ms.tolist() == [math.inf]
-
-
-def test_a_column_of_that_name_in_an_older_version_is_ignored(tmp_path: Path) -> None:
-    """As any other column."""
-    path = tmp_path / "t.parquet"
-    parquet(path, 1)
-    table = pq.read_table(path, schema=SCHEMA)
-    table = table.append_column("weight", pa.array(["much"]))
-    pq.write_table(table.replace_schema_metadata(pq.read_schema(path).metadata), path)
-    assert worth(read_trace(path)) == {"j": (1.0, None)}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +157,6 @@ def test_rows_of_a_job_agree(tmp_path: Path) -> None:
 
 
 def test_changes_of_a_trace_keep_both(trace: Trace, tmp_path: Path) -> None:
-    """Fewer samples, drawn demands, several files as one."""
     thin = replace(trace, jobs=tuple(thinned(job, 1) for job in trace.jobs))
     assert worth(thin) == WORTH
     assert worth(drawn_demands(trace, 100.0, np.random.default_rng(0))) == WORTH
@@ -181,7 +168,6 @@ def test_changes_of_a_trace_keep_both(trace: Trace, tmp_path: Path) -> None:
 
 
 def test_deadlines_follow_a_change_of_the_unit_of_time(trace: Trace) -> None:
-    """As durations do; a weight is no time."""
     slower = ExecutorModel(0.0, 20.0).apply(trace)
     assert worth(slower) == {
         name: (weight, None if deadline_ms is None else 20 * deadline_ms)
@@ -310,10 +296,10 @@ def test_parameters_are_tuned_to_the_weighted_jct(weighted_file: Path, tmp_path:
         assert training["objective"] == name
         parameters.append(("tuned_srw", training["found"]))
     numbers = range(FIRST_TRAINING_SEQUENCE, FIRST_TRAINING_SEQUENCE + 3)
-    candidates = Candidates([config], HERE)
     ratios = {}
     for name in names:
-        average, weighted = candidates.play(parameters, numbers, objective_named(name))[:, 0]
+        candidates = Candidates([config], HERE, objective_named(name))
+        average, weighted = candidates.play(parameters, numbers)[:, 0]
         ratios[name] = float(np.exp(np.log(weighted / average).mean()))
     assert ratios["weighted_jct"] < 0.999
     assert ratios["avg_jct"] > 1.001

@@ -24,7 +24,6 @@ def two_jobs(**settings: Any) -> Story:
 
 
 def test_a_run_of_two_jobs_by_hand() -> None:
-    """Times, accounts and counts of the story above."""
     story = two_jobs()
     found = story.metrics
 
@@ -133,14 +132,6 @@ def test_inflation_is_busy_time_above_the_lowest_level() -> None:
     assert inflated.metrics.busy_executor_s == 2.5
     assert inflated.metrics.inflation_executor_s == 0.5
     assert alone.metrics.inflation_executor_s == 0.0
-
-
-def test_percentiles_interpolate_between_jobs() -> None:
-    """Five jobs of 1 to 5 s: the median is 3 s, the 95th percentile 4.8 s."""
-    found = metrics(jct_s=np.arange(1.0, 6.0))
-    assert found.jct_percentile_s(50) == 3.0
-    assert found.jct_percentile_s(95) == pytest.approx(4.8)
-    assert found.avg_jct_s == 3.0
 
 
 def test_fairness_is_jains_index_of_the_slowdowns() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 from dataclasses import replace
@@ -14,8 +13,6 @@ from click.testing import CliRunner
 
 from decima import evaluate
 from decima.agent.model import load_model
-from decima.agent.rollout import Lanes, play_out
-from decima.agent.scales import Scales
 from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.evaluation.runner import play
@@ -26,7 +23,6 @@ from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
 from decima.rl.run_folder import RunFolder
 from decima.rl.statistics import difference_percent
-from decima.training.episodes import EpisodeSource, played
 from decima.training.learner import DecimaLearner
 from decima.training.session import config_of
 from spark_sim import Cluster
@@ -75,7 +71,6 @@ def test_figures_of_two_jobs_by_hand(name: str, figure: float) -> None:
 
 
 def test_every_named_objective_has_a_figure_here() -> None:
-    """A new one needs a row above."""
     rows = test_figures_of_two_jobs_by_hand.pytestmark[0].args[1]  # type: ignore[attr-defined]
     assert {name for name, _ in rows} >= OBJECTIVES.keys()
 
@@ -87,7 +82,6 @@ def test_unknown_names_are_refused(name: str) -> None:
 
 
 def test_a_figure_that_is_not_positive_is_refused() -> None:
-    """Ratios of runs would not exist."""
     at_once = replace(metrics(), jct_s=np.zeros(2))
     with pytest.raises(ConfigError, match=r"'avg_jct' is 0 for a run of 2 jobs"):
         objective_named("avg_jct").of(at_once)
@@ -126,20 +120,6 @@ def test_an_evaluation_compares_by_the_objective(run: Command, trace_file: Path)
     refused(run("--objective", "speed"), "'speed'", "makespan")
 
 
-def test_parameters_are_tuned_to_the_objective(run: Command, tmp_path: Path) -> None:
-    """They differ from those for the average JCT, and the file names the objective."""
-    parameters = {}
-    for name in ("avg_jct", "makespan"):
-        path = tmp_path / f"{name}.json"
-        result = run("--policy", "tuned_srw", "--objective", name, "--jobs", "20", "-o", path,
-                     "--held-back", "4", command="tune")  # fmt: skip
-        assert result.exit_code == 0, result.output
-        training = json.loads(path.read_text())["training"]
-        assert training["objective"] == name
-        parameters[name] = training["found"]
-    assert parameters["avg_jct"] != parameters["makespan"]
-
-
 def test_a_training_for_the_makespan_is_chosen_by_it(
     trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,25 +137,10 @@ def test_a_training_for_the_makespan_is_chosen_by_it(
         config = config_of(folder)
         learner = DecimaLearner(config, is_resumed=True)
         learner.load(load_tensors(folder.checkpoint_file)[0])
-        last = list(folder.metrics())[-1]
-    source = EpisodeSource(config)
-    network = load_model(out / "model.safetensors").weights
+        rows = folder.metrics()
     learner._averaged = flat_parameters(load_model(out / "model.safetensors").network)
-    assert learner.validate()["score"] == min(
-        row["validation/score"] for row in [last, *_rows(out)] if "validation/score" in row
-    )
-    ratios = []
-    for setting in source.settings:
-        episodes = [one for one in source.for_validation() if one.setting is setting]
-        arrays = source.workload(setting).arrays
-        lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in episodes], None)
-        states = play_out(network, Scales.of(arrays), lanes).states
-        fair = [played(one, arrays, Heuristic("strict_fair")) for one in episodes]
-        ratios.append(
-            np.mean([measure(state).makespan_s for state in states])
-            / np.mean([measure(state).makespan_s for state in fair])
-        )
-    assert learner.validate()["score"] == pytest.approx(100 * (np.prod(ratios) ** 0.5 - 1))
+    scores = [row["validation/score"] for row in rows if "validation/score" in row]
+    assert learner.validate()["score"] == min(scores)
 
 
 def test_code_of_ones_own_is_named_in_the_command_only(trace_file: Path, tmp_path: Path) -> None:
@@ -200,10 +165,6 @@ def test_executors_of_a_cluster_lack_the_code(run: Command, tmp_path: Path) -> N
     result = run("--policy", "tuned_srw", "--objective", "cost.py:cost", "-o", tmp_path / "a.json",
                  "--cluster", "local[1]", command="tune")  # fmt: skip
     refused(result, "'cost.py:cost'", "--cluster lack")
-
-
-def _rows(run_folder: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_a_function_that_fails_ends_an_evaluation_at_its_first_run(

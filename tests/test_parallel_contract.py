@@ -62,7 +62,6 @@ def test_answers_come_with_their_keys_in_the_order_of_the_tasks(pool: WorkerPool
 
 
 def test_the_order_in_which_tasks_end_does_not_show(pool: WorkerPool) -> None:
-    """The first ends last."""
     naps_s = (0.4, 0.2, 0.0)
     tasks = {f"task {number}": number for number in range(3)}
     found = pool.map(pool_work.naps, naps_s, tasks, label="naps")
@@ -178,7 +177,6 @@ def test_an_answer_that_cannot_be_sent_is_an_error_of_its_task() -> None:
 
 
 def test_processes_drop_what_nobody_keeps_any_more(tmp_path: Path) -> None:
-    """Told with the next map."""
     with LocalPool(2) as pool:
         tasks = {number: number for number in range(4)}
         first = Shared(SentOnce(Counted(tmp_path, 1)), 1)

@@ -60,7 +60,6 @@ def test_a_cluster_that_cannot_be_had_is_one_line_and_nothing_is_written(
 
 
 def test_an_archive_must_be_there_and_have_executors_to_go_to(tmp_path: Path) -> None:
-    """Both are told before Spark starts."""
     archive = tmp_path / "decima.tar.gz"
     with pytest.raises(ClusterError, match="no such file; `decima cluster pack` makes"):
         open_session("local-cluster[1,1,1024]", name="t", archive=archive)
@@ -72,7 +71,6 @@ def test_an_archive_must_be_there_and_have_executors_to_go_to(tmp_path: Path) ->
 def test_a_machine_without_java_or_with_another_spark_is_told_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a line of its own each."""
     other = SimpleNamespace(__version__="3.4.1")
     monkeypatch.setitem(sys.modules, "pyspark", other)
     with pytest.raises(ClusterError, match=r"pyspark 3\.4\.1: supported are 3\.5 to 4\.x"):
@@ -194,13 +192,6 @@ def test_executors_that_cannot_answer_are_told_in_one_line(fault: str, words: st
         check_executors(Executors(fault=RuntimeError(fault)), same)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_module_that_is_missing_there_asks_for_an_archive() -> None:
-    """The way out stands in the message."""
-    fault = RuntimeError("ModuleNotFoundError: No module named 'decima'")
-    with pytest.raises(ClusterError, match="decima cluster pack"):
-        check_executors(Executors(fault=fault), same)
 
 
 def test_what_modules_hold_is_looked_through_once() -> None:

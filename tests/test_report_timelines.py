@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from decima import evaluate
 from decima.cli.main import main
-from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.config import draw_sequence
 from decima.evaluation.timeline import read_timeline, recorded_within, timeline_table
 from decima.report import comparison_sections, results_of
 from decima.report.figures import raster

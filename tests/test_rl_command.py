@@ -51,7 +51,6 @@ def full_disk(_descriptor: int) -> None:
 def test_a_resumed_run_keeps_its_settings(
     command: click.Group, option: tuple[str, str], tmp_path: Path
 ) -> None:
-    """Nothing is passed over in silence."""
     result = refused(command, "train", "--out", str(tmp_path / "run"), "--resume", *option)
     assert f"--resume keeps the run's settings: no {option[0]} beside it" in result.output
 
@@ -69,7 +68,6 @@ def test_a_setting_in_what_is_no_section_is_one_line(command: click.Group, tmp_p
 def test_a_picture_that_cannot_be_written_is_one_line(
     command: click.Group, path: str, tmp_path: Path
 ) -> None:
-    """Before anything is drawn."""
     result = refused(command, "show", "-o", str(tmp_path / path))
     assert path in result.output.replace("\n", "")
     assert not (tmp_path / path).exists()
@@ -105,16 +103,6 @@ def test_a_training_on_a_table_that_is_none_leaves_nothing(
     assert os.listdir(tmp_path) == ["jobs.csv"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_for_figures_that_cannot_be_made_is_one_line(
-    command: click.Group, tmp_path: Path
-) -> None:
-    """Before anything is measured."""
-    (tmp_path / "file").write_text("kept")
-    told = refused(command, "reproduce", "--out", str(tmp_path / "file" / "x")).stderr
-    assert f"{tmp_path}/file/x: cannot write: {tmp_path}/file is no folder" in told
-
-
 @pytest.mark.parametrize(
     ("command", "figure"),
     [
@@ -142,8 +130,6 @@ def test_a_figure_without_its_models_is_one_line(
 def test_figures_without_models_do_not_keep_the_others_from_being_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are told, on stderr."""
-
     def measure(name: str) -> dict[str, Any]:
         if name == "two":
             raise NoModelsError("recipe-6-0")
@@ -189,7 +175,6 @@ def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_p
 def test_a_figure_that_finds_no_room_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither under its name nor under another."""
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(RunError, match=r"four\.svg: cannot write: No space left"):
         write_figure(panels(1)[0], "four", tmp_path)
@@ -205,9 +190,3 @@ def test_whatever_the_system_refuses_is_one_line() -> None:
 
     group = OneLineErrors("test", commands=[peep])
     assert refused(group, "peep").stderr == "Error: /secret/x: Permission denied\n"
-
-
-@pytest.mark.parametrize(("command", "option"), [(deeprm, "--sets"), (harmony, "--sequences")])
-def test_one_sample_has_no_interval_and_is_refused(command: click.Group, option: str) -> None:
-    """It would be one of no width."""
-    assert "2<=x" in refused(command, "evaluate", option, "1").output

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import pickle
-import resource
 import socket
 import subprocess
 from pathlib import Path
@@ -18,10 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.rl.checkpoint import load_tensors, save_tensors, snapshot
-from decima.rl.environment import environment, git_state
 from decima.rl.errors import CheckpointError, RunError
-from decima.rl.run_folder import RunFolder
-from traces.files.writing import append
+from decima.rl.run_folder import RunFolder, environment, git_state
 
 TENSORS = {
     "weights": torch.linspace(-1.0, 1.0, 6).reshape(2, 3),
@@ -74,7 +71,6 @@ def test_a_snapshot_does_not_follow_its_original() -> None:
 
 
 def test_equal_content_makes_equal_files(tmp_path: Path) -> None:
-    """Two runs can be compared by their bytes."""
     for name in ("a", "b"):
         save_tensors(tmp_path / name, TENSORS, {"x": 1, "y": 2})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -118,7 +114,6 @@ def test_other_files_are_refused_in_one_line(
 def test_a_file_cut_short_anywhere_is_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Not loaded with zeros at its end."""
     folder = tmp_path_factory.mktemp("cut")
     whole = good_file(folder)
     length = data.draw(st.integers(0, len(whole) - 1))
@@ -131,7 +126,6 @@ def test_a_file_cut_short_anywhere_is_refused(
 def test_noise_is_refused_or_loaded_but_never_crashes(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes
 ) -> None:
-    """Bytes in the header changed at random."""
     folder = tmp_path_factory.mktemp("noise")
     whole = good_file(folder)
     (folder / "noisy").write_bytes(whole[:8] + noise + whole[8 + len(noise) :])
@@ -145,7 +139,6 @@ def test_noise_is_refused_or_loaded_but_never_crashes(
 
 @pytest.mark.parametrize("name", ["missing", "."])
 def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    """No file, or a folder."""
     with pytest.raises(RunError, match="cannot read"):
         load_tensors(tmp_path / name)
 
@@ -167,33 +160,6 @@ def test_a_full_disk_leaves_the_previous_file(
 
     assert load_tensors(file)[1] == {"version": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
-
-
-def test_a_write_that_stops_half_way_leaves_the_previous_file(tmp_path: Path) -> None:
-    """Not simulated: the system refuses to let the file grow beyond 1,000 bytes."""
-    file = tmp_path / "a.safetensors"
-    save_tensors(file, TENSORS, {"version": 1})
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
-        with pytest.raises(RunError, match="File too large"):
-            save_tensors(file, {"large": torch.ones(5000)}, {"version": 2})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-    assert load_tensors(file)[1] == {"version": 1}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
-
-
-def test_a_line_that_finds_no_room_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> NoReturn:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "open", full)
-    with pytest.raises(RunError, match="cannot write: No space left"):
-        append(tmp_path / "metrics.jsonl", b"line\n", RunError)
 
 
 def test_a_run_keeps_its_configuration_and_where_it_was_made(tmp_path: Path) -> None:
@@ -240,7 +206,6 @@ def test_a_refused_folder_is_not_left_locked(tmp_path: Path) -> None:
 
 
 def test_a_new_run_needs_an_empty_folder(tmp_path: Path) -> None:
-    """Someone's own files are not mixed with ours."""
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(RunError, match=r"thesis\.tex and is no run"):
         RunFolder.create(tmp_path, {})
@@ -328,7 +293,6 @@ def read_everything(path: Path) -> tuple[object, object]:
 def test_damaged_files_of_a_run_are_named(
     tmp_path: Path, file: str, content: str, message: str
 ) -> None:
-    """One line, and the lock is free again."""
     RunFolder.create(tmp_path, {}).close()
     (tmp_path / file).write_text(content)
     with pytest.raises(RunError, match=message) as refused:
@@ -398,6 +362,5 @@ def test_an_installed_package_belongs_to_no_checkout_around_it(tmp_path: Path) -
 
 
 def test_without_git_the_commit_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run needs no git."""
     monkeypatch.setenv("PATH", "")
     assert git_state(Path(__file__)) == (None, None)

@@ -1,22 +1,21 @@
-"""Returns and advantages: by hand, and against the laws that tie them to each other."""
+"""Returns, advantages and baselines: by hand, and against the laws that tie them together."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
 from decima.rl.returns import (
     AverageRate,
     Floats,
-    differential,
     differential_reward,
     discounted,
-    undiscounted,
 )
 
 numbers = st.floats(-100.0, 100.0)
@@ -32,30 +31,16 @@ def columns(rows: Steps) -> tuple[Floats, Floats, Floats]:
 
 
 def test_returns_of_three_decisions_by_hand() -> None:
-    """Rewards -2, -6, -1 after 1, 2, 1 seconds, at an average of -2 for each second."""
+    """Rewards -2, -6, -1 after 1, 2, 1 seconds, at an average of -2 for each second.
+
+    With horizon 1 / ln 2 a second halves, two seconds quarter; without one all counts.
+    """
     reward, elapsed = np.array([-2.0, -6.0, -1.0]), np.array([1.0, 2.0, 1.0])
-
-    assert undiscounted(reward).tolist() == [-9.0, -7.0, -1.0]
+    assert discounted(reward, elapsed, None).tolist() == [-9.0, -7.0, -1.0]
+    assert discounted(reward, elapsed, math.inf).tolist() == [-9.0, -7.0, -1.0]
+    halving = discounted(reward, elapsed, horizon=1.0 / math.log(2.0))
+    assert halving == pytest.approx([-2.0 - 6.25 / 2.0, -6.0 - 1.0 / 4.0, -1.0])
     assert differential_reward(reward, elapsed, rate=-2.0).tolist() == [0.0, -2.0, 1.0]
-    assert differential(reward, elapsed, rate=-2.0).tolist() == [-1.0, -1.0, 1.0]
-
-
-def test_discount_halves_what_comes_a_half_life_later() -> None:
-    """With horizon 1 / ln 2 a second halves, two seconds quarter."""
-    reward, elapsed = np.array([1.0, 8.0, 4.0]), np.array([1.0, 2.0, 9.0])
-
-    found = discounted(reward, elapsed, horizon=1.0 / math.log(2.0))
-
-    assert found == pytest.approx([1.0 + 9.0 / 2.0, 8.0 + 4.0 / 4.0, 4.0])
-
-
-@given(steps)
-def test_a_horizon_without_end_discounts_nothing(rows: Steps) -> None:
-    """Infinity and None mean the same."""
-    reward, elapsed, _ = columns(rows)
-
-    assert discounted(reward, elapsed, math.inf).tolist() == undiscounted(reward).tolist()
-    assert discounted(reward, elapsed, None).tolist() == undiscounted(reward).tolist()
 
 
 @given(steps, st.floats(0.1, 1000.0), st.data())
@@ -78,61 +63,40 @@ def test_measured_at_its_own_rate_an_episode_earns_nothing(rows: Steps) -> None:
     average = AverageRate()
     average.add(len(reward), float(reward.sum()), float(elapsed.sum()))
 
-    assert differential(reward, elapsed, average.rate)[0] == pytest.approx(0.0, abs=1e-8)
-
-
-def test_returns_become_tensors() -> None:
-    """An array that runs backwards in memory would be refused."""
-    assert torch.from_numpy(undiscounted(np.ones(3))).tolist() == [3.0, 2.0, 1.0]
+    earned = differential_reward(reward, elapsed, average.rate)
+    assert discounted(earned, elapsed, None)[0] == pytest.approx(0.0, abs=1e-8)
 
 
 def test_an_empty_episode_has_no_returns() -> None:
     """The clock may run out before the first decision."""
-    none = np.zeros(0)
-
-    assert len(undiscounted(none)) == 0
-    assert len(discounted(none, none, 5.0)) == 0
+    assert len(discounted(np.zeros(0), np.zeros(0), 5.0)) == 0
 
 
-@pytest.mark.parametrize("horizon", [0.0, -1.0, math.nan])
-def test_a_horizon_must_lie_ahead(horizon: float) -> None:
-    """Not at 0, not behind, not nowhere."""
-    with pytest.raises(ValueError, match="horizon"):
-        discounted(np.ones(2), np.ones(2), horizon)
+@pytest.mark.parametrize(
+    ("elapsed", "horizon", "message"),
+    [
+        ([1.0, 1.0], 0.0, "horizon"),
+        ([1.0, 1.0], math.nan, "horizon"),
+        ([1.0, -2.0], 5.0, r"-2\.0 is negative"),
+        ([1.0], 5.0, r"\(2,\) and \(1,\)"),
+    ],
+)
+def test_impossible_times_are_refused(elapsed: list[float], horizon: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        discounted(np.ones(2), np.array(elapsed), horizon)
 
 
-def test_time_that_runs_backwards_is_refused() -> None:
-    """A factor above 1 would blow returns up."""
-    with pytest.raises(ValueError, match=r"-2\.0 is negative"):
-        discounted(np.ones(2), np.array([1.0, -2.0]), 5.0)
+def test_average_rate_is_a_ratio_of_sums_over_a_window() -> None:
+    """-1 in 1 s and -30 in 9 s make -3.1 for each second, not the mean of -1 and -3.3.
 
-
-def test_arrays_of_different_lengths_are_refused() -> None:
-    """A reward without its time would be paired with another's by broadcasting."""
-    with pytest.raises(ValueError, match=r"\(3,\) and \(1,\)"):
-        differential(np.ones(3), np.ones(1), 1.0)
-
-
-def test_average_rate_is_a_ratio_of_sums() -> None:
-    """-1 in 1 s and -30 in 9 s make -3.1 for each second, not the mean of -1 and -3.3."""
-    average = AverageRate()
+    Whole batches go, once the newer ones fill the window by themselves.
+    """
+    average = AverageRate(window=3)
     assert average.rate == 0.0
-
     average.add(1, -1.0, 1.0)
     average.add(1, -30.0, 9.0)
-
     assert average.rate == pytest.approx(-3.1)
-
-
-def test_average_rate_forgets_what_lies_before_its_window() -> None:
-    """Whole batches go, once the newer ones fill the window by themselves."""
-    average = AverageRate(window=3)
-    average.add(2, -18.0, 2.0)
-    average.add(2, -2.0, 2.0)
-    assert average.rate == -5.0
-
-    average.add(1, -4.0, 1.0)
-
+    average.add(3, -4.0, 2.0)
     assert average.rate == -2.0
 
 
@@ -161,3 +125,139 @@ def test_average_rate_refuses_a_state_of_another_kind() -> None:
         AverageRate().load(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="-1 steps"):
         AverageRate().add(-1, 0.0, 1.0)
+
+
+# --- baselines ------------------------------------------------------------------------------------
+
+
+gaps = st.lists(st.floats(0.01, 20.0), min_size=1, max_size=15)
+
+
+@st.composite
+def rollouts(draw: st.DrawFn) -> TimedReturns:
+    """Decisions at rising times, and an end after the last."""
+    gap = np.array(draw(gaps))
+    reward = np.array(draw(st.lists(st.floats(-9, 9), min_size=len(gap), max_size=len(gap))))
+    time = np.cumsum(gap)
+    return TimedReturns(
+        time, reward[::-1].cumsum()[::-1], float(time[-1]) + draw(st.floats(0.0, 9.0))
+    )
+
+
+def test_two_rollouts_by_hand() -> None:
+    """One decides at 0 and 4, the other at 0, 2 and 6; they end at 8 and at 7."""
+    first = TimedReturns(np.array([0.0, 4.0]), np.array([-8.0, -4.0]), end=8.0)
+    second = TimedReturns(np.array([0.0, 2.0, 6.0]), np.array([-12.0, -10.0, -2.0]), end=7.0)
+
+    of_first, of_second = input_dependent_baseline([first, second])
+
+    # the second at 4 lies half way between -10 and -2
+    assert of_first.tolist() == [(-8.0 - 12.0) / 2, (-4.0 - 6.0) / 2]
+    # the first at 2 lies between -8 and -4, at 6 half way from -4 to the end
+    assert of_second.tolist() == [(-8.0 - 12.0) / 2, (-6.0 - 10.0) / 2, (-2.0 - 2.0) / 2]
+
+
+def test_left_out_itself_a_rollout_sees_the_others() -> None:
+    """Of two, each has the other one's return for its baseline, 0 beyond its end."""
+    short = TimedReturns(np.array([0.0]), np.array([-3.0]), end=2.0)
+    long = TimedReturns(np.array([0.0, 1.0, 5.0]), np.array([-9.0, -7.0, -1.0]), end=6.0)
+
+    of_short, of_long = input_dependent_baseline([short, long], leave_one_out=True)
+
+    assert of_short.tolist() == [-9.0]
+    assert of_long.tolist() == [-3.0, -1.5, 0.0]
+
+
+@given(rollouts())
+def test_interpolation_passes_through_the_decisions(rollout: TimedReturns) -> None:
+    """At its own times a rollout gives its own returns, at its end 0."""
+    assert rollout.at(rollout.time).tolist() == rollout.returns.tolist()
+    assert rollout.at(np.array([rollout.end + 1.0])).tolist() == [0.0]
+
+
+@given(rollouts(), st.integers(2, 6), st.booleans())
+def test_identical_rollouts_have_no_advantage(
+    rollout: TimedReturns, count: int, leave_one_out: bool
+) -> None:
+    """What all of them did was exactly what was to be expected."""
+    same = [rollout] * count
+
+    for baseline in input_dependent_baseline(same, leave_one_out=leave_one_out):
+        assert rollout.returns - baseline == pytest.approx(0.0, abs=1e-9)
+    for baseline in mean_baseline([rollout.returns] * count):
+        assert rollout.returns - baseline == pytest.approx(0.0, abs=1e-9)
+
+
+def test_decisions_of_one_instant_have_one_baseline() -> None:
+    """A scheduler decides several times before the clock moves on; nothing is earned between."""
+    busy = TimedReturns(np.array([0.0, 0.0, 0.0, 3.0]), np.array([-6.0, -6.0, -6.0, -3.0]), 6.0)
+    calm = TimedReturns(np.array([0.0, 3.0]), np.array([-4.0, -1.0]), 6.0)
+
+    of_busy, of_calm = input_dependent_baseline([busy, calm])
+
+    assert of_busy.tolist() == [-5.0, -5.0, -5.0, -2.0]
+    assert of_calm.tolist() == [-5.0, -2.0]
+
+
+def test_a_rollout_without_decisions_expects_nothing() -> None:
+    """It takes part in the mean with 0 and has no baseline of its own."""
+    empty = TimedReturns(np.zeros(0), np.zeros(0), end=3.0)
+    other = TimedReturns(np.array([1.0]), np.array([-4.0]), end=3.0)
+
+    assert [b.tolist() for b in input_dependent_baseline([empty, other])] == [[], [-2.0]]
+    assert [b.tolist() for b in mean_baseline([empty.returns, other.returns])] == [[], [-2.0]]
+    assert mean_baseline([]) == []
+
+
+def test_mean_baseline_goes_by_step_number() -> None:
+    """Times play no part; a rollout that has ended counts 0."""
+    returns = [np.array([-6.0, -2.0]), np.array([-4.0]), np.array([-2.0, -1.0])]
+
+    assert [b.tolist() for b in mean_baseline(returns)] == [[-4.0, -1.0], [-4.0], [-4.0, -1.0]]
+
+
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_the_baseline_biases_no_gradient(leave_one_out: bool) -> None:
+    """All outcomes of three rollouts of a two-armed bandit, weighted by their chance.
+
+    Without itself the estimate is exactly the gradient; with itself (N - 1) / N of it.
+    """
+    chance = np.array([0.3, 0.7])
+    payoff = np.array([-5.0, 2.0])
+    # d/d theta of sum_a pi_a payoff_a for theta the logit of arm 1
+    true_gradient = chance[0] * chance[1] * (payoff[1] - payoff[0])
+    score = np.array([-chance[1], chance[0]])
+
+    expected = 0.0
+    for arms in itertools.product((0, 1), repeat=3):
+        group = [TimedReturns(np.zeros(1), payoff[[arm]], end=1.0) for arm in arms]
+        baselines = input_dependent_baseline(group, leave_one_out=leave_one_out)
+        estimate = np.mean(
+            [
+                score[arm] * (payoff[arm] - baseline[0])
+                for arm, baseline in zip(arms, baselines, strict=True)
+            ]
+        )
+        expected += float(np.prod(chance[list(arms)]) * estimate)
+
+    assert expected == pytest.approx(true_gradient * (1.0 if leave_one_out else 2.0 / 3.0))
+
+
+@pytest.mark.parametrize(
+    ("time", "returns", "end", "message"),
+    [
+        ([0.0, 1.0], [1.0], 2.0, r"shape \(2,\) and returns of shape \(1,\)"),
+        ([1.0, 0.0], [1.0, 0.0], 2.0, "must be in order"),
+        ([0.0, 3.0], [1.0, 0.0], 2.0, "the episode ends at 2.0"),
+        ([0.0], [0.0], 2.0, "needs 2 or more"),  # alone it cannot be left out
+    ],
+)
+def test_rollouts_that_cannot_be_are_refused(
+    time: list[float], returns: list[float], end: float, message: str
+) -> None:
+    def alone() -> None:
+        rollout = TimedReturns(np.array(time), np.array(returns), end)
+        input_dependent_baseline([rollout], leave_one_out=True)
+
+    with pytest.raises(ValueError, match=message):
+        alone()

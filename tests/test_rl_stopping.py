@@ -17,8 +17,7 @@ from click.testing import CliRunner
 from decima.cli.main import main as decima
 from decima.rl import stopping
 from decima.rl.checkpoint import load_tensors
-from decima.rl.learner import LoopSettings
-from decima.rl.loop import StopReason
+from decima.rl.loop import LoopSettings, StopReason
 from decima.rl.run_folder import RunFolder
 from decima.training.learner import DecimaLearner
 from deeprm.cli import main as deeprm
@@ -111,23 +110,7 @@ def test_the_clock_is_checked_inside_an_iteration(tmp_path: Path) -> None:
     assert (result.reason, result.state.next_iteration) == (StopReason.TIME_LIMIT, 4)
 
 
-def test_an_iteration_that_ends_within_the_grace_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would be a pity to lose one that is as good as done."""
-    monkeypatch.setattr(stopping, "GRACE_S", 5.0)
-
-    def ask(iteration: int) -> None:
-        if iteration == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.2)  # the iteration goes on after the request
-
-    _, result = run(tmp_path / "run", SHORT, ChainLearner(ask))
-    assert (result.reason, result.state.next_iteration) == (StopReason.SIGNAL, 5)
-
-
 def test_a_second_sigterm_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even for the grace."""
     monkeypatch.setattr(stopping, "GRACE_S", LONG_S)
 
     def twice() -> None:
@@ -187,7 +170,7 @@ def test_every_command_that_trains_logs_at_once_and_stops_soon(
         return {}
 
     monkeypatch.setattr("deeprm.references.TUNING_SETS", 2)
-    monkeypatch.setattr(DecimaLearner, "_prepare", lambda _self: None)
+    monkeypatch.setattr("decima.training.learner.warm_up", lambda _config: None)
     monkeypatch.setattr(learner, "iterate", iterate)
     limit = ("--minutes", "0.01") if how == "--minutes" else ()
     result = CliRunner().invoke(
@@ -223,25 +206,3 @@ def test_a_training_without_an_iteration_leaves_no_model(
     assert result.exit_code == 0, result.output
     assert "before the first iteration had ended, so there is no model" in result.stdout
     assert not (out / "model.safetensors").exists()
-
-
-@pytest.mark.parametrize("command", [deeprm, harmony])
-def test_commands_compute_with_one_thread(
-    command: click.Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the benchmarks do: threads cost ten times what they save on matrices so small."""
-    found = []
-
-    def note(*_: object) -> Iterator[list[str]]:
-        found.append(torch.get_num_threads())
-        return iter([["scheduler"]])
-
-    monkeypatch.setattr(f"{command.callback.__module__.split('.')[0]}.comparison.compare", note)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        assert CliRunner().invoke(command, ["evaluate"]).exit_code == 0
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
-    assert found == [1]

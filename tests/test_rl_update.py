@@ -1,4 +1,4 @@
-"""What changes parameters: losses, schedules, the optimiser."""
+"""What changes parameters: losses and optimisers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ import torch
 from torch import Tensor, nn
 
 from decima.rl.errors import NotFiniteError
-from decima.rl.objectives import (
+from decima.rl.losses import (
     clipped_ratio_loss,
     entropy_loss,
     normalised,
     policy_gradient_loss,
     value_loss,
 )
-from decima.rl.optimiser import Optimiser, flat_gradient, flat_parameters, set_flat_parameters
-from decima.rl.schedules import Curriculum
+from decima.rl.optimiser import (
+    Optimiser,
+    RmsProp,
+    flat_gradient,
+    flat_parameters,
+    set_flat_parameters,
+)
 
 
 def small_network(seed: int = 3) -> nn.Module:
@@ -46,7 +51,6 @@ def test_policy_gradient_by_hand() -> None:
 
 
 def test_no_gradient_flows_into_advantages_or_targets() -> None:
-    """Both are estimates, not things to push around."""
     network = small_network()
     estimate = network(inputs(1))[:, 0]
 
@@ -111,14 +115,10 @@ def test_gradients_of_chunks_add_up() -> None:
     assert parts.tolist() == pytest.approx(whole.tolist(), abs=1e-6)
 
 
-def test_value_and_entropy_losses_by_hand() -> None:
-    """Half the mean square; minus the weighted mean."""
+def test_other_losses_by_hand() -> None:
+    """Half the mean square; minus the weighted mean; advantages of mean 0 and deviation 1 or 0."""
     assert value_loss(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 2.0])).item() == 1.0
     assert entropy_loss(torch.tensor([1.0, 3.0]), 0.5).item() == -1.0
-
-
-def test_normalised_advantages() -> None:
-    """Mean 0, deviation 1; advantages that are all equal become 0 and not something huge."""
     advantage = torch.tensor([1.0, 5.0])
     assert normalised(advantage, 3.0, 2.0).tolist() == pytest.approx([-1.0, 1.0])
     assert normalised(torch.full((3,), 2.0), 2.0, 0.0).tolist() == [0.0, 0.0, 0.0]
@@ -138,53 +138,19 @@ def test_a_column_beside_a_row_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("growth", "expected"),
-    [("linear", [100.0, 450.0, 800.0]), ("geometric", [100.0, 282.8, 800.0])],
-)
-def test_episodes_grow(growth: str, expected: list[float]) -> None:
-    """Half way: the middle of the two lengths, or their geometric mean."""
-    curriculum = Curriculum(100.0, 800.0, 10, growth=growth)  # type: ignore[arg-type]
-    found = [curriculum.mean(iteration) for iteration in (0, 5, 30)]
-    assert found == pytest.approx(expected, abs=0.1)
-
-
-def test_the_end_of_an_episode_has_no_memory() -> None:
-    """Of the episodes that reach one mean length, as many reach the second one."""
-    curriculum = Curriculum(100.0, 100.0, 1)
-    rng = np.random.default_rng(8)
-    lengths = np.array([curriculum.draw(rng, 0) for _ in range(20_000)])
-
-    assert lengths.mean() == pytest.approx(100.0, rel=0.03)
-    reached = [float((lengths > multiple * 100.0).mean()) for multiple in (1, 2)]
-    assert reached == pytest.approx([math.exp(-1.0), math.exp(-2.0)], abs=0.015)
-
-
-def test_the_same_generator_draws_the_same_end() -> None:
-    """Randomness is an argument."""
-    curriculum = Curriculum(50.0, 500.0, 100)
-    first, second = (curriculum.draw(np.random.default_rng(4), 7) for _ in range(2))
-    assert first == second
-
-
-@pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Curriculum(0.0, 5.0, 1), "above 0"),
-        (lambda: Curriculum(9.0, 5.0, 1), "not fall"),
-        (lambda: Curriculum(1.0, 5.0, 0), "at least 1"),
-        (lambda: Curriculum(1.0, 5.0, 1, growth="cubic"), "'cubic'"),  # type: ignore[arg-type]
-        (lambda: Optimiser(small_network(), 0.0), "above 0"),
+        (lambda: Optimiser(small_network(), 0.0), "learning rate is 0"),
         (lambda: Optimiser(small_network(), 0.1, max_norm=0.0), "above 0"),
+        (lambda: RmsProp(small_network(), 0.1, 1.0), "decay is 1"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make: Callable[[], object], message: str) -> None:
-    """The message says which rule."""
     with pytest.raises(ValueError, match=message):
         make()
 
 
 def test_parameters_go_through_a_vector_and_back() -> None:
-    """In order, and as a copy."""
     network, other = small_network(seed=1), small_network(seed=2)
     vector = flat_parameters(network)
 
@@ -197,37 +163,59 @@ def test_parameters_go_through_a_vector_and_back() -> None:
         set_flat_parameters(other, torch.zeros(5))
 
 
-def test_the_optimiser_is_adam_with_clipping() -> None:
+@pytest.mark.parametrize("max_norm", [0.5, None])
+def test_the_optimiser_is_adam_with_clipping(max_norm: float | None) -> None:
     """The same as torch's own two calls on the parameters one by one."""
     ours, theirs = small_network(), small_network()
-    optimiser = Optimiser(ours, 0.01, max_norm=0.5)
-    adam = torch.optim.Adam(theirs.parameters(), lr=0.01)
+    optimiser = Optimiser(ours, 0.01, max_norm=max_norm)
+    assert_as_torch(optimiser, ours, theirs, torch.optim.Adam(theirs.parameters(), lr=0.01))
 
+
+def test_rmsprop_is_torchs() -> None:
+    ours, theirs = small_network(), small_network()
+    reference = torch.optim.RMSprop(theirs.parameters(), lr=0.02, alpha=0.8)
+    assert_as_torch(RmsProp(ours, 0.02, 0.8), ours, theirs, reference)
+
+
+def assert_as_torch(
+    optimiser: Optimiser, ours: nn.Module, theirs: nn.Module, reference: torch.optim.Optimizer
+) -> None:
+    """Ten steps give the same parameters."""
+    max_norm = math.inf if optimiser.max_norm is None else optimiser.max_norm
     for step in range(10):
         for network in (ours, theirs):
             network.zero_grad()
             torch.autograd.backward(network(inputs(step)).square().sum())
         norm = optimiser.step(flat_gradient(ours))
-        expected = float(nn.utils.clip_grad_norm_(theirs.parameters(), 0.5))
-        adam.step()
-        assert norm == pytest.approx(expected, rel=1e-5)
-
-    assert flat_parameters(ours).tolist() == pytest.approx(
-        flat_parameters(theirs).tolist(), abs=1e-5
-    )
+        assert norm == pytest.approx(
+            float(nn.utils.clip_grad_norm_(theirs.parameters(), max_norm)), rel=1e-5
+        )
+        reference.step()
+    torch.testing.assert_close(flat_parameters(ours), flat_parameters(theirs))
 
 
-def test_the_optimiser_goes_on_from_its_state() -> None:
+def test_a_first_step_of_rmsprop_by_hand() -> None:
+    """v = 0.1 g^2, so every parameter moves by 0.01 / sqrt(0.1), whatever its gradient."""
+    module = small_network()
+    before = flat_parameters(module)
+    norm = RmsProp(module, 0.01).step(torch.full((26,), -4.0))
+    moved = flat_parameters(module) - before
+    torch.testing.assert_close(moved, torch.full((26,), 0.01 / math.sqrt(0.1)))
+    assert norm == pytest.approx(4.0 * math.sqrt(26.0))
+
+
+@pytest.mark.parametrize("kind", [Optimiser, RmsProp])
+def test_the_optimiser_goes_on_from_its_state(kind: type[Optimiser]) -> None:
     """Made anew before each step, it arrives at the same weights to the last bit."""
     straight = small_network()
     broken = copy.deepcopy(straight)
-    optimiser = Optimiser(straight, 0.01)
-    state = Optimiser(broken, 0.01).state()
+    optimiser = kind(straight, 0.01)
+    state = kind(broken, 0.01).state()
 
     for step in range(5):
         gradient = inputs(step, 26)[:, 0]
         optimiser.step(gradient, learning_rate=0.01 / (step + 1))
-        resumed = Optimiser(broken, 0.01)
+        resumed = kind(broken, 0.01)
         resumed.load(state)
         resumed.step(gradient, learning_rate=0.01 / (step + 1))
         state = resumed.state()
@@ -238,7 +226,6 @@ def test_the_optimiser_goes_on_from_its_state() -> None:
 
 
 def test_parameters_set_from_outside_are_where_the_next_step_begins() -> None:
-    """A checkpoint loads parameters behind the optimiser's back."""
     network = small_network()
     optimiser = Optimiser(network, 0.1)
     set_flat_parameters(network, torch.full((26,), 5.0))
@@ -249,10 +236,10 @@ def test_parameters_set_from_outside_are_where_the_next_step_begins() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_gradient_that_is_not_finite_changes_nothing(bad: float) -> None:
-    """Neither the parameters nor what Adam remembers."""
+@pytest.mark.parametrize("kind", [Optimiser, RmsProp])
+def test_a_gradient_that_is_not_finite_changes_nothing(kind: type[Optimiser], bad: float) -> None:
     network = small_network()
-    optimiser = Optimiser(network, 0.1, max_norm=1.0)
+    optimiser = kind(network, 0.1)
     optimiser.step(torch.ones(26))
     before, remembered = flat_parameters(network), optimiser.state()
 
@@ -266,7 +253,6 @@ def test_a_gradient_that_is_not_finite_changes_nothing(bad: float) -> None:
 
 
 def test_the_optimiser_refuses_vectors_of_another_module() -> None:
-    """Length and names are checked."""
     optimiser = Optimiser(small_network(), 0.1)
     with pytest.raises(ValueError, match=r"needs \(26,\)"):
         optimiser.step(torch.ones(5))

@@ -74,7 +74,6 @@ def test_gymnasium_finds_nothing_to_complain_of(env_id: str, settings: dict[str,
 
 @each_system
 def test_one_seed_one_episode_and_the_next_reset_the_next(system: System) -> None:
-    """Inputs of a seed come in order."""
     first, second = (episode(system.env(), 9)[0] for _ in range(2))
     assert first == second
     env = system.env()
@@ -84,7 +83,6 @@ def test_one_seed_one_episode_and_the_next_reset_the_next(system: System) -> Non
 
 @each_system
 def test_an_environment_refuses_misuse(system: System) -> None:
-    """Each message says what there is instead."""
     env, known = system.env(), ", ".join(system.module("config").CONFIGS)
     with pytest.raises(StudyError, match=known):
         system.env(config="papers")
@@ -150,7 +148,6 @@ def test_a_scheduler_plays_the_same_alone_and_in_company(system: System) -> None
 
 @each_system
 def test_configurations_survive_json(system: System) -> None:
-    """Lists become tuples again."""
     module = system.module("config")
     for config in module.CONFIGS.values():
         written = json.loads(json.dumps(config.to_json()))
@@ -160,9 +157,7 @@ def test_configurations_survive_json(system: System) -> None:
 IMPOSSIBLE: list[tuple[type, dict[str, Any], str]] = [
     (DeepRmConfig, {"slots": 0}, "slots is 0"),
     (DeepRmConfig, {"colour": 1}, "unknown setting colour"),
-    (DeepRmConfig, {"capacity": "20"}, "capacity is '20'"),
     (DeepRmConfig, {"load": 9.0}, "a load of 9.0 needs"),
-    (DeepRmConfig, {"load": 0.0}, "load is 0.0"),
     (DeepRmConfig, {"large_duration": [10, 21]}, "jobs last up to 21 steps"),
     (DeepRmConfig, {"dominant_demand": [5, 21]}, "jobs need up to 21 units"),
     (DeepRmConfig, {"small_duration": [3, 1]}, "small_duration is 3 to 1"),
@@ -174,51 +169,27 @@ IMPOSSIBLE: list[tuple[type, dict[str, Any], str]] = [
     (DeepRmConfig, {"unused_steps": 6}, "jobs last up to 15 steps: at most 14"),
     (DeepRmConfig, {"end": "soon"}, "end is 'soon'"),
     (DeepRmConfig, {"arrival_trials": 2, "load": 1.9}, "2 can arrive"),
-    (DeepRmConfig, {"resources": 2**63 - 1}, "resources is 9223372036854775807: at most 16"),
-    (DeepRmConfig, {"horizon": 10**9}, "horizon is 1000000000: at most 10,000"),
     (HarmonyConfig, {"servers": 0}, "servers is 0"),
     (HarmonyConfig, {"max_workers": 13}, "max_workers is 13"),
     (HarmonyConfig, {"all_reduce_share": 1.5}, r"all_reduce_share is 1\.5"),
-    (HarmonyConfig, {"exclusive_share": 1.1}, r"exclusive_share is 1\.1"),
     (HarmonyConfig, {"arrivals": "trace", "arrivals_file": "a", "jobs_file": "b"}, "one may be"),
-    (HarmonyConfig, {"noise": -0.1}, r"noise is -0\.1"),
-    (HarmonyConfig, {"interval_min": 0.0}, r"interval_min is 0\.0"),
     (HarmonyConfig, {"longest_min": 1.0}, r"longest_min is 1\.0"),
     (HarmonyConfig, {"arrivals_file": "x"}, "arrivals_file is for"),
     (HarmonyConfig, {"speed": "fast"}, "speed is 'fast'"),
-    (HarmonyConfig, {"colour": 1}, "unknown setting colour"),
     (HarmonyConfig, {"jobs_per_20_min": 1e300}, r"jobs_per_20_min is 1e\+300: at most 1e\+06"),
-    (HarmonyConfig, {"jobs_per_20_min": 1e-300}, "jobs_per_20_min is 1e-300"),
-    (HarmonyConfig, {"interval_min": 1e300}, r"interval_min is 1e\+300: at most 1e\+10"),
-    (HarmonyConfig, {"longest_min": 1e300}, r"longest_min is 1e\+300"),
-    (HarmonyConfig, {"sigma": 1e300}, r"sigma is 1e\+300: at most 10"),
-    (HarmonyConfig, {"memory_gb": 2**40}, "memory_gb is 1099511627776: at most 1,000,000"),
-    (HarmonyConfig, {"max_intervals": 2**40}, "max_intervals is 1099511627776"),
     (DeepRmTraining, {"episodes": 1}, "at least 2"),
-    (DeepRmTraining, {"iterations": 0}, "iterations is 0"),
-    (DeepRmTraining, {"seed": -1}, "seed is -1"),
     (DeepRmTraining, {"final_learning_rate": 0.1}, "must stay above 0 and not rise"),
     (DeepRmTraining, {"decay": 1.0}, r"decay is 1\.0"),
-    (DeepRmTraining, {"discount": 1.1}, r"discount is 1\.1"),
-    (DeepRmTraining, {"branches": -1}, "branches is -1"),
     (DeepRmTraining, {"teacher": "packer"}, "teacher is 'packer'"),
     (DeepRmTraining, {"objective": "speed"}, "objective is 'speed'"),
     (DeepRmTraining, {"cluster": {"slots": 0}}, "slots is 0"),
     (DeepRmTraining, {"cluster": {"colour": 0}}, "unknown setting cluster.colour"),
-    (HarmonyTraining, {"iterations": 0}, "iterations is 0"),
-    (HarmonyTraining, {"seed": -1}, "seed is -1"),
-    (HarmonyTraining, {"discount": 1.5}, r"discount is 1\.5"),
-    (HarmonyTraining, {"exploration": -0.5}, r"exploration is -0\.5"),
-    (HarmonyTraining, {"final_learning_rate": 0.1}, "must stay above 0 and not rise"),
-    (HarmonyTraining, {"average_iterations": 0}, "average_iterations is 0"),
     (HarmonyTraining, {"patterns": []}, "patterns is empty"),
     (HarmonyTraining, {"patterns": ["often"]}, "patterns.0 is 'often'"),
     (HarmonyTraining, {"size": {"heads": 3}}, "heads must divide"),
-    (HarmonyTraining, {"cluster": {"colour": 0}}, "unknown setting cluster.colour"),
     (HarmonyTraining, {"size": {"models": 65}}, "65 types of jobs: 1 to 64"),
     (HarmonyTraining, {"size": {"layers": 17}}, "17 layers: at most 16"),
     (HarmonyTraining, {"size": {"width": 100_000}}, "at most 16 layers of 1,024 units"),
-    (HarmonyTraining, {"samples": 10**12}, "samples is 1000000000000: at most 1,000,000"),
 ]
 
 
@@ -312,7 +283,6 @@ def test_a_file_that_is_no_model_is_refused(trained: Trained, tmp_path: Path) ->
 def test_a_training_leaves_a_model_that_can_be_compared_and_shown(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """train, evaluate, show."""
     few_samples(monkeypatch)
     result = system.train(tmp_path / "run", "--seed", "3")
     assert result.exit_code == 0, result.output
@@ -333,7 +303,6 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(
 
 @each_system
 def test_a_run_goes_on(system: System, tmp_path: Path) -> None:
-    """Where it stands, not from the beginning."""
     system.train(tmp_path, "--minutes", "1e-9", iterations=3)
     assert len(metrics_without_times(tmp_path)) == 1
     result = system.run("train", "--out", str(tmp_path), "--resume")
@@ -404,7 +373,6 @@ def test_a_study_trains_in_order(
 def test_models_are_gathered_from_runs(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only of trainings as the study has them."""
     study, runs, models = system.module("study"), tmp_path / "runs", tmp_path / "models"
     system.train(runs / system.first)
     with pytest.raises(StudyError, match="not trained with the settings of the study"):

@@ -1,4 +1,4 @@
-"""`decima train`: it repeats itself, survives interruptions, and it learns."""
+"""`decima train`: it repeats itself, survives interruptions, learns, and recovers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,9 @@ from decima.policy_names import model_path
 from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.local import LocalPool
-from decima.rl.parallel.pool import WorkerPool
 from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
-from decima.training.gradients import Part
-from decima.training.learner import DecimaLearner, Pools
-from decima.training.rollouts import Rollouts
+from decima.training.learner import CollapsedError, DecimaLearner, Pools
 from decima.training.session import MODEL, run_training
 from tests.commands import refused
 
@@ -124,7 +121,6 @@ def validated_as(
 def test_results_do_not_depend_on_the_number_of_workers(
     finished: Path, trace_file: Path, tmp_path: Path, two_processes: LocalPool
 ) -> None:
-    """Two processes give the weights of one."""
     pools = Pools(two_processes, two_processes)
     found = final_weights(tmp_path / "run", small(trace_file), pools=pools)
     assert_equal(found, weights_in(finished))
@@ -196,7 +192,7 @@ from numba.core.dispatcher import Dispatcher
 from decima.training.config import read_config
 from decima.training.gradients import Part
 from decima.training.learner import Pools, DecimaLearner
-from decima.training.rollouts import Rollouts
+from decima.training.play import Rollouts
 
 def compiled():
     kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]
@@ -244,7 +240,6 @@ VARIANTS = [
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=" ".join)
 def test_every_variant_trains(changes: tuple[str, ...], trace_file: Path) -> None:
-    """Finite weights that moved, in either step."""
     config = small(trace_file, "imitate.iterations=1", "reinforce.iterations=1", *changes)
     learner = DecimaLearner(config)
     before = learner.state()["weights"]
@@ -299,64 +294,6 @@ def test_averaged_weights_lag_behind(trace_file: Path) -> None:
     moved = after["weights"] - before["averaged"]
     assert moved.abs().max() > 0
     torch.testing.assert_close(after["averaged"] - before["averaged"], moved / 4)
-
-
-def test_the_average_reward_forgets_by_decisions(trace_file: Path) -> None:
-    """Iterations of 60,000, 50,000 and 70,000 decisions: the window of 100,000 keeps the last two.
-
-    They earned -180 in 60 s, -50 in 50 s and -140 in 70 s, each half by either shard. After two,
-    -230 in 110 s; after three the newest two hold 120,000 steps, and -190 in 120 s remain.
-    """
-    learner = DecimaLearner(small(trace_file, "imitate.iterations=0", "reinforce.iterations=4"))
-    pool = Told([(30_000, -90.0, 30.0), (25_000, -25.0, 25.0), (35_000, -70.0, 35.0)])
-    learner._pools = Pools(pool, pool)
-    for iteration in range(4):
-        learner.iterate(iteration)
-
-    assert pool.rates == pytest.approx([0.0, -180 / 60, -230 / 110, -190 / 120])
-    assert learner.state()["average_rate"][:, 0].tolist() == [50_000, 70_000, 0]
-
-
-class Told(WorkerPool):
-    """Two shards that play nothing: each tells what it was given; afterwards, of no decisions."""
-
-    def __init__(self, iterations: list[tuple[int, float, float]]) -> None:
-        self.rates: list[float] = []
-        """the average reward a second with which each iteration began"""
-        self._iterations = iterations
-
-    slots = 1
-
-    def map(
-        self, _function: object, shared: Any, tasks: Mapping[Any, Any], *, label: str
-    ) -> Iterator[tuple[Any, Any]]:
-        if "gradient" in label:
-            nothing = torch.zeros_like(shared.weights)
-            yield from ((key, Part(nothing, 0.0, 0.0, 0.0, 0.0)) for key in tasks)
-            return
-        self.rates.append(shared.rate)
-        steps, reward, time_s = (*self._iterations, (0, 0.0, 0.0))[shared.iteration]
-        setting = shared.context.value.source.settings[0]
-        recording: Any = None
-        told = np.zeros(steps)
-        for key in tasks:
-            yield (
-                key,
-                Rollouts(setting, recording, told, told, reward, np.array([time_s]), [1.0], [1.0]),
-            )
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-def test_a_checkpoint_holds_the_best_score_exactly(
-    trace_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rounded, the same score would be a new best one after a resume."""
-    learner, other = (DecimaLearner(small(trace_file)) for _ in range(2))
-    validated_as(learner, [-10.1], monkeypatch)
-    other.load(learner.state())
-    assert other._best.score == learner._best.score
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -432,6 +369,97 @@ def test_a_run_of_another_version_is_refused(trace_file: Path, tmp_path: Path) -
     refused(found, str(tmp_path / "old" / "config.json"), "unknown setting search")
 
 
-def test_a_run_in_use_is_refused(finished: Path) -> None:
-    with RunFolder.open(finished):
-        refused(command("--out", finished, "--resume"), "another process is training")
+# --- what goes astray -----------------------------------------------------------------------------
+
+
+def reinforcing(trace_file: Path, *changes: str) -> DecimaLearner:
+    learner = DecimaLearner(small(trace_file, "imitate.iterations=0", *changes))
+    learner._begin(0)
+    return learner
+
+
+def test_a_step_far_above_its_best_goes_back_to_it(
+    trace_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """-7.4 % is 2.9 % above -10 %: nothing happens; -6 % is too much; rates halve each time."""
+    rates = ("reinforce.learning_rate=1e-2", "reinforce.final_learning_rate=1e-2")
+    learner = reinforcing(trace_file, "reinforce.fallback=3", *rates)
+    tried = validated_as(learner, [5.0, -10.0, -7.4], monkeypatch)
+    assert torch.equal(learner.state()["weights"], tried[2])
+    assert torch.equal(learner.state()["best"], tried[1])
+    for halvings in (1, 2):
+        validated_as(learner, [-6.0], monkeypatch)
+        for name in ("weights", "averaged", "best"):
+            assert torch.equal(learner.state()[name], tried[1]), name
+        assert learner.state()["best_score"].tolist() == pytest.approx([-10.0, halvings])
+        assert float(learner.state()["adam.step"]) == 0.0
+    monkeypatch.undo()
+    assert learner.iterate(1)["learning_rate"] == pytest.approx(1e-2 / 4)
+
+
+def test_imitation_never_goes_back(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its score may well rise at first; nor does `reinforce` where it is said not to."""
+    for learner in (
+        DecimaLearner(small(trace_file)),
+        reinforcing(trace_file, "reinforce.fallback=none"),
+    ):
+        tried = validated_as(learner, [-10.0, 40.0], monkeypatch)
+        assert torch.equal(learner.state()["weights"], tried[1])
+        monkeypatch.undo()
+
+
+def test_reinforcing_begins_with_the_imitated_weights_and_a_best_of_its_own(
+    trace_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Averaged ones, with a new optimiser; a score of `imitate` is none to go back to."""
+    learner = DecimaLearner(small(trace_file))
+    learner.iterate(0)
+    learner.iterate(1)
+    (averaged,) = validated_as(learner, [-20.0], monkeypatch)
+    learner._begin(2)
+    state = learner.state()
+    assert torch.equal(state["weights"], averaged)
+    assert float(state["adam.step"]) == 0.0
+    assert float(state["best_score"][0]) >= 1e29
+    (first,) = validated_as(learner, [10.0], monkeypatch)
+    assert torch.equal(learner.state()["best"], first)
+
+
+def test_a_collapsed_policy_is_reported(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One answer whatever it sees, and worse than strict fair; good or undecided ones go on."""
+    learner = reinforcing(trace_file)
+    learner._entropy = 0.001
+    validated_as(learner, [-3.0], monkeypatch)
+    learner._entropy = 0.5
+    validated_as(learner, [30.0], monkeypatch)
+    learner._entropy = 0.001
+    with pytest.raises(CollapsedError, match=r"entropy is 0\.0010 .* at \+3\.0 %") as caught:
+        validated_as(learner, [3.0], monkeypatch)
+    assert "\n" not in str(caught.value)
+    assert "reinforce.entropy_start" in str(caught.value)
+
+
+def test_a_collapse_ends_the_command_in_one_line(
+    trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is below the greatest entropy counts as collapsed, strict fair as unbeaten."""
+    monkeypatch.setattr("decima.training.learner.COLLAPSED_ENTROPY", 2.0)
+    settings = sets(trace_file, "imitate.iterations=0", "workload.batch_jobs=[]")
+    monkeypatch.setattr("decima.training.learner._percent", lambda *_: 7.0)
+    found = command("--out", tmp_path / "run", *settings)
+    assert found.exit_code == 2
+    (line,) = [one for one in found.stderr.splitlines() if one.startswith("error: ")]
+    assert "the policy has collapsed" in line
+    assert "+7.0 %" in line
+
+
+@pytest.mark.slow
+def test_the_training_of_make_run_beats_strict_fair(tmp_path: Path) -> None:
+    """On sequences that nothing was trained or chosen on, beyond chance."""
+    recipe = read_config(ROOT / "docs" / "examples" / "small-training.toml")
+    with LocalPool(2) as pool, RunFolder.create(tmp_path / "run", recipe.to_json()) as folder:
+        run_training(folder, pools=Pools(pool, pool))
+    model = str(tmp_path / "run" / MODEL)
+    difference = evaluate(EvaluationConfig(policies=("strict_fair", model))).difference(model)
+    assert difference.ci95 is not None
+    assert difference.ci95[1] < 0

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from decima.agent.recording import Decisions
+from decima.objectives import OBJECTIVES
 from decima.rl.returns import generalised_advantage
 from decima.training.config import CreditConfig
-from decima.training.costs import cost_at
 from decima.training.credit import (
     Credit,
-    Finished,
     Reference,
-    of_returns,
+    assign_credit,
+    cost_at,
     setting_weights,
     standardised,
 )
@@ -31,6 +32,7 @@ def ended(a_end_s: float, b_end_s: float) -> State:
     """The final tables of a run in which the jobs were complete then; NaN: they never were."""
     state = build(JOBS, Cluster(num_executors=1), arrival_ms=[0, 4_000]).state
     state.jobs["completion_ms"] = [1_000 * a_end_s, 1_000 * b_end_s]
+    state.clock["time_ms"] = 12_000
     return state
 
 
@@ -41,36 +43,45 @@ def seconds(*values: float) -> Float64:
     return np.array(values, np.float64)
 
 
+def cost(objective: str, state: State, *times: float) -> list[float]:
+    return list(cost_at(OBJECTIVES[objective], state, seconds(*times)))
+
+
+def decisions(lane: list[int], time_s: Float64, value: Float64) -> Decisions:
+    counts = np.zeros(len(lane), np.int64)
+    no_columns = np.zeros((len(lane), 0), np.float32)
+    return Decisions(np.array(lane), time_s, value, no_columns, counts, counts, counts, counts)
+
+
 # --- costs ---------------------------------------------------------------------------------------
 
 
-def test_average_jct_costs_the_time_in_the_system() -> None:
-    """To 4 s only a is there; then both; after 10 s, or 6 s, one is left; nothing after 12 s."""
-    times = seconds(0, 4, 6, 10, 12, 99)
-    assert cost_at("avg_jct", A_FIRST, times).tolist() == [0, 4, 8, 16, 18, 18]
-    assert cost_at("avg_jct", B_FIRST, times).tolist() == [0, 4, 8, 12, 14, 14]
+@pytest.mark.parametrize(
+    ("objective", "a_first", "b_first"),
+    [
+        # To 4 s only a is there; then both; after 10 s, or 6 s, one is left; nothing after 12 s.
+        ("avg_jct", [0, 4, 8, 16, 18, 18], [0, 4, 8, 12, 14, 14]),
+        # 10^2 + 8^2 against 12^2 + 2^2, over 100 s; at 6 s the ages are 6 and 2 in both.
+        ("rms_jct", [0, 0.16, 0.4, 1.36, 1.64, 1.64], [0, 0.16, 0.4, 1.04, 1.48, 1.48]),
+        ("makespan", [0, 4, 6, 10, 12, 12], [0, 4, 6, 10, 12, 12]),
+    ],
+)
+def test_costs_up_to_a_time(objective: str, a_first: list[float], b_first: list[float]) -> None:
+    times = (0, 4, 6, 10, 12, 99)
+    assert cost(objective, A_FIRST, *times) == pytest.approx(a_first)
+    assert cost(objective, B_FIRST, *times) == pytest.approx(b_first)
 
 
-def test_rms_jct_costs_squares_of_ages() -> None:
-    """10^2 + 8^2 against 12^2 + 2^2, over 100 s; at 6 s the ages are 6 and 2 in both."""
-    times = seconds(6, 12)
-    assert cost_at("rms_jct", A_FIRST, times).tolist() == pytest.approx([0.40, 1.64])
-    assert cost_at("rms_jct", B_FIRST, times).tolist() == pytest.approx([0.40, 1.48])
-
-
-def test_makespan_costs_the_time_with_jobs_in_the_system() -> None:
-    """12 s in both orders; a gap between two jobs costs nothing: a to 3 s, b from 4 to 6 s."""
-    times = seconds(2, 3, 3.5, 5, 6, 9)
-    assert cost_at("makespan", A_FIRST, seconds(5, 20)).tolist() == [5, 12]
-    assert cost_at("makespan", B_FIRST, seconds(5, 20)).tolist() == [5, 12]
-    assert cost_at("makespan", ended(3, 6), times).tolist() == [2, 3, 3, 4, 5, 5]
+def test_makespan_costs_nothing_between_two_jobs() -> None:
+    """a to 3 s, b from 4 to 6 s."""
+    assert cost("makespan", ended(3, 6), 2, 3, 3.5, 5, 6, 9) == [2, 3, 3, 4, 5, 5]
 
 
 def test_jobs_never_completed_cost_as_long_as_they_are_there() -> None:
     """a until the end, whenever that is; b, that is not there yet, nothing."""
     state = ended(np.nan, np.nan)
-    assert cost_at("avg_jct", state, seconds(3, 30)).tolist() == [3, 30 + 26]
-    assert cost_at("makespan", state, seconds(3, 30)).tolist() == [3, 30]
+    assert cost("avg_jct", state, 3, 30) == [3, 30 + 26]
+    assert cost("makespan", state, 3, 30) == [3, 30]
 
 
 # --- advantages of unit size ---------------------------------------------------------------------
@@ -140,14 +151,9 @@ def test_without_a_trace_nothing_is_left_to_the_critic() -> None:
 # simulations in lockstep do.
 REFERENCE = Reference(jct_s=10.0, jobs=2.0)
 """strict fair's average JCT, and how many jobs are there with it: values are in 80 s"""
-PLAYED = Finished(
-    lane=np.array([0, 1, 0, 1]),
-    time_s=seconds(0, 0, 4, 4),
-    value=seconds(-1, -2, -3, -4) / REFERENCE.value_s,
-    states=[A_FIRST, B_FIRST],
-    end_s=seconds(12, 12),
+DECISIONS = decisions(
+    [0, 1, 0, 1], seconds(0, 0, 4, 4), seconds(-1, -2, -3, -4) / REFERENCE.value_s
 )
-SAME = np.array([0, 0])
 RATE = (18 + 14) / (12 + 12)
 """what a second of the sequence costs, over both rollouts"""
 UNIT_S = RATE * REFERENCE.jct_s
@@ -156,14 +162,23 @@ UNIT_S = RATE * REFERENCE.jct_s
 
 def credit(
     baseline: str,
-    sequence: list[int] | None = None,
+    sequence: tuple[int, int] = (0, 0),
     objective: str = "avg_jct",
+    played: Decisions = DECISIONS,
+    states: tuple[State, State] = (A_FIRST, B_FIRST),
     **changes: object,
 ) -> Credit:
     plain = {"critic": False, "horizon": None, "trace": None, "baseline": baseline}
     config = CreditConfig(**(plain | changes))  # type: ignore[arg-type]
-    lanes = SAME if sequence is None else np.array(sequence)
-    return of_returns(config, objective, PLAYED, lanes, -1.5, REFERENCE)
+    return assign_credit(
+        config,
+        OBJECTIVES[objective],
+        played,
+        states,
+        sequence=np.array(sequence),
+        rate=-1.5,
+        reference=REFERENCE,
+    )
 
 
 def test_rewards_are_minus_what_time_costs() -> None:
@@ -178,7 +193,7 @@ def test_without_a_baseline_returns_count_by_what_a_second_costs() -> None:
     """32 s in 24 s of both rollouts; or 18 s and 14 s in 12 s each, as sequences of their own."""
     expected = seconds(-18, -14, -14, -10) / REFERENCE.jct_s
     np.testing.assert_allclose(credit("none").advantage, expected / RATE)
-    apart = credit("none", [0, 1]).advantage
+    apart = credit("none", (0, 1)).advantage
     np.testing.assert_allclose(apart, expected / (seconds(18, 14, 18, 14) / 12))
 
 
@@ -223,9 +238,7 @@ def test_another_objective_gives_other_rewards() -> None:
 
 def test_a_rollout_without_a_decision_has_no_credit() -> None:
     """Its sequence's other rollout does; alone there is nothing to compare with."""
-    played = PLAYED._replace(lane=np.array([1, 1]), time_s=seconds(0, 4), value=seconds(0, 0))
-    config = CreditConfig(critic=False, horizon=None, trace=None)
-    found = of_returns(config, "avg_jct", played, SAME, 0.0, REFERENCE)
+    found = credit("input", played=decisions([1, 1], seconds(0, 4), seconds(0, 0)))
     # A rollout without decisions returned nothing at any time. The sequence's 14 s lie in 24 s.
     np.testing.assert_allclose(found.advantage, seconds(-14, -10) / 10 / (14 / 24))
 
@@ -233,29 +246,23 @@ def test_a_rollout_without_a_decision_has_no_credit() -> None:
 # --- episodes of any length ----------------------------------------------------------------------
 
 
-def episode(jobs: int) -> Finished:
-    """Two rollouts of jobs that come every 20 s, each of 10 s, in the other rollout of 11 s.
-
-    A decision for each job as it comes.
-    """
-    every = [job(f"j{number}", stage("x", 1, 10_000)) for number in range(jobs)]
-    begin_s = 20.0 * np.arange(jobs)
-    states = []
-    for length_s in (10.0, 11.0):
-        state = build(every, Cluster(num_executors=1), arrival_ms=(1_000 * begin_s).tolist()).state
-        state.jobs["completion_ms"] = 1_000 * (begin_s + length_s)
-        states.append(state)
-    ends_s = seconds(20, 20) * jobs
-    lane = np.repeat([0, 1], jobs)
-    return Finished(lane, np.tile(begin_s, 2), np.zeros(2 * jobs), states, ends_s)
-
-
-def test_a_short_episode_does_not_dominate() -> None:
-    """Of one job or forty: each plan is 1 s better or worse, and counts as much.
+@pytest.mark.parametrize("jobs", [1, 40])
+def test_a_short_episode_does_not_dominate(jobs: int) -> None:
+    """Two rollouts of jobs that come every 20 s, each of 10 s, or of 11 s: each plan is 1 s better
+    or worse, and counts as much whether there is one job or forty.
 
     Divided by what its whole sequence costs, the single plan would count forty times as much.
     """
-    config = CreditConfig(critic=False, horizon=0.05, trace=None)
-    for jobs in (1, 40):
-        found = of_returns(config, "avg_jct", episode(jobs), SAME, 0.0, REFERENCE).advantage
-        np.testing.assert_allclose(found, np.repeat([1, -1], jobs) / 10 / (21 / 40))
+    every = [job(f"j{number}", stage("x", 1, 10_000)) for number in range(jobs)]
+    begin_s = 20.0 * np.arange(jobs)
+
+    def lasting(length_s: float) -> State:
+        state = build(every, Cluster(num_executors=1), arrival_ms=(1_000 * begin_s).tolist()).state
+        state.jobs["completion_ms"] = 1_000 * (begin_s + length_s)
+        state.clock["time_ms"] = 20_000 * jobs
+        return state
+
+    lane = np.repeat([0, 1], jobs).tolist()
+    played = decisions(lane, np.tile(begin_s, 2), np.zeros(2 * jobs))
+    found = credit("input", played=played, states=(lasting(10), lasting(11)), horizon=0.05)
+    np.testing.assert_allclose(found.advantage, np.repeat([1, -1], jobs) / 10 / (21 / 40))

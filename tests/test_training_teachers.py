@@ -21,8 +21,7 @@ from decima.registry import Heuristic
 from decima.rl.errors import RunError
 from decima.training.config import ImitateConfig, TrainConfig
 from decima.training.episodes import Episode, EpisodeSource, Setting, figures
-from decima.training.play import Player
-from decima.training.rollouts import TrainingContext
+from decima.training.play import Player, TrainingContext
 from decima.training.teachers import HeuristicLabeller, NetworkLabeller, best_teacher
 from spark_sim.kernels.dispatch import assign
 from spark_sim.metrics import measure
@@ -243,12 +242,11 @@ def test_labels_are_as_good_as_their_teacher(
     # takes another course now and then, neither better nor worse.
     runs = [*RUNS, batch_run(2, jobs=12), *(run_of(seed, jobs=12) for seed in range(100, 124))]
     episodes = [Episode(setting, number, run) for number, run in enumerate(runs)]
-    player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS))
+    player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS), OBJECTIVES["avg_jct"])
     found = player.demonstrations(NETWORK, episodes, teacher, 0)
     assert found is not None
     assert found.advantage.tolist() == [1.0] * len(found.recording.plans.decision)
-    mean_s = float(np.mean([measure(state).avg_jct_s for state in found.states]))
-    assert mean_s == pytest.approx(
+    assert np.mean(found.figures) == pytest.approx(
         np.mean(figures(episodes, ARRAYS, teacher, OBJECTIVES["avg_jct"])), rel=0.02
     )
 
@@ -281,19 +279,18 @@ def test_labels_of_the_network_that_plays_are_its_own_plans(cluster: str) -> Non
 def test_sequences_played_by_a_networks_labels_are_those_of_the_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The teacher plays the first iteration."""
     monkeypatch.setattr(EvaluationConfig, "cluster", lambda _: CLUSTERS["executors"])
     setting = Setting(0, EvaluationConfig())
     episodes = [Episode(setting, number, run) for number, run in enumerate(RUNS)]
     teacher = random_network(5).weights()
-    player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS))
+    player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS), OBJECTIVES["avg_jct"])
     batch = player.demonstrations(NETWORK, episodes, teacher, 0)
     assert batch is not None
     lanes = Lanes(ARRAYS, CLUSTERS["executors"], RUNS, None)
     alone = play_out(teacher, SCALES, lanes).states
     by_student = play_out(NETWORK, SCALES, lanes).states
     expected = [measure(state).avg_jct_s for state in alone]
-    assert [measure(state).avg_jct_s for state in batch.states] == expected
+    assert batch.figures == expected
     assert [measure(state).avg_jct_s for state in by_student] != expected
 
 

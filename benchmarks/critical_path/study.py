@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.critical_path.learn import Grade, Probe, ProbeConfig, fit, grade
 from benchmarks.critical_path.questions import Batch, RandomDags, batch, draw_questions, trace_jobs
-from decima.rl.threads import one_thread
+from decima.rl.optimiser import one_thread
 from gnn.config import EncoderConfig
 from traces import load_trace
 

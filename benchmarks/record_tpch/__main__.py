@@ -10,8 +10,7 @@ import click
 
 from benchmarks.record_tpch.plan import QUERIES, RecordingPlan, Variant
 from benchmarks.record_tpch.recording import DEFAULT_SAMPLES, read_recording, record_tpch
-from decima.cli.config_options import config_options
-from decima.cli.options import output_option
+from decima.cli.options import config_options, output_option
 from traces.errors import TraceError
 from traces.graph import summary
 from traces.parquet import check_output, write_trace

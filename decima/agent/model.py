@@ -19,7 +19,7 @@ import numpy as np
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.weights import NetworkConfig, NetworkWeights, weight_shapes
 from decima.errors import ConfigError
-from decima.rl.arrays_file import load_arrays
+from decima.rl.checkpoint import load_arrays
 from decima.rl.errors import RunError
 from decima.rl.model_files import (
     MAX_PARAMETERS,

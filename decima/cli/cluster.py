@@ -8,7 +8,7 @@ import click
 
 from decima.cli.console import progress_bar, say
 from decima.cli.errors import OneLineErrors
-from decima.cli.options import checked_option, output_option
+from decima.cli.options import output_option
 from decima.rl.option_types import PathType
 from traces.files.errors import FileError
 
@@ -19,11 +19,6 @@ def _check_archive(path: Path) -> None:
     check_output(path)
 
 
-def _check_python(path: Path) -> None:
-    if not path.is_absolute():
-        raise FileError(f"--python {path}: hosts need its path from the root")
-
-
 @click.group(cls=OneLineErrors)
 def cluster() -> None:
     """Prepare for `--cluster`."""
@@ -31,10 +26,9 @@ def cluster() -> None:
 
 @cluster.command()
 @output_option("Archive to write (.tar.gz).", check=_check_archive)
-@checked_option(
+@click.option(
     "--python",
     type=PathType(),
-    check=_check_python,
     help="Path of the same Python version on the hosts (default: its path here).",
 )
 def pack(output: Path, python: Path | None) -> None:
@@ -44,6 +38,8 @@ def pack(output: Path, python: Path | None) -> None:
     """
     from decima.rl.parallel.pack import pack as write_archive
 
+    if python is not None and not python.is_absolute():
+        raise FileError(f"--python {python}: hosts need its path from the root")
     with progress_bar("packing") as (bar, task):
         packed = write_archive(
             output, python, progress=lambda done, n: bar.update(task, completed=done, total=n)

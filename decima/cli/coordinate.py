@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from decima.cli.config_options import config_options
 from decima.cli.console import say
-from decima.cli.options import TUNED, read_all_tuned
+from decima.cli.options import TUNED, config_options, read_all_tuned
 from decima.errors import ConfigError
 from decima.rl.option_types import INPUT, POLICIES, OutputFile, Whole
 from decima.spark.coordinator.settings import CoordinatorSettings
@@ -33,45 +32,25 @@ _PORTS = 65_535
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of "HOST:PORT".
-
-    Raises:
-        ConfigError: it is no such text.
-    """
+    """Return host and port of "HOST:PORT"; ConfigError if it is no such text."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > _PORTS:
         raise ConfigError(f"--listen {text!r}: HOST:PORT is needed, such as 127.0.0.1:7087")
     return host.strip("[]"), int(port)
 
 
-def parse_groups(option: str, values: tuple[str, ...]) -> dict[str, str]:
-    """Return the values of repeated "GROUP=VALUE".
-
-    Raises:
-        ConfigError: one has another form.
-    """
-    found = {}
+def numbers(option: str, values: tuple[str, ...], kind: Callable[[str], T]) -> dict[str, T]:
+    """Return the numbers of repeated "GROUP=NUMBER"; ConfigError if one is none."""
+    by_group = {}
     for text in values:
-        group, equals, value = text.rpartition("=")
+        group, equals, number = text.rpartition("=")
         if not equals:
             raise ConfigError(f"{option} {text!r}: GROUP=VALUE is needed, such as user:ann=4")
-        found[group] = value
-    return found
-
-
-def numbers(option: str, values: tuple[str, ...], kind: Callable[[str], T]) -> dict[str, T]:
-    """Return the numbers of repeated "GROUP=NUMBER".
-
-    Raises:
-        ConfigError: one is no such number.
-    """
-    found = {}
-    for group, text in parse_groups(option, values).items():
         try:
-            found[group] = kind(text)
+            by_group[group] = kind(number)
         except ValueError as error:
-            raise ConfigError(f"{option} {group}={text}: {text!r} is no such number") from error
-    return found
+            raise ConfigError(f"{option} {text}: {number!r} is no such number") from error
+    return by_group
 
 
 @click.command()
@@ -174,9 +153,9 @@ async def _serve(
     from decima.spark.coordinator.status import WORDS, metrics_of, status_of
     from decima.spark.dashboard import serve
 
-    found = await server.start(host, port, tls)
+    bound_port = await server.start(host, port, tls)
     settings = server.coordinator.settings
-    say(f"listening on {host}:{found}: {settings.slots} executors, policy {settings.policy}")
+    say(f"listening on {host}:{bound_port}: {settings.slots} executors, policy {settings.policy}")
     stop = None
     try:
         if status_port is not None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from types import TracebackType
 from typing import IO, Any
 
 import click
 
-from decima.rl.command import mistake_text
-from decima.rl.group import CommandGroup, InterruptedCommand
-from decima.rl.parallel.errors import TaskRefusedError, WorkerLostError
+from decima.rl.command import CommandGroup, InterruptedCommand, mistake_text
+from decima.rl.parallel.errors import TaskRefusedError, WorkerLostError, raised_in
 from traces.files.names import one_line
 
 OUR_PACKAGES = ("traces", "spark_sim", "gnn", "decima")
@@ -34,50 +30,21 @@ class OneLineErrors(CommandGroup):
     traceback.
     """
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _one_line():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _one_line():
-            return super().invoke(ctx)
-
-
-@contextlib.contextmanager
-def _one_line() -> Iterator[None]:
-    try:
-        yield
-    except (OneLineError, InterruptedCommand):
-        raise
-    except (click.UsageError, MemoryError, OSError) as error:
+    def refusal(self, error: Exception) -> click.ClickException | None:
+        """Return the line of a mistake."""
+        if isinstance(error, OneLineError | InterruptedCommand):
+            return None
         text = mistake_text(error)
-        if text is None:
-            raise
-        raise OneLineError(text) from error
-    except click.ClickException as error:
-        raise OneLineError(one_line(error.format_message())) from error
-    except WorkerLostError as error:
-        raise OneLineError(one_line(str(error))) from error
-    except ValueError as error:
-        if not _breaks_a_rule(error):
-            raise
-        raise OneLineError(one_line(str(error))) from error
-
-
-def _breaks_a_rule(error: ValueError) -> bool:
-    """Return whether this package raised the error, also in a task of another process."""
-    if isinstance(error, TaskRefusedError):
-        return _is_ours(error.origin)
-    return _is_ours(type(error).__module__) or _is_ours(_raised_in(error.__traceback__))
-
-
-def _raised_in(trace: TracebackType | None) -> str:
-    """Name of the module whose code raised: that of the innermost frame."""
-    module = ""
-    while trace is not None:
-        module = str(trace.tb_frame.f_globals.get("__name__", ""))
-        trace = trace.tb_next
-    return module
+        if text is not None:
+            return OneLineError(text)
+        if isinstance(error, click.ClickException) and not isinstance(error, click.UsageError):
+            return OneLineError(one_line(error.format_message()))
+        is_ours = isinstance(error, WorkerLostError)
+        if isinstance(error, TaskRefusedError):
+            is_ours = _is_ours(error.origin)
+        elif isinstance(error, ValueError):
+            is_ours = _is_ours(type(error).__module__) or _is_ours(raised_in(error))
+        return OneLineError(one_line(str(error))) if is_ours else None
 
 
 def _is_ours(module: str) -> bool:

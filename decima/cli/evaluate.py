@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from decima.cli.options import (
     write_report,
 )
 from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
-from decima.evaluation import EvaluationConfig, Report
+from decima.evaluation import Report
 from decima.evaluation import evaluate as run_evaluation
 from decima.evaluation.runner import Workload
 from decima.evaluation.timeline import (
@@ -98,10 +97,20 @@ def evaluate(
                 announce()
             bar.update(task, completed=done)
 
-        recorded = _recorded(config, timeline, page)
+        recorded = range(config.sequences if timeline is not None else 0)
+        if timeline is None and page is not None:  # as many as fit in memory
+            recorded = recorded_within(config, _MOST_RECORDED)
         report = run_evaluation(config, pool=pool, timelines=recorded, progress=show)
     _print(report)
-    for note in (*notes_of(config, report.trace), *_training_notes(report)):
+    notes = notes_of(config, report.trace)
+    learned = [name for name in config.policies if is_learned(name)]
+    unlike = unlike_training(config, report.trace)
+    if unlike and model_path(SHIPPED_MODEL) in map(model_path, learned):
+        notes.append(
+            f"note: {SHIPPED_MODEL} was hardly trained for such a workload: {', '.join(unlike)}. "
+            "Train for it first (`decima train`), or take it only if its interval is below zero."
+        )
+    for note in notes:
         stdout().print(note, soft_wrap=True, markup=False)
     if json_path is not None:
         write_json(json_path, report.to_json())
@@ -111,24 +120,6 @@ def evaluate(
         write_timeline(report, timeline)
     if page is not None:
         write_report(page, page_sections(report))
-
-
-def _training_notes(report: Report) -> Iterator[str]:
-    """Warn if the shipped network plays a workload unlike those that it was trained on."""
-    learned = [name for name in report.policies if is_learned(name)]
-    words = unlike_training(report.config, report.trace)
-    if words and model_path(SHIPPED_MODEL) in map(model_path, learned):
-        yield (
-            f"note: {SHIPPED_MODEL} was hardly trained for such a workload: {', '.join(words)}. "
-            "Train for it first (`decima train`), or take it only if its interval is below zero."
-        )
-
-
-def _recorded(config: EvaluationConfig, timeline: Path | None, page: Path | None) -> range:
-    """Return the sequences whose tasks are recorded: for a page, as many as fit in memory."""
-    if timeline is not None:
-        return range(config.sequences)
-    return range(0) if page is None else recorded_within(config, _MOST_RECORDED)
 
 
 def page_sections(report: Report) -> list[Section]:
@@ -158,39 +149,30 @@ def _print(report: Report) -> None:
     if by_class is not None:
         console.print()
         console.print(by_class)
-    tasks = report.reference.total("task_events")
+    tasks, count = report.reference.total("task_events"), config.sequences
+    intervals = "" if count < 2 else f"Intervals: {method(count)} over sequences."
+    if report.has_repeats:
+        intervals = (
+            f"No intervals: the {count} sequences are identical, since neither arrivals nor "
+            "durations are drawn; they are evidence of one."
+        )
     console.print(
         f"\n{counted(config.sequences, 'sequence')} of "
         f"{counted(report.reference.runs[0].metrics.num_jobs, 'job')} "
         f"({config.arrivals}) from {report.trace.name}, {counted(config.executors, 'executor')}, "
         f"{config.protocol} protocol, {tasks:,} tasks a policy. Seconds; means over sequences; "
-        f"negative differences are better. {_intervals(report)}"
+        f"negative differences are better. {intervals}"
     )
-    for line in _reached(report):
-        console.print(line, soft_wrap=True)
-
-
-def _intervals(report: Report) -> str:
-    """Describe how the intervals are computed, or why there are none."""
-    count = report.config.sequences
-    if report.has_repeats:
-        return (
-            f"No intervals: the {count} sequences are identical, since neither arrivals nor "
-            "durations are drawn; they are evidence of one."
+    reference = config.policies[0]
+    for name, of_policy in report.policies.items():
+        if name == reference or not is_learned(name):
+            continue
+        wins = int((of_policy.objective < report.reference.objective).sum())
+        where = f"lower in {wins} of {counted(count, 'sequence')}"
+        if report.has_repeats:
+            where = f"in one sequence, repeated {count} times"
+        console.print(
+            f"{name}: {report.objective.title} {report.difference(name).mean:+.1f} % against "
+            f"{reference}, {where}",
+            soft_wrap=True,
         )
-    return "" if count < 2 else f"Intervals: {method(count)} over sequences."
-
-
-def _reached(report: Report) -> Iterator[str]:
-    """Describe each learned policy's result against the reference, one sentence each."""
-    reference = report.config.policies[0]
-    for name, own in report.policies.items():
-        if name != reference and is_learned(name):
-            difference = report.difference(name)
-            wins = int((own.objective < report.reference.objective).sum())
-            count = len(own.objective)
-            where = f"lower in {wins} of {counted(count, 'sequence')}"
-            if report.has_repeats:
-                where = f"in one sequence, repeated {count} times"
-            title = report.objective.title
-            yield f"{name}: {title} {difference.mean:+.1f} % against {reference}, {where}"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from decima.cli.config_options import config_options
 from decima.cli.console import progress_bar, stdout
-from decima.cli.options import OBJECTIVE, build_config, output_option, training_options
+from decima.cli.options import (
+    OBJECTIVE,
+    build_config,
+    config_options,
+    output_option,
+    training_options,
+)
 from decima.cli.workers import Where, open_pool, refuse_own_code, resumable, worker_options
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
@@ -29,9 +34,6 @@ from decima.training.rule_fit.history import History, read_history
 from decima.training.tuning import write_tuned
 from spark_sim.compiled.progress import announce
 from traces.numbers import S_PER_MINUTE
-
-if TYPE_CHECKING:
-    from decima.training.rule_fit.fit import FittedRule
 
 _DEFAULT_MINUTES = 30.0
 
@@ -112,7 +114,9 @@ def fit_rule(
         minutes = _DEFAULT_MINUTES
     budget = Budget(generations, minutes)
     refuse_own_code(where, [objective])
-    state = _state_path(output, resume)
+    state = output.with_suffix(".state.json") if resume is None else resume
+    if resume is None and state.exists():
+        raise ConfigError(f"{state}: holds a fit; continue with --resume {state}, or remove it")
     history = None if resume is None else read_history(resume, config)
     begun_s = 0.0 if history is None else history.elapsed_s
     announce()
@@ -133,12 +137,6 @@ def fit_rule(
 
         fitted = search(config, budget, pool=pool, state=state, history=history, progress=show)
     write_tuned(fitted, output)
-    _say(fitted, state)
-
-
-def _say(fitted: FittedRule, state: Path) -> None:
-    """Print the fitted weights and whether they replace the shipped ones."""
-    config = fitted.config
     title = objective_named(config.objective).title
     stdout().print(
         f"{config.policy}: {title} {fitted.score:.3f} of {REFERENCE}'s in "
@@ -159,29 +157,22 @@ def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationCon
     """Return the settings of a file, or one for each mean gap."""
     if path is not None:
         settings = read_settings(path)
-        note_inputs("--settings", (name for one in settings for name in (one.trace, one.arrivals)))
+        note_inputs(
+            "--settings",
+            (name for setting in settings for name in (setting.trace, setting.arrivals)),
+        )
         return settings
     gaps = options["interarrival_s"]
     twice = [gap for gap in gaps if gaps.count(gap) > 1]
     if twice:
         raise ConfigError(f"interarrival {twice[0]} s is given twice")
     policy = WITH_CLASSES if options["classes"] else ALONE
-    found = tuple(
+    settings = tuple(
         build_config({**options, "interarrival_s": gap}, (REFERENCE, policy)) for gap in gaps
     )
-    if len(found) > 1 and found[0].arrivals == "batch":
+    if len(settings) > 1 and settings[0].arrivals == "batch":
         raise ConfigError("a batch has no arrivals: several --interarrival contradict it")
-    return found
-
-
-def _state_path(output: Path, resume: Path | None) -> Path:
-    """Return the path of the state file; raise if it belongs to another fit."""
-    if resume is not None:
-        return resume
-    state = output.with_suffix(".state.json")
-    if state.exists():
-        raise ConfigError(f"{state}: holds a fit; continue with --resume {state}, or remove it")
-    return state
+    return settings
 
 
 def _words(known: History) -> str:

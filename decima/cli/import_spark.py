@@ -73,7 +73,10 @@ def import_spark(
     elif archive is not None:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
     else:
-        here = _existing(click.get_current_context(), paths)
+        # All paths exist on this machine; only a cluster reads others.
+        context = click.get_current_context()
+        (argument,) = (param for param in context.command.params if param.name == "paths")
+        here = [INPUT_TREE.convert(path, argument, context) for path in paths]
         trace, summary = read_spark_logs(
             here, group_by=how.group_by, executors=executors, samples=samples, name=output.stem
         )
@@ -87,12 +90,6 @@ def import_spark(
     if shared is not None:
         say(f"names: {shared}")
     say(f"wrote {output}")
-
-
-def _existing(context: click.Context, paths: tuple[str, ...]) -> list[Path]:
-    """Return the paths, all of which exist on this machine; only a cluster reads others."""
-    (argument,) = (one for one in context.command.params if one.name == "paths")
-    return [INPUT_TREE.convert(path, argument, context) for path in paths]
 
 
 def _read_on_cluster(

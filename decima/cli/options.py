@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from decima.cli.config_options import config_options
 from decima.errors import ConfigError
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
 from decima.evaluation.settings_file import mean_work_s
@@ -30,6 +32,54 @@ if TYPE_CHECKING:
     from decima.report import Section
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def config_options(
+    kind: type, types: Mapping[str, click.ParamType[Any]] | None = None, /, **words: str
+) -> Callable[[F], F]:
+    """Return a decorator that adds an option for each named field of a configuration.
+
+    Args:
+        kind: a frozen dataclass. A field `moving_delay_s` becomes `--moving-delay`, and keeps its
+            name as the command's argument. One that may be None has no default to show.
+        types: click's type by field, where it does not follow from the field's.
+        words: help by field, in the order of the command's own help.
+    """
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    hints = typing.get_type_hints(kind)
+    options = []
+    for name, help_ in words.items():
+        label = name.removesuffix("_s").replace("_", "-")
+        default = fields[name].default
+        has_default = default not in (None, dataclasses.MISSING)
+        options.append(
+            click.option(
+                f"--{label}",
+                name,
+                type=(types or {}).get(name) or _click_type(hints[name]),
+                default=default if has_default else None,
+                show_default=has_default,
+                help=help_ or None,
+            )
+        )
+    return lambda command: added(command, *options)
+
+
+def added(command: F, *options: Callable[[F], F]) -> F:
+    """Return the command with these options, in their order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _click_type(hint: Any) -> Any:
+    """Return click's type for a field's: no number in a configuration is negative."""
+    if typing.get_origin(hint) in (typing.Union, UnionType):
+        hint = next(kind for kind in typing.get_args(hint) if kind is not NoneType)
+    if typing.get_origin(hint) is Literal:
+        return click.Choice(typing.get_args(hint))
+    return {int: Whole(0), float: SECONDS}.get(hint, hint)
+
 
 _DEFAULT = EvaluationConfig()
 _LITTLE_LOAD = 0.2
@@ -155,33 +205,23 @@ def refuse_given(option: str, *names: str) -> None:
 
 def notes_of(config: EvaluationConfig, trace: Trace) -> list[str]:
     """Warnings where settings hardly fit the trace."""
-    return [note for note in (_of_load(config, trace), _of_moving(config, trace)) if note]
-
-
-def _of_moving(config: EvaluationConfig, trace: Trace) -> str | None:
-    """Warn if executors take long to move compared with a task."""
-    task_s = mean_work_s(trace) * len(trace.jobs) / int(trace.columns.num_tasks.sum())
-    if config.protocol != "executors" or config.moving_delay_s < _LONG_MOVE * task_s:
-        return None
-    return (
-        f"note: an executor takes {config.moving_delay_s:g} s to move to another job, and a task "
-        f"{task_s:.2g} s on average: most of the time would go into moving. Jobs of one Spark "
-        "session share its slots: --protocol session."
-    )
-
-
-def _of_load(config: EvaluationConfig, trace: Trace) -> str | None:
-    """Warn if jobs that arrive one by one hardly overlap."""
-    if config.arrivals not in ARRIVALS or config.arrivals == "batch":
-        return None
-    load = mean_work_s(trace) / (config.interarrival_s * config.executors)
-    if load >= _LITTLE_LOAD:
-        return None
-    return (
-        f"note: {config.executors} executors would be {100 * load:.1f} % busy with these jobs at a "
-        f"mean gap of {config.interarrival_s:g} s: jobs hardly overlap, so their order hardly "
-        "matters. Choose --executors and --interarrival."
-    )
+    work_s, notes = mean_work_s(trace), list[str]()
+    load = work_s / (config.interarrival_s * config.executors)
+    has_arrivals = config.arrivals in ARRIVALS and config.arrivals != "batch"
+    if has_arrivals and load < _LITTLE_LOAD:
+        notes.append(
+            f"note: {config.executors} executors would be {100 * load:.1f} % busy with these jobs "
+            f"at a mean gap of {config.interarrival_s:g} s: jobs hardly overlap, so their order "
+            "hardly matters. Choose --executors and --interarrival."
+        )
+    task_s = work_s * len(trace.jobs) / int(trace.columns.num_tasks.sum())
+    if config.protocol == "executors" and config.moving_delay_s >= _LONG_MOVE * task_s:
+        notes.append(
+            f"note: an executor takes {config.moving_delay_s:g} s to move to another job, and a "
+            f"task {task_s:.2g} s on average: most of the time would go into moving. Jobs of one "
+            "Spark session share its slots: --protocol session."
+        )
+    return notes
 
 
 def build_config(
@@ -227,13 +267,13 @@ def command_line() -> str:
 
 def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:
     """Parameters by policy from the files of `decima tune`."""
-    found: dict[str, Mapping[str, float]] = {}
+    by_policy: dict[str, Mapping[str, float]] = {}
     for path in paths:
         policy, parameters = read_tuned(path)
-        if policy in found:
+        if policy in by_policy:
             raise ConfigError(f"{path}: parameters for {policy!r} were given already")
-        found[policy] = parameters
-    return found
+        by_policy[policy] = parameters
+    return by_policy
 
 
 def check_models(names: Iterable[str]) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from decima.cli.config_options import config_options
 from decima.cli.console import progress_bar, stdout
-from decima.cli.options import GROUP_BY, JSON, check_models
+from decima.cli.options import GROUP_BY, JSON, check_models, config_options
 from decima.rl.option_types import INPUT, INPUT_TREE, POLICIES, Whole
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay

@@ -21,7 +21,7 @@ from traces import Trace, TraceError, load_trace
 from traces.files.errors import FileError
 
 if TYPE_CHECKING:
-    from decima.report import Results, Section, Timelines
+    from decima.report import Section
 
 
 @click.command()
@@ -47,25 +47,30 @@ def report(
     section. Several evaluations are also compared over all of them, and several runs by their
     curves and by the settings in which they differ.
     """
-    from decima.report import comparison_sections, read_results
+    from decima.report import Timelines, comparison_sections, read_results
     from decima.report.runs import runs_section
     from decima.report.training import training_section
 
     if output is None and figures is None:
         raise click.UsageError("nothing to write: give --output FILE or --figures FOLDER")
-    found = [read_results(path) for path in results if not path.is_dir()]
-    if not found and timeline is not None:
+    evaluations = [read_results(path) for path in results if not path.is_dir()]
+    if not evaluations and timeline is not None:
         raise click.UsageError("--timeline belongs to an evaluation, and there is none")
     sections: list[Section] = []
-    if found:
-        tasks = None if timeline is None else _timelines(timeline, found[0])
-        sections += comparison_sections(found, tasks)
+    if evaluations:
+        tasks: Timelines | None = None
+        if timeline is not None:
+            trace: Trace | None = None
+            with contextlib.suppress(TraceError, FileError):  # it may lie elsewhere
+                trace = load_trace(evaluations[0].trace)
+            tasks = Timelines(read_timeline(timeline), trace)
+        sections += comparison_sections(evaluations, tasks)
     folders = [path for path in results if path.is_dir()]
     if len(folders) > 1:
         sections.append(runs_section(folders))
     sections += [training_section(path, number) for number, path in enumerate(folders)]
     if output is not None:
-        if title is None and not found:
+        if title is None and not evaluations:
             title = sections[0].heading if len(sections) == 1 else "Training runs"
         write_report(output, sections, title)
         say(f"wrote {output}")
@@ -76,13 +81,3 @@ def report(
         figures.mkdir(parents=True, exist_ok=True)
         write_figures(figures, sections, command_line())
         say(f"wrote {figures}")
-
-
-def _timelines(path: Path, results: Results) -> Timelines:
-    """Read the tasks in a file, and the jobs if their trace is available."""
-    from decima.report import Timelines
-
-    trace: Trace | None = None
-    with contextlib.suppress(TraceError, FileError):
-        trace = load_trace(results.trace)
-    return Timelines(read_timeline(path), trace)

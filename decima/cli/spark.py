@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from decima.cli.config_options import config_options
 from decima.cli.console import stdout
 from decima.cli.options import (
     JSON,
     REPORT,
     TUNED,
     check_models,
+    config_options,
     output_option,
     parse_names,
     read_all_tuned,
@@ -86,8 +86,11 @@ def replay(
     stdout().print(f"\n{facts}")
     if json_path is not None:
         rows = {
-            one.policy: {"jct_s": one.jct_s.tolist(), "simulated_s": one.simulated_s.tolist()}
-            for one in outcomes
+            outcome.policy: {
+                "jct_s": outcome.jct_s.tolist(),
+                "simulated_s": outcome.simulated_s.tolist(),
+            }
+            for outcome in outcomes
         }
         write_json(json_path, {"format": "decima-spark-replay", "version": 1, "policies": rows})
     if page is not None:
@@ -95,9 +98,9 @@ def replay(
         write_report(page, [replay_section(outcomes, facts)], title)
 
 
-def _print(found: JctTable) -> None:
-    table = aligned(found.headings[:1], found.headings[1:])
-    for name, cells in found.rows:
+def _print(jcts: JctTable) -> None:
+    table = aligned(jcts.headings[:1], jcts.headings[1:])
+    for name, cells in jcts.rows:
         table.add_row(name, *(cell.text for cell in cells))
     stdout().print(table)
 
@@ -119,10 +122,10 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     announce()
     outcomes = run_demo(config, lambda text: click.echo(text, err=True))
     table = aligned(("policy",), ("average JCT", "queries", "replayed jobs", "p95"))
-    for one in outcomes:
-        parts = (one.jct_s, one.jct_s[one.is_query], one.jct_s[~one.is_query])
-        times = (*(part.mean() for part in parts), np.quantile(one.jct_s, 0.95))
-        table.add_row(one.policy, *(f"{time_s:.2f} s" for time_s in times))
+    for outcome in outcomes:
+        parts = (outcome.jct_s, outcome.jct_s[outcome.is_query], outcome.jct_s[~outcome.is_query])
+        times = (*(part.mean() for part in parts), np.quantile(outcome.jct_s, 0.95))
+        table.add_row(outcome.policy, *(f"{time_s:.2f} s" for time_s in times))
     stdout().print(table)
     stdout().print(
         f"\n{counted(jobs, 'job')} on {counted(slots, 'slot')}; one run each, so look for large "
@@ -165,15 +168,15 @@ def review(
     names = reviewed_policies(decisions) if policies is None else parse_names(policies)
     check_models(names)
     announce()
-    found = simulate(decisions, names, read_all_tuned(tuned))
-    _print(review_table(found, decisions))
+    reviewed = simulate(decisions, names, read_all_tuned(tuned))
+    _print(review_table(reviewed, decisions))
     stdout().print()
-    for line in words(found):
+    for line in words(reviewed):
         stdout().print(line, highlight=False, markup=False)
     if picture is not None:
         draw_decisions(decisions, picture)
     if page is not None:
-        write_report(page, [review_section(found, decisions)], f"Review of {log.name}")
+        write_report(page, [review_section(reviewed, decisions)], f"Review of {log.name}")
 
 
 @spark.command()

@@ -83,13 +83,13 @@ def show(trace: str, job: str | None, output: Path | None) -> None:
     if job is None:
         _print_jobs(loaded)
         return
-    found = loaded.job(job)
+    chosen = loaded.job(job)
     if output is None:
-        _print_job(found)
+        _print_job(chosen)
         return
     from traces.draw import draw_job  # matplotlib takes 0.3 s to import
 
-    draw_job(found, output)
+    draw_job(chosen, output)
     say(f"wrote {output}")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +29,9 @@ from traces import load_trace
 from traces.files.entry import INTERRUPTED
 
 if TYPE_CHECKING:
-    from decima.rl.learner import IterationReport, LoopSettings, LoopState
     from decima.rl.loop import TrainingResult
     from decima.rl.run_folder import RunFolder
     from decima.training.config import TrainConfig
-    from decima.training.learner import Pools
 
 
 @click.command()
@@ -48,7 +44,7 @@ if TYPE_CHECKING:
 @click.option("--trace", type=NAME_OR_FILE, help="Name or file.  [default: tpch]")
 @click.option("--executors", type=Whole(1, MAX_EXECUTORS), help="[default: 50]")
 @click.option(
-    "--protocol", help=f"{', '.join(one.label for one in Protocol)}.  [default: executors]"
+    "--protocol", help=f"{', '.join(setting.label for setting in Protocol)}.  [default: executors]"
 )
 @click.option(
     "--interarrival",
@@ -105,24 +101,35 @@ def train(
     from decima.rl.loop import StopReason
     from decima.rl.progress import RichProgress
     from decima.rl.run_folder import RunFolder
+    from decima.training.learner import Pools
     from decima.training.session import check_resumed, config_of, run_training
 
-    notes = [] if config is None else _notes(config)
+    notes: list[str] = []
+    if config is not None:
+        settings = config.workload.evaluations()
+        loaded = {name: load_trace(name) for name in {setting.trace for setting in settings}}
+        notes = [note for setting in settings for note in notes_of(setting, loaded[setting.trace])]
     with ExitStack() as stack:
         if config is None:
             folder = stack.enter_context(RunFolder.open(out))
             check_resumed(config_of(folder), objective)  # before processes start
-        pools = stack.enter_context(_open_pools(where, out.name))
+        # A cluster plays, this machine differentiates.
+        machine = stack.enter_context(open_machine(where))
+        players = machine
+        if where.cluster is not None:
+            players = stack.enter_context(open_cluster(where, f"decima train {out.name}"))
+        pools = Pools(players, machine)
         if config is not None:  # last, so that no mistake leaves a folder behind
             folder = stack.enter_context(RunFolder.create(out, config.to_json()))
-        for note in notes:
+        for note in dict.fromkeys(notes):
             stdout().print(note, soft_wrap=True, markup=False)
+        announce()
         with resumable(lambda: f"`decima train --out {out} --resume` continues the run"):
             result = run_training(
                 folder,
                 pools=pools,
                 time_limit_s=None if minutes is None else minutes * 60,
-                observers=(_Preparation(), RichProgress()),
+                observers=(RichProgress(),),
                 say=lambda line: click.echo(line, err=True),
             )
         _show(folder, result, page)
@@ -134,8 +141,7 @@ def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
     """Print a training's result, learning curve and model, and write the page."""
     from decima.report.training import training_section, training_title
     from decima.rl.progress import duration_text
-    from decima.training.curve import curve
-    from decima.training.session import MODEL, verdict
+    from decima.training.session import MODEL, curve, verdict
 
     state, out = result.state, folder.path
     stdout().print(
@@ -169,44 +175,3 @@ def _config(
 
     first_network(config, is_resumed=False)
     return config
-
-
-def _notes(config: TrainConfig) -> list[str]:
-    """Return warnings about settings that hardly fit their traces."""
-    settings = config.workload.evaluations()
-    traces = {name: load_trace(name) for name in {one.trace for one in settings}}
-    notes = [note for one in settings for note in notes_of(one, traces[one.trace])]
-    return list(dict.fromkeys(notes))
-
-
-@contextmanager
-def _open_pools(where: Where, run: str) -> Iterator[Pools]:
-    """Open the pools: a cluster plays, this machine differentiates."""
-    from decima.training.learner import Pools
-
-    with open_machine(where) as machine:
-        if where.cluster is None:
-            yield Pools(machine, machine)
-            return
-        with open_cluster(where, f"decima train {run}") as cluster:
-            yield Pools(cluster, machine)
-
-
-class _Preparation:
-    """Progress lines before the first iteration; this time does not count for `--minutes`."""
-
-    def __init__(self) -> None:
-        self._began_s = time.monotonic()
-        click.echo("preparing: compiled code is loaded in every process", err=True)
-        announce()
-
-    def started(self, state: LoopState, _settings: LoopSettings) -> None:
-        """Note that everything is compiled and all processes have started."""
-        took_s = time.monotonic() - self._began_s
-        click.echo(f"ready after {took_s:.0f} s, at iteration {state.next_iteration}", err=True)
-
-    def iterated(self, report: IterationReport) -> None:
-        """Do nothing."""
-
-    def stopped(self) -> None:
-        """Do nothing."""

@@ -20,7 +20,7 @@ from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
 from decima.objectives import objective_named
 from decima.registry import HEURISTICS
 from decima.rl.option_types import Whole
-from decima.training.tuning import HELD_BACK, REFERENCE, Tuned, write_tuned
+from decima.training.tuning import HELD_BACK, REFERENCE, write_tuned
 from decima.training.tuning import tune as search
 from spark_sim.compiled.progress import announce
 from traces import load_trace
@@ -68,21 +68,14 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
         f"{tuned.ratio:.3f} of {REFERENCE}'s, {tuned.shipped_ratio:.3f} with the shipped ones",
         soft_wrap=True,
     )
-    stdout().print(_verdict(tuned), soft_wrap=True)
-
-
-def _verdict(tuned: Tuned) -> str:
-    """Describe the result on held-out sequences, and which parameters are written."""
     if tuned.found == tuned.shipped:
-        return "Saved: the shipped parameters, which are the best found."
-    kept = (
-        "these"
-        if tuned.is_better
-        else f"the shipped parameters, {_words(tuned.policy, tuned.shipped)}"
-    )
-    return (
+        stdout().print("Saved: the shipped parameters, which are the best found.")
+        return
+    shipped = f"the shipped parameters, {_words(policy, tuned.shipped)}"
+    stdout().print(
         f"On {len(tuned.found_figures)} held-out sequences: {tuned.held_back.words('+.1f', ' %')} "
-        f"against the shipped parameters. Saved: {kept}."
+        f"against the shipped parameters. Saved: {'these' if tuned.is_better else shipped}.",
+        soft_wrap=True,
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from decima.cli.config_options import config_options
 from decima.cli.console import bullets, progress_bar, stdout, wrapped
 from decima.cli.options import (
     ESTIMATES_HELP,
@@ -15,6 +14,7 @@ from decima.cli.options import (
     JSON,
     REPORT,
     check_models,
+    config_options,
     parse_names,
     refuse_given,
     write_report,

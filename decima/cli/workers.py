@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from decima.cli.config_options import added
+from decima.cli.options import added
 from decima.custom_policies import is_custom
 from decima.errors import ConfigError
 from decima.objectives import is_own

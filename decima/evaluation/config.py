@@ -13,9 +13,11 @@ from decima.errors import ConfigError
 from decima.objectives import check_objective
 from decima.policy_names import is_learned
 from decima.registry import Heuristic
-from spark_sim import Cluster, Protocol
+from spark_sim import Cluster, Protocol, Streams
 from spark_sim.cluster import parse_classes
-from traces.arrivals import ARRIVALS
+from traces import Trace
+from traces import arrivals as patterns
+from traces.arrivals import ARRIVALS, Arrivals
 from traces.demands import DEMANDS, Demands
 from traces.estimates import KINDS, Estimates
 from traces.numbers import MS_PER_S
@@ -69,10 +71,9 @@ class EvaluationConfig:
             raise ConfigError(f"policies are a tuple of names, not {self.policies!r:.60}")
         check_objective(self.objective)
         self._check_numbers()
-        twice = [name for name in self.policies if self.policies.count(name) > 1]
-        if twice:
-            raise ConfigError(f"policy {twice[0]!r} is named twice")
         for name in self.policies:
+            if self.policies.count(name) > 1:
+                raise ConfigError(f"policy {name!r} is named twice")
             self._check_policy(name)
         unused = sorted(set(self.parameters) - set(self.policies))
         if unused:
@@ -80,7 +81,14 @@ class EvaluationConfig:
         for label, known in (("estimates", KINDS), ("demands", DEMANDS)):
             if getattr(self, label) not in known:
                 raise ConfigError(f"{label} {getattr(self, label)!r}: there are {', '.join(known)}")
-        self._check_workload()
+        if self.demands == "drawn" and self.classes is None:
+            raise ConfigError("demands are drawn for executor classes, and there are none")
+        if self.arrivals not in ARRIVAL_PATTERNS and not Path(self.arrivals).exists():
+            known_names = ", ".join(ARRIVAL_PATTERNS)
+            raise ConfigError(
+                f"arrivals {self.arrivals!r}: no such file, and none of {known_names}"
+            )
+        self.cluster()
 
     def _check_numbers(self) -> None:
         for label in ("jobs", "sequences"):
@@ -96,21 +104,13 @@ class EvaluationConfig:
         if self.seed < 0:
             raise ConfigError(f"seed must not be negative, got {self.seed}")
 
-    def _check_workload(self) -> None:
-        if self.demands == "drawn" and self.classes is None:
-            raise ConfigError("demands are drawn for executor classes, and there are none")
-        if self.arrivals not in ARRIVAL_PATTERNS and not Path(self.arrivals).exists():
-            known = ", ".join(ARRIVAL_PATTERNS)
-            raise ConfigError(f"arrivals {self.arrivals!r}: no such file, and none of {known}")
-        self.cluster()
-
     def _check_policy(self, name: str) -> None:
-        if is_custom(name):
-            if self.parameters.get(name):
-                raise ConfigError(f"policy {name!r} is your own and has no parameters to set")
-        elif not is_learned(name):
-            Heuristic(name, self.parameters.get(name))
-        elif self.parameters.get(name):
+        parameters = self.parameters.get(name)
+        if not (is_custom(name) or is_learned(name)):
+            Heuristic(name, parameters)
+        elif parameters and is_custom(name):
+            raise ConfigError(f"policy {name!r} is your own and has no parameters to set")
+        elif parameters:
             raise ConfigError(f"policy {name!r} is learned and has no parameters to set")
 
     def cluster(self) -> Cluster:
@@ -132,3 +132,19 @@ class EvaluationConfig:
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""
         return asdict(self)
+
+
+def draw_sequence(config: EvaluationConfig, trace: Trace, number: int) -> Arrivals:
+    """Return sequence `number`, the same for every policy and every set of policies.
+
+    A file or a recording gives every sequence the same arrivals; task durations still differ.
+    """
+    gap_ms = config.interarrival_s * MS_PER_S
+    rng = Streams(config.seed, number).arrivals()
+    if config.arrivals not in ARRIVAL_PATTERNS:
+        return patterns.read_arrivals(Path(config.arrivals), trace)
+    if config.arrivals == "recorded":
+        return patterns.recorded(trace)
+    if config.arrivals == "decima-sim":
+        return patterns.decima_sim(trace, config.jobs, gap_ms, config.seed + number)
+    return patterns.ARRIVALS[config.arrivals](trace, config.jobs, gap_ms, rng)

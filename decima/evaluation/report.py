@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.sequences import draw_sequence
+from decima.evaluation.config import EvaluationConfig, draw_sequence
 from decima.objectives import AVG_JCT, Objective, objective_named
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, mean_of
 from decima.rl.tables import aligned
@@ -124,7 +123,7 @@ class Report:
     @cached_property
     def has_repeats(self) -> bool:
         """True if all sequences have equal results, so that they count as one."""
-        return any(are_repeats(one.objective) for one in self.policies.values())
+        return any(are_repeats(policy.objective) for policy in self.policies.values())
 
     def difference(self, name: str) -> Estimate:
         """Objective of `name` against the first policy, in percent, paired by sequence."""
@@ -135,11 +134,22 @@ class Report:
 
         Equal settings give equal bytes, so CPU times are not in it (`timings_json`).
         """
+        sequences = []  # their jobs, which are the same for every policy
+        for run in self.reference.runs:
+            arrivals = draw_sequence(self.config, self.trace, run.sequence)
+            jobs = [self.trace.jobs[number] for number in arrivals.job]
+            sequences.append(
+                {
+                    "name": [job.name for job in jobs],
+                    "arrival_s": _to_ms(arrivals.arrival_ms / MS_PER_S),
+                    "work_s": [round(job.work_ms / MS_PER_S, 3) for job in jobs],
+                }
+            )
         return {
             "format": FORMAT,
             "version": VERSION,
             "config": {**self.config.to_json(), "policies": list(self.policies)},
-            "sequences": [self._sequence_json(run) for run in self.reference.runs],
+            "sequences": sequences,
             "policies": {name: self._policy_json(name) for name in self.policies},
         }
 
@@ -154,39 +164,27 @@ class Report:
         }
         return {"format": "decima-timings", "version": 1, "cpu_s": cpu_s}
 
-    def _sequence_json(self, run: PolicyRun) -> dict[str, Any]:
-        """Return the jobs of a sequence, which are the same for every policy."""
-        arrivals = draw_sequence(self.config, self.trace, run.sequence)
-        jobs = [self.trace.jobs[number] for number in arrivals.job]
-        return {
-            "name": [job.name for job in jobs],
-            "arrival_s": _to_ms(arrivals.arrival_ms / MS_PER_S),
-            "work_s": [round(job.work_ms / MS_PER_S, 3) for job in jobs],
-        }
-
     def _policy_json(self, name: str) -> dict[str, Any]:
         report = self.policies[name]
         difference = self.difference(name)
         parts = ("busy", "moving", "idle", "first", "inflation")
         counts = ("task_events", "decisions", "forced", "unfinished", "not_arrived")
-        return {
-            **{figure: _figure_json(figure, getattr(report, figure)) for figure in FIGURES},
-            **({} if self._is_avg_jct else {"objective": _figure_json("", report.objective)}),
-            "difference_to_first": {
-                "mean_percent": difference.mean,
-                "ci95_percent": difference.ci95,
-            },
-            **{f"{part}_executor_s": report.executor_s(f"{part}_executor_s") for part in parts},
-            "jobs": sum(len(run.metrics.jct_s) for run in report.runs),
-            **{label: report.total(label) for label in counts},
-            **({"classes": _classes_json(report)} if report.runs[0].metrics.classes else {}),
-            "jct_s": [_to_ms(run.metrics.jct_s) for run in report.runs],
+        content: dict[str, Any] = {
+            figure: _figure_json(figure, getattr(report, figure)) for figure in FIGURES
         }
-
-    @property
-    def _is_avg_jct(self) -> bool:
-        """True if the objective is the average JCT, which each report shows anyway."""
-        return self.config.objective == AVG_JCT
+        if self.config.objective != AVG_JCT:  # which each report shows anyway
+            content["objective"] = _figure_json("", report.objective)
+        content["difference_to_first"] = {
+            "mean_percent": difference.mean,
+            "ci95_percent": difference.ci95,
+        }
+        content |= {f"{part}_executor_s": report.executor_s(f"{part}_executor_s") for part in parts}
+        content["jobs"] = sum(len(run.metrics.jct_s) for run in report.runs)
+        content |= {label: report.total(label) for label in counts}
+        if report.runs[0].metrics.classes:
+            content["classes"] = _classes_json(report)
+        content["jct_s"] = [_to_ms(run.metrics.jct_s) for run in report.runs]
+        return content
 
     def table(self) -> Table:
         """Table of one row for each policy."""
@@ -203,7 +201,7 @@ class Report:
         classes = self.reference.runs[0].metrics.classes
         if not classes:
             return None
-        sizes = [f"{one.count} of {one.memory_mb / MB_PER_GB:g} GB" for one in classes]
+        sizes = [f"{kind.count} of {kind.memory_mb / MB_PER_GB:g} GB" for kind in classes]
         table = aligned(("busy, memory idle meanwhile",), sizes)
         for name, report in self.policies.items():
             rows = _classes_json(report)
@@ -253,17 +251,17 @@ def _left(unfinished: int, not_arrived: int) -> str:
 def _classes_json(report: PolicyReport) -> list[dict[str, float]]:
     """Return the figures of each class of executors over all sequences."""
     whole_s = sum(run.metrics.makespan_s for run in report.runs)
-    found = []
-    for own in zip(*(run.metrics.classes for run in report.runs), strict=True):
-        busy_s = sum(one.busy_s for one in own)
-        idle_s = sum(one.busy_s * one.idle_memory_share for one in own)
-        found.append(
+    rows = []
+    for of_runs in zip(*(run.metrics.classes for run in report.runs), strict=True):
+        busy_s = sum(figures.busy_s for figures in of_runs)
+        idle_s = sum(figures.busy_s * figures.idle_memory_share for figures in of_runs)
+        rows.append(
             {
-                "memory_mb": own[0].memory_mb,
-                "executors": own[0].count,
+                "memory_mb": of_runs[0].memory_mb,
+                "executors": of_runs[0].count,
                 "busy_executor_s": busy_s,
-                "busy_share": busy_s / max(1e-9, own[0].count * whole_s),
+                "busy_share": busy_s / max(1e-9, of_runs[0].count * whole_s),
                 "idle_memory_share": idle_s / max(1e-9, busy_s),
             }
         )
-    return found
+    return rows

@@ -12,9 +12,8 @@ import numpy as np
 
 from decima.custom_policies import CustomPolicy, is_custom
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.config import EvaluationConfig, draw_sequence
 from decima.evaluation.report import PolicyReport, PolicyRun, Report
-from decima.evaluation.sequences import draw_sequence
 from decima.objectives import check_workload, is_own, objective_named
 from decima.policies import networks_of, policy_named
 from decima.policy import Player, Policy
@@ -52,31 +51,28 @@ class Workload:
 
     @classmethod
     def of(cls, config: EvaluationConfig) -> Workload:
-        """Return the trace of `config`, with the durations that policies observe."""
-        exact = cls._demanding(config)
-        check_workload(config.objective, exact.trace)
-        rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(_ESTIMATES,)))
-        return cls(exact.trace, with_estimates(exact.trace, exact.arrays, config.estimates, rng))
+        """Return the trace of `config`, with demands and the durations that policies observe.
 
-    @classmethod
-    def _demanding(cls, config: EvaluationConfig) -> Workload:
-        """Return the trace with its tasks' demands; raise if no executor of `config` meets one."""
+        Raises ConfigError if no executor of `config` meets a demand.
+        """
         cluster = config.cluster()
         trace = load_trace(config.trace)
         if cluster.classes is not None and config.demands == "drawn":
             largest_mb = cluster.classes[-1].memory_mb
             trace = drawn_demands(trace, largest_mb, Streams(config.seed, 0).demands())
         arrays = to_arrays(trace)
-        bad = first_misfit(arrays, cluster)
-        if bad is not None:
-            job = trace.jobs[bad.job]
+        misfit = first_misfit(arrays, cluster)
+        if misfit is not None:
+            job = trace.jobs[misfit.job]
             may_draw = cluster.classes is not None and config.demands != "drawn"
             way_out = ' (demands "drawn" draws it)' if may_draw else ""
             raise ConfigError(
-                f"job {job.name!r:.60}, stage {job.stages[bad.stage].name!r:.60}: "
-                f"{bad.why}{way_out}"
+                f"job {job.name!r:.60}, stage {job.stages[misfit.stage].name!r:.60}: "
+                f"{misfit.why}{way_out}"
             )
-        return cls(trace, arrays)
+        check_workload(config.objective, trace)
+        rng = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(_ESTIMATES,)))
+        return cls(trace, with_estimates(trace, arrays, config.estimates, rng))
 
 
 EvaluationProgress = Callable[[int, int], None]
@@ -104,9 +100,9 @@ def evaluate(
     Raises:
         ValueError: (one line) the trace, the arrivals or a setting breaks a rule.
     """
-    names = [*config.policies, *_own_names(config, own)]
+    names = _all_names(config, own)
     total = config.sequences * len(names)
-    found: dict[tuple[str, int], PolicyRun] = {}
+    runs: dict[tuple[str, int], PolicyRun] = {}
     workload = Workload.of(config)
     draw_sequence(config, workload.trace, 0)  # faults show before any task starts
     for name in config.policies:
@@ -117,39 +113,37 @@ def evaluate(
     shared = _Shared(
         SentOnce(workload), SentOnce(networks_of(config.policies)), config, tuple(timelines)
     )
-    for _, runs in pool.map(_play_part, shared, _parts(config, timelines), label="simulating"):
-        for run in runs:
+    for _, played in pool.map(_play_part, shared, _parts(config, timelines), label="simulating"):
+        for run in played:
             if is_own(config.objective):
                 objective.of(run.metrics)  # it may fail: then at the first run
-            found[run.policy, run.sequence] = run
+            runs[run.policy, run.sequence] = run
             if progress is not None:
-                progress(len(found), total)
+                progress(len(runs), total)
     for make, number in product(own, range(config.sequences)):
         run = simulate(workload, config, make(), number, timeline=number in timelines)
-        found[run.policy, number] = run
+        runs[run.policy, number] = run
         if progress is not None:
-            progress(len(found), total)
+            progress(len(runs), total)
     reports = {
-        name: PolicyReport.of([found[name, k] for k in range(config.sequences)], objective)
+        name: PolicyReport.of([runs[name, k] for k in range(config.sequences)], objective)
         for name in names
     }
     return Report(config, workload.trace, reports)
 
 
-def _own_names(config: EvaluationConfig, own: Sequence[Callable[[], Policy]]) -> list[str]:
-    """Return the names of the caller's policies; raise if one is taken."""
-    names = []
-    taken = set(config.policies)
+def _all_names(config: EvaluationConfig, own: Sequence[Callable[[], Policy]]) -> list[str]:
+    """Names of the policies of `config`, then of the caller's; ConfigError if one is taken."""
+    names = list(config.policies)
     for make in own:
         if not callable(make):
             raise ConfigError(f"own policy {make!r:.60}: give its class, or what makes a new one")
         name = getattr(make(), "name", None)
         if not isinstance(name, str):
             raise ConfigError(f"own policy {make!r:.60} makes policies without a `name`")
-        names.append(name)
-        if name in taken:
+        if name in names:
             raise ConfigError(f"policy {name!r:.60} is there already: give yours another name")
-        taken.add(name)
+        names.append(name)
     return names
 
 
@@ -256,73 +250,58 @@ class _Shared(NamedTuple):
     timelines: tuple[int, ...]
 
 
-class _Part(NamedTuple):
-    """A task: sequences under one policy."""
-
-    policy: str
-    numbers: tuple[int, ...]
+_Part = tuple[str, tuple[int, ...]]
+"""a task: a policy, and the numbers of its sequences"""
 
 
-def _parts(
-    config: EvaluationConfig, timelines: Collection[int]
-) -> dict[tuple[str, tuple[int, ...]], _Part]:
+def _parts(config: EvaluationConfig, timelines: Collection[int]) -> dict[_Part, _Part]:
     """Split all runs into tasks: `LANES` sequences at once for a learned policy without timelines.
 
     The split depends on the numbers of sequences alone, so any number of workers gives the same
     figures.
     """
-    found: list[_Part] = []
+    parts: list[_Part] = []
     for first in range(0, config.sequences, LANES):
         numbers = tuple(range(first, min(first + LANES, config.sequences)))
         for name in config.policies:
-            alone = [one for one in numbers if one in timelines or not is_learned(name)]
-            found.extend(_Part(name, (one,)) for one in alone)
-            together = tuple(one for one in numbers if one not in alone)
+            alone = [number for number in numbers if number in timelines or not is_learned(name)]
+            parts.extend((name, (number,)) for number in alone)
+            together = tuple(number for number in numbers if number not in alone)
             if together:
-                found.append(_Part(name, together))
-    return {(part.policy, part.numbers): part for part in found}
+                parts.append((name, together))
+    return {part: part for part in parts}
 
 
 def _play_part(shared: _Shared, part: _Part) -> list[PolicyRun]:
-    config, timelines = shared.config, shared.timelines
-    alone = any(number in timelines for number in part.numbers)
-    if is_learned(part.policy) and not alone:
-        return _in_lockstep(shared, part)
-    workload, networks = shared.workload.value, shared.networks.value
-    return [
-        simulate(
-            workload,
-            config,
-            policy_on(workload, config, part.policy, number, networks),
-            number,
-            timeline=number in timelines,
-        )
-        for number in part.numbers
-    ]
-
-
-def _in_lockstep(shared: _Shared, part: _Part) -> list[PolicyRun]:
+    config, timelines, workload = shared.config, shared.timelines, shared.workload.value
+    networks = shared.networks.value
+    name, numbers = part
+    if not is_learned(name) or any(number in timelines for number in numbers):
+        return [
+            simulate(
+                workload,
+                config,
+                policy_on(workload, config, name, number, networks),
+                number,
+                timeline=number in timelines,
+            )
+            for number in numbers
+        ]
     # The agent takes a second to load, and heuristics do not need it.
     from decima.learned import play_in_lockstep
 
-    config, workload = shared.config, shared.workload.value
     played = play_in_lockstep(
-        part.policy,
+        name,
         workload.arrays,
         config.cluster(),
-        [_arriving(workload, config, number) for number in part.numbers],
-        [_key(config, number) for number in part.numbers],
-        shared.networks.value,
+        [_arriving(workload, config, number) for number in numbers],
+        [_key(config, number) for number in numbers],
+        networks,
     )
-    count = len(part.numbers)
+    policy_cpu_s, environment_cpu_s = (
+        spent_s / len(numbers) for spent_s in (played.policy_cpu_s, played.environment_cpu_s)
+    )
     return [
-        PolicyRun(
-            part.policy,
-            number,
-            measure(state),
-            played.policy_cpu_s / count,
-            played.environment_cpu_s / count,
-            None,
-        )
-        for number, state in zip(part.numbers, played.states, strict=True)
+        PolicyRun(name, number, measure(state), policy_cpu_s, environment_cpu_s, None)
+        for number, state in zip(numbers, played.states, strict=True)
     ]

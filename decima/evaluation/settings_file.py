@@ -43,13 +43,13 @@ def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
     rows = content.pop("setting", None)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise ConfigError(f"{path}: there is no [[setting]]")
-    found = []
+    settings = []
     for number, row in enumerate(rows, start=1):
         try:
-            found.append(setting_of({**content, **row}))
+            settings.append(setting_of({**content, **row}))
         except ValueError as error:
             raise ConfigError(f"{path}: setting {number}: {error}") from error
-    return tuple(found)
+    return tuple(settings)
 
 
 def setting_of(values: Mapping[str, Any]) -> EvaluationConfig:

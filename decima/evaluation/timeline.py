@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.config import EvaluationConfig, draw_sequence
 from decima.evaluation.report import PolicyRun, Report
-from decima.evaluation.sequences import draw_sequence
-from decima.evaluation.trace_events import SUFFIX, write_trace_events
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.tables import Table
 from traces import Trace, load_trace
@@ -25,9 +28,11 @@ from traces.files.writing import written_whole
 from traces.numbers import Int32
 from traces.parquet_pages import excess_of
 
-SUFFIXES = (".parquet", ".csv", SUFFIX)
+_EVENTS = ".json.gz"
+SUFFIXES = (".parquet", ".csv", _EVENTS)
 
 _READ = (".parquet", ".csv")
+_US_PER_MS = 1000.0
 _COUNTED, _TIMES = ("sequence", "job", "stage", "executor"), ("start_ms", "finish_ms")
 _NEEDED = {
     **dict.fromkeys(("policy", "name"), pa.string()),
@@ -66,14 +71,63 @@ def write_timeline(report: Report, path: Path) -> None:
     """
     check_timeline_path(path)
     table = timeline_table(report)
-    if path.name.endswith(SUFFIX):
-        write_trace_events(table, path)
+    if path.name.endswith(_EVENTS):
+        _write_trace_events(table, path)
         return
     with written_whole(path) as file:
         if path.suffix == ".csv":
             pa.csv.write_csv(table, file)
         else:
             pa.parquet.write_table(table, file, compression="zstd")
+
+
+def _write_trace_events(table: pa.Table, path: Path) -> None:
+    """Write the tasks of a timeline in Chrome's trace-event form, gzipped, which Perfetto opens.
+
+    A process of the form is a run (a policy on a sequence), a thread an executor, a slice a task.
+    Times are microseconds.
+    """
+    with written_whole(path) as file:
+        # No name and no time in the header: equal timelines give equal files.
+        packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
+        with packed, io.TextIOWrapper(packed, "utf-8") as text:
+            text.write('{"displayTimeUnit":"ms","traceEvents":[\n')
+            for number, event in enumerate(_events(table)):
+                text.write(("" if number == 0 else ",\n") + json.dumps(event))
+            text.write("\n]}\n")
+
+
+def _events(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Slices by run and executor, each led by its names."""
+    columns = ("policy", "sequence", "executor", "job", "name", "stage", "task", "start_ms",
+               "finish_ms")  # fmt: skip
+    process: dict[tuple[str, int], int] = {}
+    threads: set[tuple[int, int]] = set()
+    for batch in table.select(columns).to_batches(max_chunksize=50_000):
+        for row in batch.to_pylist():
+            run = row["policy"], row["sequence"]
+            if run not in process:
+                process[run] = len(process) + 1
+                yield _name("process_name", process[run], 0, f"{run[0]}, sequence {run[1]}")
+            pid, tid = process[run], row["executor"] + 1
+            if (pid, tid) not in threads:
+                threads.add((pid, tid))
+                yield _name("thread_name", pid, tid, f"executor {row['executor']}")
+            start_us = row["start_ms"] * _US_PER_MS
+            yield {
+                "ph": "X",
+                "pid": pid,
+                "tid": tid,
+                "ts": start_us,
+                "dur": row["finish_ms"] * _US_PER_MS - start_us,
+                "name": f"job {row['job']}: {row['name']}",
+                "cat": f"stage {row['stage']}",
+                "args": {"job": row["job"], "stage": row["stage"], "task": row["task"]},
+            }
+
+
+def _name(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": {"name": name}}
 
 
 def read_timeline(path: Path) -> pa.Table:
@@ -107,9 +161,10 @@ def read_timeline(path: Path) -> pa.Table:
 def _typed(table: pa.Table, names: list[str], path: Path) -> pa.Table:
     """Return the required columns of a file's table, checked for type and gaps."""
     for name, kind in _NEEDED.items():
-        found = names.count(name)
-        if found != 1:
-            raise FileError(f"{path}: the timeline has {found} columns {name!r}: 1 is needed")
+        if names.count(name) != 1:
+            raise FileError(
+                f"{path}: the timeline has {names.count(name)} columns {name!r}: 1 is needed"
+            )
         try:
             column = table[name].cast(kind)
             column.validate(full=True)  # Parquet's strings may be no UTF-8
@@ -145,8 +200,8 @@ def timeline_table(report: Report) -> pa.Table:
     """Return the recorded tasks of all runs, columns as in `write_timeline`."""
     tables = [
         _rows(report, run, run.timeline)
-        for found in report.policies.values()
-        for run in found.runs
+        for policy in report.policies.values()
+        for run in policy.runs
         if run.timeline is not None
     ]
     if not tables:

@@ -35,25 +35,25 @@ def properties(config: EvaluationConfig, trace: Trace) -> dict[str, float]:
     tasks = int(columns.num_tasks.sum())
     work_s = mean_work_s(trace)
     task_s = work_s * columns.num_jobs / tasks
-    found = {
+    values = {
         "executors": float(config.executors),
         "tasks of a job": tasks / columns.num_jobs,
         "seconds of a task": task_s,
     }
     if config.arrivals in ARRIVALS and config.arrivals != "batch":
-        found["load"] = work_s / (config.executors * config.interarrival_s)
+        values["load"] = work_s / (config.executors * config.interarrival_s)
     if Protocol.parse(config.protocol) is not Protocol.SESSION:
-        found["tasks as long as a move"] = config.moving_delay_s / task_s
-    return found
+        values["tasks as long as a move"] = config.moving_delay_s / task_s
+    return values
 
 
 def unlike_training(config: EvaluationConfig, trace: Trace) -> list[str]:
     """What is outside of the range of the training, in words; nothing if all is inside."""
-    found = properties(config, trace)
+    values = properties(config, trace)
     return [
-        f"{name} {_short(found[name])} (in training {_short(low)} to {_short(high)})"
+        f"{name} {_short(values[name])} (in training {_short(low)} to {_short(high)})"
         for name, (low, high) in TRAINED.items()
-        if name in found and not low * 0.995 <= found[name] <= high * 1.005
+        if name in values and not low * 0.995 <= values[name] <= high * 1.005
     ]
 
 

@@ -82,11 +82,11 @@ def input_dependent_baseline(
     if leave_one_out and count < 2:
         raise ValueError(f"{count} rollout of an input: a baseline without itself needs 2 or more")
     baselines = []
-    for i, own in enumerate(rollouts):
-        total = np.zeros(len(own.time))
+    for i, rollout in enumerate(rollouts):
+        total = np.zeros(len(rollout.time))
         for j, other in enumerate(rollouts):
             if i != j or not leave_one_out:
-                total += other.at(own.time)
+                total += other.at(rollout.time)
         baselines.append(total / (count - 1 if leave_one_out else count))
     return baselines
 
@@ -106,7 +106,7 @@ def mean_baseline(returns: Sequence[Floats]) -> list[Floats]:
     Returns:
         for each rollout i, (K_i,) the baseline at each of its decisions.
     """
-    total = np.zeros(max((len(own) for own in returns), default=0))
-    for own in returns:
-        total[: len(own)] += own
-    return [total[: len(own)] / len(returns) for own in returns]
+    total = np.zeros(max((len(of_rollout) for of_rollout in returns), default=0))
+    for of_rollout in returns:
+        total[: len(of_rollout)] += of_rollout
+    return [total[: len(of_rollout)] / len(returns) for of_rollout in returns]

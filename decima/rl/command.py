@@ -1,20 +1,67 @@
-"""Parts of the commands that train: one-line errors, one thread, settings of `--resume`."""
+"""Groups of commands with one-line errors, and options of the commands that train."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import click
 from click.core import ParameterSource
 
 from decima.rl.errors import RunError, StudyError
-from decima.rl.group import CommandGroup
 from decima.rl.option_types import SETTING
+from traces.files.entry import INTERRUPTED
 from traces.files.errors import place_and_reason
 from traces.files.names import one_line
+
+
+class InterruptedCommand(click.ClickException):
+    """One line and exit code 130 in place of a traceback."""
+
+    exit_code = INTERRUPTED
+
+    def __init__(self) -> None:
+        super().__init__("interrupted")
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(self.message, file=file, err=file is None)
+
+
+class CommandGroup(click.Group):
+    """A group that knows `-h`, as all below it do, and ends in one line after a mistake or Ctrl-C.
+
+    Its exit code is 2 after a mistake and 130 after Ctrl-C.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        settings = {"help_option_names": ["-h", "--help"], **(kwargs.pop("context_settings", {}))}
+        super().__init__(*args, context_settings=settings, **kwargs)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with self._one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with self._one_line():
+            return super().invoke(ctx)
+
+    def refusal(self, error: Exception) -> click.ClickException | None:
+        """Return what ends the command in place of `error`; None if that is no mistake."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def _one_line(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            raise InterruptedCommand from interrupt
+        except Exception as error:
+            refusal = self.refusal(error)
+            if refusal is None:
+                raise
+            raise refusal from error
 
 
 class Refused(click.ClickException):
@@ -28,7 +75,7 @@ class _OneThread(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         # torch takes a second to load, which `--help` need not wait for.
-        from decima.rl.threads import one_thread
+        from decima.rl.optimiser import one_thread
 
         with one_thread():
             return super().invoke(ctx)
@@ -43,30 +90,16 @@ class OneLineErrors(CommandGroup):
 
     command_class = _OneThread
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _one_line():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _one_line():
-            return super().invoke(ctx)
-
-
-@contextlib.contextmanager
-def _one_line() -> Iterator[None]:
-    try:
-        yield
-    except (StudyError, RunError) as fault:
-        raise Refused(one_line(str(fault))) from fault
-    except (click.UsageError, MemoryError, OSError) as fault:
-        text = mistake_text(fault)
-        if text is None:
-            raise
-        raise Refused(text) from fault
+    def refusal(self, error: Exception) -> click.ClickException | None:
+        """Return the line of a mistake."""
+        if isinstance(error, StudyError | RunError):
+            return Refused(one_line(str(error)))
+        text = mistake_text(error)
+        return None if text is None else Refused(text)
 
 
-def mistake_text(error: click.UsageError | MemoryError | OSError) -> str | None:
-    """One line for wrong usage and for what the system refuses; None for what is no mistake."""
+def mistake_text(error: Exception) -> str | None:
+    """One line for wrong usage and for what the system refuses; None for any other error."""
     if isinstance(error, click.UsageError):
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             return None  # click 8.2 and newer show the help text this way
@@ -74,7 +107,8 @@ def mistake_text(error: click.UsageError | MemoryError | OSError) -> str | None:
         return one_line(error.format_message()) + hint
     if isinstance(error, MemoryError):
         return one_line(f"memory ran out: {error}".removesuffix(": "))
-    if error.errno == errno.EPIPE:  # the reader of the output has left: click exits quietly
+    # If the reader of the output has left, click exits quietly.
+    if not isinstance(error, OSError) or error.errno == errno.EPIPE:
         return None
     return one_line(place_and_reason(error))
 
@@ -106,14 +140,7 @@ def set_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def refuse_beside_resume(*allowed: str) -> None:
-    """Refuse options that `--resume` would leave unused: a run keeps the settings that it has.
-
-    Args:
-        allowed: parameters of the current command that may be given beside it.
-
-    Raises:
-        Refused: another was given.
-    """
+    """Refuse options beside `--resume`, other than those `allowed`: a run keeps its settings."""
     context = click.get_current_context()
     for option in context.command.params:
         name = option.name

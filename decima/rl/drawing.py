@@ -32,17 +32,13 @@ def panels(count: int) -> tuple[Figure, Sequence[Axes]]:
 def errors(entries: Sequence[Found]) -> list[list[float]]:
     """Lengths of error bars below and above the means of entries as `Estimate.to_json` gives."""
     intervals = [entry["ci95"] or (entry["mean"], entry["mean"]) for entry in entries]
-    low = [max(0.0, one["mean"] - ci[0]) for one, ci in zip(entries, intervals, strict=True)]
-    high = [max(0.0, ci[1] - one["mean"]) for one, ci in zip(entries, intervals, strict=True)]
+    low = [max(0.0, entry["mean"] - ci[0]) for entry, ci in zip(entries, intervals, strict=True)]
+    high = [max(0.0, ci[1] - entry["mean"]) for entry, ci in zip(entries, intervals, strict=True)]
     return [low, high]
 
 
 def write_figure(figure: Figure, name: str, out: Path) -> list[Path]:
-    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`, and close it.
-
-    Raises:
-        RunError: a file cannot be written.
-    """
+    """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`, and close it."""
     paths = {kind: out / f"{name}.{kind}" for kind in ("svg", "png")}
     for kind, path in paths.items():
         save_figure(figure, path, kind)
@@ -51,16 +47,7 @@ def write_figure(figure: Figure, name: str, out: Path) -> list[Path]:
 
 
 def save_figure(figure: Figure, path: Path, kind: str) -> None:
-    """Write a figure as one file, whole or not at all.
-
-    Args:
-        figure: what to write.
-        path: where to.
-        kind: "svg" or "png".
-
-    Raises:
-        RunError: the file cannot be written.
-    """
+    """Write a figure as one file of a kind, "svg" or "png", whole or not at all."""
     with written_whole(path, RunError) as file:
         metadata = {"Date": None} if kind == "svg" else None
         figure.savefig(file, format=kind, dpi=_DPI, metadata=metadata)

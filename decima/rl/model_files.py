@@ -29,11 +29,7 @@ S = TypeVar("S")
 def header_settings(
     path: Path, kind: type[S], stored: Mapping[str, Any], error: type[ValueError]
 ) -> S:
-    """Return the settings of dataclass `kind` that a file's header holds.
-
-    Raises:
-        ValueError: (`error`) a key is unknown, or a value breaks a rule.
-    """
+    """Return the settings of dataclass `kind` in a file's header; `error` if they break a rule."""
     try:
         return build(kind, stored, error)
     except error as fault:
@@ -41,11 +37,7 @@ def header_settings(
 
 
 def check_layers(layers: Mapping[str, Sequence[int]], error: type[ValueError]) -> None:
-    """Refuse parts of a network, by name, with too many layers or too wide ones.
-
-    Raises:
-        ValueError: (`error`) one has.
-    """
+    """Raise `error` if a part of a network, by name, has too many layers or too wide ones."""
     for label, sizes in layers.items():
         if len(sizes) > MAX_LAYERS or max(sizes, default=0) > MAX_UNITS:
             raise error(
@@ -55,11 +47,7 @@ def check_layers(layers: Mapping[str, Sequence[int]], error: type[ValueError]) -
 
 
 def check_count(count: int, error: type[ValueError], most: int = MAX_PARAMETERS) -> None:
-    """Refuse a network of more than `most` parameters.
-
-    Raises:
-        ValueError: (`error`) it has more.
-    """
+    """Raise `error` for a network of more than `most` parameters."""
     if count > most:
         raise error(f"a network of {count:,} parameters: at most {most:,} are possible")
 
@@ -70,23 +58,13 @@ def check_weights(
     arrays: Mapping[str, NDArray[Any]],
     error: type[ValueError],
 ) -> None:
-    """Refuse weights that are not, one by one, those of a network, or not finite.
-
-    Args:
-        path: of the file, for the message.
-        expected: shape and type of each of the network's, by name.
-        arrays: of the file.
-        error: raised where they differ.
-
-    Raises:
-        ValueError: (`error`) so it is.
-    """
-    found = {name: (one.shape, one.dtype) for name, one in arrays.items()}
-    if found != expected:
-        name = next(iter(sorted(set(found) ^ set(expected))), None) or next(
-            name for name in expected if expected[name] != found[name]
+    """Raise `error` unless arrays have the `expected` shapes and types, and are finite."""
+    shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+    if shapes != expected:
+        name = next(iter(sorted(set(shapes) ^ set(expected))), None) or next(
+            name for name in expected if expected[name] != shapes[name]
         )
         raise error(f"{path}: weights {name!r:.60} do not fit the network that its header names")
-    for name, one in arrays.items():
-        if not np.isfinite(one).all():
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
             raise error(f"{path}: weights {name!r} are not all finite")

@@ -6,8 +6,9 @@ module, in the order of `module.parameters()`.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -18,17 +19,28 @@ from decima.rl.errors import NotFiniteError
 _SMALLEST = 1e-8
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute with one thread, inside the block.
+
+    The matrices of these networks are so small that threads spend more time waiting for each other
+    than they save, ten times as much beside other work.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def flat_parameters(module: nn.Module) -> Tensor:
     """(P,) copy of all parameters, one after another."""
     return parameters_to_vector(module.parameters()).detach().clone()
 
 
 def set_flat_parameters(module: nn.Module, flat: Tensor) -> None:
-    """Copy a (P,) vector into the parameters, in place.
-
-    Raises:
-        ValueError: the vector has another length.
-    """
+    """Copy a (P,) vector into the parameters, in place; ValueError if it has another length."""
     _check_length(flat, sum(parameter.numel() for parameter in module.parameters()))
     with torch.no_grad():
         offset = 0
@@ -122,8 +134,7 @@ class Optimiser:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what `state` gave; the parameters themselves are the module's.
 
-        Raises:
-            ValueError: a tensor is missing or has another length.
+        Raises ValueError if a tensor is missing or has another length.
         """
         if missing := self._KEPT.keys() - state.keys():
             raise ValueError(f"state of an optimiser lacks {', '.join(sorted(missing))}")

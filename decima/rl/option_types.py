@@ -40,7 +40,7 @@ class PathType(click.Path):
         super().__init__(path_type=Path, **settings)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        _check_name(os.fsdecode(value), self, param, ctx)
+        _check_name(os.fsdecode(value))
         return Path(os.fsdecode(super().convert(value, param, ctx)))
 
 
@@ -59,7 +59,7 @@ class InputPath(PathType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = super().convert(value, param, ctx)
-        _note_input(path, self, param, ctx, is_guarded=self._guarded)
+        _note_input(path, param, is_guarded=self._guarded)
         return path
 
 
@@ -72,21 +72,17 @@ class OutputFile(PathType):
     """
 
     def __init__(
-        self, *, folders: bool = False, beside: Callable[[Path], Iterable[Path]] | None = None
+        self, *, folders: bool = False, beside: Callable[[Path], Iterable[Path]] = lambda _: ()
     ) -> None:
         super().__init__(dir_okay=folders)
         self._beside = beside
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = super().convert(value, param, ctx)
-        beside = [] if self._beside is None else list(self._beside(path))
-        for one in (path, *beside):
-            _note(_Noted(one, _label(param), is_output=True), self, param, ctx)
+        for output in (path, *self._beside(path)):
+            _note(_Noted(output, _label(param), is_output=True))
         if not path.is_dir():
-            try:
-                check_output(path)
-            except FileError as error:
-                self.fail(str(error), param, ctx)
+            _checked(check_output, path)
         return path
 
 
@@ -98,19 +94,15 @@ class OutputFolder(PathType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = super().convert(value, param, ctx)
-        _note(_Noted(path, _label(param), is_output=True), self, param, ctx)
-        try:
-            check_output_folder(path)
-        except FileError as error:
-            self.fail(str(error), param, ctx)
+        _note(_Noted(path, _label(param), is_output=True))
+        _checked(check_output_folder, path)
         return path
 
 
 class NameOrFile(click.types.StringParamType):
     """Text that may name a file to read: a trace, a policy, a setting.
 
-    Args:
-        parts: the texts in a value each of which may be a path.
+    `parts` are the texts in a value each of which may be a path.
     """
 
     def __init__(self, parts: Callable[[str], Iterable[str]] = lambda text: (text,)) -> None:
@@ -118,10 +110,10 @@ class NameOrFile(click.types.StringParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
-        _check_name(text.strip(), self, param, ctx)
+        _check_name(text.strip())
         for part in self._parts(text):
             if part and os.path.exists(part):
-                _note_input(Path(part), self, param, ctx, is_guarded=True)
+                _note_input(Path(part), param, is_guarded=True)
         return text
 
 
@@ -135,10 +127,10 @@ class Number(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        found = float(super().convert(value, param, ctx))
-        if not math.isfinite(found):  # no comparison with the bounds refuses NaN
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):  # no comparison with the bounds refuses NaN
             self.fail(f"{value!r} is no finite number", param, ctx)
-        return found
+        return number
 
 
 class Whole(click.IntRange):
@@ -180,68 +172,54 @@ def note_inputs(option: str, paths: Iterable[str | Path]) -> None:
 
     For files that a file of settings names, which the command line does not show.
     """
-    context = click.get_current_context()
     for path in map(Path, paths):
         if os.path.exists(path):
-            given = _Noted(path, option, is_output=False, is_guarded=True)
-            _note(given, NAME_OR_FILE, None, context)
+            _note(_Noted(path, option, is_output=False, is_guarded=True))
 
 
-def _check_name(
-    text: str, kind: click.ParamType[Any], param: click.Parameter | None, ctx: click.Context | None
-) -> None:
+def _check_name(text: str) -> None:
     if not text:
-        kind.fail("a name is needed, this one is empty", param, ctx)
+        raise click.BadParameter("a name is needed, this one is empty")
     if "\0" in text:
-        kind.fail(f"{text!r:.100}: no file has such a name", param, ctx)
+        raise click.BadParameter(f"{text!r:.100}: no file has such a name")
 
 
-def _note_input(
-    path: Path,
-    kind: click.ParamType[Any],
-    param: click.Parameter | None,
-    ctx: click.Context | None,
-    *,
-    is_guarded: bool,
-) -> None:
+def _checked(check: Callable[[Path], None], path: Path) -> None:
+    try:
+        check(path)
+    except FileError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _note_input(path: Path, param: click.Parameter | None, *, is_guarded: bool) -> None:
     if not path.is_dir():
-        try:
-            check_regular(path)
-        except FileError as error:
-            kind.fail(str(error), param, ctx)
-    _note(_Noted(path, _label(param), is_output=False, is_guarded=is_guarded), kind, param, ctx)
+        _checked(check_regular, path)
+    _note(_Noted(path, _label(param), is_output=False, is_guarded=is_guarded))
     if path.suffix == ".safetensors":  # a model's card lies beside it
-        card = path.with_suffix(".json")
-        _note(_Noted(card, _label(param), is_output=False, is_guarded=False), kind, param, ctx)
+        _note(_Noted(path.with_suffix(".json"), _label(param), is_output=False))
 
 
-def _note(
-    new: _Noted,
-    kind: click.ParamType[Any],
-    param: click.Parameter | None,
-    ctx: click.Context | None,
-) -> None:
+def _note(new: _Noted) -> None:
     """Remember a path, after comparing it with those before it."""
-    if ctx is None:
+    context = click.get_current_context(silent=True)
+    if context is None:
         return
-    noted: list[_Noted] = ctx.meta.setdefault(_NOTED, [])
+    noted: list[_Noted] = context.meta.setdefault(_NOTED, [])
     for old in noted:
         if not (new.is_output or old.is_output):
             continue
         output, other = (new, old) if new.is_output else (old, new)
         if other.is_output and _is_same(output.path, other.path):
-            kind.fail(
+            raise click.BadParameter(
                 f"{output.path} is given for two outputs, {old.option} and {new.option}: give each "
                 "its own name",
-                param,
-                ctx,
+                context,
             )
         if not other.is_output and _replaces(output.path, other):
-            kind.fail(
+            raise click.BadParameter(
                 f"{output.path}, of {output.option}, would replace the input of {other.option}: "
                 "give the output another name",
-                param,
-                ctx,
+                context,
             )
     noted.append(new)
 
@@ -255,11 +233,11 @@ def _replaces(output: Path, given: _Noted) -> bool:
     return Path(os.path.realpath(output.parent)).is_relative_to(os.path.realpath(given.path))
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(first: Path, second: Path) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     except OSError:  # at least one is missing
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(first) == os.path.realpath(second)
 
 
 def _label(param: click.Parameter | None) -> str:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from decima.rl.learner import IterationReport, LoopSettings, LoopState
-from decima.rl.loop import SCORE, Clock
+from decima.rl.loop import SCORE, Clock, IterationReport, LoopSettings, LoopState, Observer
 
 _REFRESHES_PER_S = 2.0
 
@@ -34,7 +33,7 @@ class Reference:
         return math.exp(score) if self.is_log else score
 
 
-class RichProgress:
+class RichProgress(Observer):
     """A bar with score, best and time left; without a terminal, a line every `every_s` seconds.
 
     The first line comes before the first iteration, which may take minutes.
@@ -116,14 +115,7 @@ class RichProgress:
 
 
 def time_left_s(begin: LoopState, now: LoopState, settings: LoopSettings) -> float:
-    """Upper bound of the remaining time at this session's pace; infinity before the first
-    iteration.
-
-    Args:
-        begin: where the session began.
-        now: where it stands.
-        settings: of the run; an early stop for lack of patience is not foreseen.
-    """
+    """Upper bound of the remaining time at the pace since `begin`; infinity before an iteration."""
     done = now.next_iteration - begin.next_iteration
     spent_s = now.elapsed_s - begin.elapsed_s
     pace_s = spent_s / done if done > 0 else math.inf
@@ -150,14 +142,16 @@ def compared(score: float | None, references: Sequence[Reference]) -> str:
         return "none yet"
     if not references:
         return f"{score:.4g}"
-    others = ", ".join(f"{one.name} {one.shown(one.score):.4g}" for one in references)
+    others = ", ".join(
+        f"{reference.name} {reference.shown(reference.score):.4g}" for reference in references
+    )
     first = references[0]
     return f"{first.shown(score):.4g}, {first.score_name} ({others} on the same data)"
 
 
 def _compared(shown: float, reference: Reference) -> str:
-    other = reference.shown(reference.score)
-    if other == 0.0:
+    base = reference.shown(reference.score)
+    if base == 0.0:
         return f" (against {reference.name} 0)"
-    percent = 100.0 * (shown - other) / abs(other)
-    return f" ({percent:+.1f} % against {reference.name} {other:.4g})"
+    percent = 100.0 * (shown - base) / abs(base)
+    return f" ({percent:+.1f} % against {reference.name} {base:.4g})"

@@ -16,21 +16,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def undiscounted(reward: Floats) -> Floats:
-    r"""Return-to-go: everything earned from each decision to the end.
-
-    .. math:: G_k = r_k + G_{k+1}, \qquad G_K = 0
-
-    Args:
-        reward: (K,) reward r_k.
-
-    Returns:
-        (K,) the return G_k.
-    """
-    # A copy: torch takes no array that runs backwards in memory.
-    return np.cumsum(reward[::-1], dtype=np.float64)[::-1].copy()
-
-
 def differential_reward(reward: Floats, elapsed: Floats, rate: float) -> Floats:
     r"""Reward above what the average policy earns in the same time (average-reward setting).
 
@@ -48,11 +33,6 @@ def differential_reward(reward: Floats, elapsed: Floats, rate: float) -> Floats:
     """
     _check_equal_length(reward, elapsed)
     return np.asarray(reward - rate * elapsed, dtype=np.float64)
-
-
-def differential(reward: Floats, elapsed: Floats, rate: float) -> Floats:
-    """Return-to-go of the differential reward: (K,), see `differential_reward`."""
-    return undiscounted(differential_reward(reward, elapsed, rate))
 
 
 def discounted(reward: Floats, elapsed: Floats, horizon: float | None) -> Floats:

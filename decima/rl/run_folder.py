@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import platform
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+import torch
 from filelock import FileLock, Timeout
 
-from decima.rl.environment import environment
 from decima.rl.errors import RunError
 from traces.files.errors import FileError
 from traces.files.lines import LineBounds, read_lines
@@ -33,6 +37,7 @@ from traces.files.writing import PARTIAL_SUFFIX, append, make_folder, write_json
 _LOCK, _CONFIG, _METRICS = "lock", "config.json", "metrics.jsonl"
 _NUMBER = "iteration"
 """leads each line of metrics"""
+_GIT_TIMEOUT_S = 30.0
 METRICS_BOUNDS = LineBounds(1 << 27)
 """a line of one iteration has about 1 KB: room for 100,000 of them"""
 
@@ -45,11 +50,7 @@ class RunRecord(NamedTuple):
 
 
 def read_run(path: Path) -> RunRecord:
-    """The record of a run that may be under way in another process.
-
-    Raises:
-        RunError: the folder is no run, or cannot be read.
-    """
+    """Read the record of a run, which may be under way; RunError if the folder is no run."""
     config = path / _CONFIG
     if not config.is_file():
         raise RunError(f"{path}: no run: it holds no {_CONFIG}")
@@ -64,11 +65,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
-    """The lines, up to one that was cut short.
-
-    Raises:
-        RunError: the file cannot be read, or one is not of numbers.
-    """
+    """Yield the lines, up to one that was cut short; RunError if one is not of numbers."""
     if not path.exists():
         return
     for _, line in read_lines(path, METRICS_BOUNDS, RunError):
@@ -110,16 +107,11 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, object]) -> Self:
-        """Start a run in a folder that is not there yet, or empty.
+        """Start a run in a folder that is empty or not there yet; `config` is plain JSON.
 
-        Args:
-            path: the folder; those above it are made as needed.
-            config: plain JSON, stored as it is.
-
-        Raises:
-            RunError: the folder holds something, or cannot be written.
+        Raises RunError if the folder holds something, or cannot be written.
         """
-        made = [one for one in (path, *path.parents) if not one.exists()]
+        made = [parent for parent in (path, *path.parents) if not parent.exists()]
         if not (path / _CONFIG).exists():
             _check_empty(path)  # first, so that no lock is made among other files
         make_folder(path, RunError)
@@ -139,11 +131,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open an existing run to resume it.
-
-        Raises:
-            RunError: the folder is no run, is in use, or cannot be written.
-        """
+        """Open a run to resume it; RunError if the folder is no run, is in use, or is read-only."""
         if not (path / "config.json").is_file():
             raise RunError(f"{path}: not a run folder: it has no config.json")
         with _locked(path) as lock:
@@ -154,19 +142,11 @@ class RunFolder:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration given to `create`.
-
-        Raises:
-            RunError: the file is not what was written.
-        """
+        """The configuration given to `create`; RunError if the file is not what was written."""
         return _read_config(self.config_file)
 
     def append_metrics(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Add the line of one iteration.
-
-        Raises:
-            RunError: the file cannot be written.
-        """
+        """Add the line of one iteration; RunError if the file cannot be written."""
         line = json.dumps({"iteration": iteration, **metrics}, allow_nan=False)
         append(self.metrics_file, line.encode() + b"\n", RunError)
 
@@ -176,10 +156,10 @@ class RunFolder:
 
     def keep_metrics_before(self, iteration: int) -> None:
         """Drop the lines of this iteration and later ones: they will be written again."""
-        kept = [
+        lines = [
             line for line, row in _metric_lines(self.metrics_file) if row["iteration"] < iteration
         ]
-        write_whole(self.metrics_file, b"".join(line + b"\n" for line in kept), RunError)
+        write_whole(self.metrics_file, b"".join(line + b"\n" for line in lines), RunError)
 
     def report_failure(self, report: Mapping[str, object]) -> None:
         """Write `failure/report.json`, and make its folder."""
@@ -206,8 +186,8 @@ class RunFolder:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        kept = (self.checkpoint_file, self.metrics_file, self.failure_folder)
-        is_new = self._made is not None and not any(one.exists() for one in kept)
+        written = (self.checkpoint_file, self.metrics_file, self.failure_folder)
+        is_new = self._made is not None and not any(file.exists() for file in written)
         if is_new and isinstance(error, ValueError):
             self.discard()
         else:
@@ -220,8 +200,8 @@ class RunFolder:
                 partial.unlink()
 
     def _note_environment(self) -> None:
-        found = self.environment_file.exists()
-        sessions = read_json(self.environment_file, RunError) if found else []
+        exists = self.environment_file.exists()
+        sessions = read_json(self.environment_file, RunError) if exists else []
         if not isinstance(sessions, list):
             raise RunError(f"{self.environment_file}: holds no JSON list")
         now = environment()
@@ -256,3 +236,53 @@ def _locked(path: Path) -> Iterator[FileLock]:
     except BaseException:
         lock.release()
         raise
+
+
+def environment() -> dict[str, object]:
+    """Versions, the number of threads (sums depend on it) and the state of this source.
+
+    `git_commit` and `git_dirty` are None where this source is not part of a git checkout.
+    """
+    commit, dirty = git_state(Path(__file__))
+    return {
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "threads": torch.get_num_threads(),
+        "git_commit": commit,
+        "git_dirty": dirty,
+    }
+
+
+def git_state(source: Path) -> tuple[str | None, bool | None]:
+    """Commit of the checkout that `source` is tracked in, and whether Python files differ from it.
+
+    An installed package may lie inside a checkout of something else: only a tracked file counts.
+    """
+    tracked = _git(source.parent, "ls-files", "--error-unmatch", source.name)
+    commit = None if tracked is None else _git(source.parent, "rev-parse", "HEAD")
+    if commit is None:
+        return None, None
+    changed = _git(source.parent, "status", "--porcelain", "--", ":/*.py")
+    return commit, None if changed is None else changed != ""
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Run git and return its stripped output, or None where git is missing or fails."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    # Inside a git hook these would point at the repository of the hook.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(  # noqa: S603
+            [git, "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_GIT_TIMEOUT_S,
+            env=variables,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

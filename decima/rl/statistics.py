@@ -123,15 +123,17 @@ def difference_percent(
     if values.shape[1] < FEWEST:
         # To first order the ratio of two means errs as the mean of these.
         apart = (values.mean(axis=0) - ratio * reference.mean(axis=0)) / base
-        found = _student(ratio, ratio + apart)
-        return Estimate(mean, None if found is None else _percent(found))
+        interval = _student(ratio, ratio + apart)
+        return Estimate(mean, None if interval is None else _percent(interval))
     ratios = _resampled(values) / _resampled(reference, 0 if same_trainings else 1)
     return Estimate(mean, _percent(_percentiles(ratios)))
 
 
 def comparison(values: Floats, others: Mapping[str, Floats]) -> dict[str, Any]:
     """Mean of (P, S) values of P trainings, and how far it is from each of the others, as JSON."""
-    against = {name: difference_percent(values, one).to_json() for name, one in others.items()}
+    against = {
+        name: difference_percent(values, reference).to_json() for name, reference in others.items()
+    }
     return {**mean_of(values).to_json(), "trainings": len(values), "percent_against": against}
 
 
@@ -144,11 +146,11 @@ def compared(
         heuristics: (S,) figures of each.
         learned: (S,) figures of each training; a name without any is left out.
     """
-    found = {name: mean_of(one).to_json() for name, one in heuristics.items()}
+    means = {name: mean_of(figures).to_json() for name, figures in heuristics.items()}
     for name, trainings in learned.items():
         if trainings:
-            found[name] = comparison(np.stack(trainings), heuristics)
-    return found
+            means[name] = comparison(np.stack(trainings), heuristics)
+    return means
 
 
 def _percent(ratios: tuple[float, float]) -> tuple[float, float]:

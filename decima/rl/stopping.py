@@ -54,14 +54,11 @@ class Stop:
 
 @contextlib.contextmanager
 def stop_signals(limit_s: float | None = None) -> Iterator[Stop]:
-    """Turn SIGINT, SIGTERM and the end of the time into a `Stop`, inside the block.
+    """Turn SIGINT, SIGTERM and the end of `limit_s` into a `Stop`, inside the block.
 
     An iteration that has not ended `GRACE_S` after that raises `Interrupted`. A second SIGINT
     raises KeyboardInterrupt anywhere. Outside the main thread, where Python handles no signals,
     nothing of this happens.
-
-    Args:
-        limit_s: the time is over after so many seconds; None: never.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():

@@ -19,13 +19,7 @@ _MOST_OF_A_NAME = 0.5
 
 
 def print_table(table: Table, console: Console, show: Callable[..., None]) -> None:
-    """Print a table: in a pipe as wide as it is, on a terminal in parts where it is too wide.
-
-    Args:
-        table: with names in its first column.
-        console: whose width is asked for.
-        show: prints on it.
-    """
+    """Print a table by `show`: in a pipe as wide as it is, on a terminal in parts if too wide."""
     if not console.is_terminal:
         before = console.width
         console.width = max(before, width(table, console))
@@ -89,7 +83,7 @@ def _of(table: Table, numbers: list[int], console: Console, *, is_first: bool = 
     for column in columns:
         column.no_wrap, column.overflow = False, "fold"
     columns[0].max_width = int(_MOST_OF_A_NAME * console.width)
-    found = Table(
+    part = Table(
         *columns,
         title=table.title if is_first else None,
         title_justify=table.title_justify,
@@ -101,5 +95,5 @@ def _of(table: Table, numbers: list[int], console: Console, *, is_first: bool = 
     )
     cells = [list(table.columns[number].cells) for number in numbers]
     for row, shown in zip(table.rows, zip(*cells, strict=True), strict=True):
-        found.add_row(*shown, style=row.style, end_section=row.end_section)
-    return found
+        part.add_row(*shown, style=row.style, end_section=row.end_section)
+    return part

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from tensorboardX.proto.event_pb2 import Event, SessionLog
@@ -17,29 +16,21 @@ from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
 from decima.rl.errors import RunError
-from decima.rl.learner import IterationReport, LoopSettings, LoopState
+from decima.rl.loop import IterationReport, LoopSettings, LoopState, Observer
 from traces.files.writing import append, make_folder
 
 _FILE_VERSION = "brain.Event:2"
 
 
-class TensorBoardLog:
-    """Observer that writes each figure under its name, one event file for each session.
-
-    Args:
-        folder: where to; made if it is not there, e.g. `tensorboard/` in the run folder.
-    """
+class TensorBoardLog(Observer):
+    """Observer that writes each figure under its name, one event file for each session."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: Path
 
     def started(self, state: LoopState, settings: LoopSettings) -> None:
-        """Begin a file; iterations that a killed session had gone beyond `state` are hidden.
-
-        Raises:
-            RunError: it cannot be written.
-        """
+        """Begin a file; iterations that a killed session had gone beyond `state` are hidden."""
         make_folder(self._folder, RunError)
         # TensorBoard reads files in the order of their names.
         session = len(list(self._folder.glob("events.out.tfevents.*")))
@@ -54,16 +45,12 @@ class TensorBoardLog:
         )
 
     def iterated(self, report: IterationReport) -> None:
-        """Write the figures of one iteration.
-
-        Raises:
-            RunError: the file cannot be written.
-        """
-        summary = _summary({**report.metrics, "elapsed_s": report.state.elapsed_s})
+        """Write the figures of one iteration; RunError if the file cannot be written."""
+        metrics = {**report.metrics, "elapsed_s": report.state.elapsed_s}
+        summary = Summary(
+            value=[Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+        )
         self._write(Event(wall_time=time.time(), step=report.iteration, summary=summary))
-
-    def stopped(self) -> None:
-        """Do nothing: every record is written when it is made."""
 
     def _write(self, event: Event) -> None:
         append(self._file, framed(event.SerializeToString()), RunError)
@@ -72,17 +59,5 @@ class TensorBoardLog:
 def framed(data: bytes) -> bytes:
     """One TFRecord: length, checksum of the length, data, checksum of the data."""
     length = struct.pack("<Q", len(data))
-    return b"".join(
-        [
-            length,
-            struct.pack("<I", masked_crc32c(length)),
-            data,
-            struct.pack("<I", masked_crc32c(data)),
-        ]
-    )
-
-
-def _summary(metrics: Mapping[str, float]) -> Summary:
-    return Summary(
-        value=[Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
-    )
+    checksum, of_length = (struct.pack("<I", masked_crc32c(part)) for part in (data, length))
+    return length + of_length + data + checksum

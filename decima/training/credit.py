@@ -6,17 +6,19 @@ Q plans of B rollouts (lanes), which belong to sequences.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from decima.objectives import Objective
 from decima.rl import baselines, returns
 from decima.rl.baselines import TimedReturns
 from decima.training.config import CreditConfig
-from decima.training.costs import cost_at
 from spark_sim.tables import State
-from traces.numbers import Float64, Int64
+from traces.numbers import MS_PER_S, Float64, Int64
+
+if TYPE_CHECKING:
+    from decima.agent.recording import Decisions
 
 LEAST_JOBS = 0.5  # least mean number of jobs in the system that advantages are divided by
 
@@ -33,16 +35,6 @@ class Reference(NamedTuple):
         return 4.0 * self.jct_s * max(self.jobs, LEAST_JOBS)
 
 
-class Finished(NamedTuple):
-    """B rollouts with Q plans in all."""
-
-    lane: Int64  # (Q,) the rollout
-    time_s: Float64  # (Q,)
-    value: Float64  # (Q,) the critic's, in `Reference.value_s`
-    states: list[State]  # of each rollout, at its end
-    end_s: Float64  # (B,)
-
-
 class Credit(NamedTuple):
     """Credit of Q plans: the inputs of an update beside their recording."""
 
@@ -51,29 +43,12 @@ class Credit(NamedTuple):
     reward: Float64  # (Q,)
 
 
-def standardised(advantage: Float64, most: float = 4.0) -> Float64:
-    """Return advantages with mean 0 and deviation 1, cut off at `most` deviations."""
-    spread = float(advantage.std()) if len(advantage) else 0.0
-    if spread == 0.0:
-        return np.zeros_like(advantage)
-    found: Float64 = np.clip((advantage - advantage.mean()) / spread, -most, most)
-    return found
-
-
-def setting_weights(counts: Sequence[float]) -> list[float]:
-    """Return the weight of a plan of each setting, so that all settings have equal weight.
-
-    A large cluster has more plans than a small one, with more entries each, and would be nearly the
-    whole loss. `counts` are each setting's plans, or the weight of their entries.
-    """
-    share = sum(counts) / max(1, len(counts))
-    return [share / max(1.0, count) for count in counts]
-
-
-def of_returns(
+def assign_credit(
     config: CreditConfig,
-    objective: str,
-    played: Finished,
+    objective: Objective,
+    decisions: Decisions,
+    states: Sequence[State],
+    *,
     sequence: Int64,
     rate: float,
     reference: Reference,
@@ -86,80 +61,94 @@ def of_returns(
         \delta_n = r_n + e^{-\Delta t_n / \tau} V_{n+1} - V_n
 
     with the horizon tau and the trace lambda of `config`, V the critic (0 without one, and then
-    without lambda) and b the mean of the other rollouts' own at the same time. Sources: Schulman et
+    without lambda), b the mean of the other rollouts' own at the same time, and the reward r_n the
+    fall of the objective's cost from plan n to the next one, or to the end. Sources: Schulman et
     al. 2016, with lambda in continuous time; Decima 5.3 for b.
 
     Args:
         config: which estimate.
-        objective: name of what the rewards add up to, one of `config.RewardedObjective`.
-        played: the rollouts.
+        objective: what is minimised; one with a `cost`.
+        decisions: `lane`, `time_s` and `value` of each plan.
+        states: (B,) of the rollouts, at their ends.
         sequence: (B,) which arrival sequence each rollout plays.
         rate: average reward a second, for differential returns.
         reference: units of the setting.
     """
-    count = len(played.lane)
-    reward, found, target = np.zeros(count), np.zeros(count), np.zeros(count)
+    lane, time_s, value = decisions.lane, decisions.time_s, decisions.value
+    end_s = np.array([state.clock[0]["time_ms"] / MS_PER_S for state in states])
     horizon_s = None if config.horizon is None else config.horizon * reference.jct_s
     trace_s = None if config.trace is None else config.trace * reference.jct_s
-    rows_of = _rows_by_lane(played.lane, len(played.states))
-    for lane, rows in enumerate(rows_of):
-        times = np.append(played.time_s[rows], played.end_s[lane])
-        elapsed = np.diff(times)
-        reward[rows] = -np.diff(cost_at(objective, played.states[lane], times))
-        earned = returns.differential_reward(
-            reward[rows], elapsed, rate if config.differential else 0.0
-        )
-        target[rows] = returns.discounted(earned, elapsed, horizon_s) / reference.value_s
-        found[rows] = target[rows] * reference.value_s
-        if config.critic:
-            value = played.value[rows] * reference.value_s
-            found[rows] = returns.generalised_advantage(earned, elapsed, value, horizon_s, trace_s)
-    advantage = found - _baseline(config, played, rows_of, found, sequence)
-    _relate_to_rate(advantage, reward, sequence, played)
-    return Credit(advantage / reference.jct_s, target, reward)
-
-
-def _rows_by_lane(lane: Int64, lanes: int) -> list[Int64]:
-    """The decisions of each lane, in the order of time."""
     order = np.argsort(lane, kind="stable")
-    ends = np.searchsorted(lane[order], np.arange(lanes + 1))
-    return [order[ends[index] : ends[index + 1]] for index in range(lanes)]
+    rows_of = np.split(order, np.searchsorted(lane[order], np.arange(1, len(states))))
 
+    reward, advantage, target = np.zeros((3, len(lane)))
+    for rows, state, end in zip(rows_of, states, end_s, strict=True):
+        times_s = np.append(time_s[rows], end)
+        elapsed_s = np.diff(times_s)
+        reward[rows] = -np.diff(cost_at(objective, state, times_s))
+        earned = returns.differential_reward(
+            reward[rows], elapsed_s, rate if config.differential else 0.0
+        )
+        target[rows] = returns.discounted(earned, elapsed_s, horizon_s) / reference.value_s
+        advantage[rows] = target[rows] * reference.value_s
+        if config.critic:
+            advantage[rows] = returns.generalised_advantage(
+                earned, elapsed_s, value[rows] * reference.value_s, horizon_s, trace_s
+            )
 
-def _baseline(
-    config: CreditConfig, played: Finished, rows_of: list[Int64], found: Float64, sequence: Int64
-) -> Float64:
-    """(Q,) mean of other rollouts at the same time, or step."""
-    baseline = np.zeros_like(found)
+    baseline = np.zeros(len(lane))
     if config.baseline == "mean":
-        several = [found[rows] for rows in rows_of]
-        for rows, value in zip(rows_of, baselines.mean_baseline(several), strict=True):
-            baseline[rows] = value
+        means = baselines.mean_baseline([advantage[rows] for rows in rows_of])
+        for rows, mean in zip(rows_of, means, strict=True):
+            baseline[rows] = mean
     if config.baseline == "input":
         for number in np.unique(sequence):
             lanes = np.flatnonzero(sequence == number)
             timed = [
                 TimedReturns(
-                    played.time_s[rows_of[lane]], found[rows_of[lane]], float(played.end_s[lane])
+                    time_s[rows_of[rollout]], advantage[rows_of[rollout]], float(end_s[rollout])
                 )
-                for lane in lanes
+                for rollout in lanes
             ]
-            values = baselines.input_dependent_baseline(timed, leave_one_out=True)
-            for lane, value in zip(lanes, values, strict=True):
-                baseline[rows_of[lane]] = value
-    return baseline
+            means = baselines.input_dependent_baseline(timed, leave_one_out=True)
+            for rollout, mean in zip(lanes, means, strict=True):
+                baseline[rows_of[rollout]] = mean
+    advantage -= baseline
 
-
-def _relate_to_rate(
-    advantage: NDArray[np.float64], reward: Float64, sequence: Int64, played: Finished
-) -> None:
-    """Divide by the sequence's cost per second, so that loads and settings have equal weight.
-
-    With the whole cost the shortest episodes would dominate: the advantage of a plan does not grow
-    with their exponential lengths.
-    """
-    group = sequence[played.lane]
-    for number in np.unique(group):
-        rows = group == number
-        length_s = float(played.end_s[sequence == number].sum())
+    # Relative to the sequence's cost per second, so that loads and settings have equal weight.
+    # With the whole cost the shortest episodes would dominate: the advantage of a plan does not
+    # grow with their exponential lengths.
+    for number in np.unique(sequence[lane]):
+        rows = sequence[lane] == number
+        length_s = float(end_s[sequence == number].sum())
         advantage[rows] /= max(-float(reward[rows].sum()) / max(length_s, 1e-9), LEAST_JOBS)
+    return Credit(advantage / reference.jct_s, target, reward)
+
+
+def cost_at(objective: Objective, state: State, time_s: Float64) -> Float64:
+    """(M,) cost of an objective up to the (M,) times of a run whose final tables are `state`."""
+    if objective.cost is None:
+        raise ValueError(f"objective {objective.name!r} is no sum over time")
+    jobs = state.jobs[: int(state.clock[0]["num_jobs"])]
+    completion_s = np.where(
+        np.isnan(jobs["completion_ms"]), np.inf, jobs["completion_ms"] / MS_PER_S
+    )
+    return objective.cost(jobs["arrival_ms"] / MS_PER_S, completion_s, time_s)
+
+
+def standardised(advantage: Float64, most: float = 4.0) -> Float64:
+    """Return advantages with mean 0 and deviation 1, cut off at `most` deviations."""
+    spread = float(advantage.std()) if len(advantage) else 0.0
+    if spread == 0.0:
+        return np.zeros_like(advantage)
+    return np.asarray(np.clip((advantage - advantage.mean()) / spread, -most, most))
+
+
+def setting_weights(counts: Sequence[float]) -> list[float]:
+    """Return the weight of a plan of each setting, so that all settings have equal weight.
+
+    A large cluster has more plans than a small one, with more entries each, and would be nearly the
+    whole loss. `counts` are each setting's plans, or the weight of their entries.
+    """
+    share = sum(counts) / max(1, len(counts))
+    return [share / max(1.0, count) for count in counts]

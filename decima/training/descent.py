@@ -36,11 +36,11 @@ def descend(
     policy: str, scores: Scores, *, rounds: int = 2, progress: DescentProgress | None = None
 ) -> Found:
     """The parameters of `policy` with the least score: `descent`, from its begin to its end."""
-    (found,) = descend_together(
+    (result,) = descend_together(
         {policy: descent(policy, rounds=rounds, progress=progress)},
-        lambda asked: {key: scores(every) for key, every in asked.items()},
+        lambda candidates: {key: scores(tried) for key, tried in candidates.items()},
     ).values()
-    return found
+    return result
 
 
 def descend_together(
@@ -48,16 +48,16 @@ def descend_together(
     scores: Callable[[Mapping[K, list[Parameters]]], Mapping[K, list[float]]],
 ) -> dict[K, Found]:
     """Run several searches side by side; their candidates are scored together."""
-    asked = {key: next(search) for key, search in searches.items()}
-    found: dict[K, Found] = {}
-    while asked:
-        for key, values in scores(asked).items():
+    waiting = {key: next(search) for key, search in searches.items()}
+    results: dict[K, Found] = {}
+    while waiting:
+        for key, values in scores(waiting).items():
             try:
-                asked[key] = searches[key].send(values)
+                waiting[key] = searches[key].send(values)
             except StopIteration as end:
-                del asked[key]
-                found[key] = end.value
-    return {key: found[key] for key in searches}
+                del waiting[key]
+                results[key] = end.value
+    return {key: results[key] for key in searches}
 
 
 def descent(policy: str, *, rounds: int = 2, progress: DescentProgress | None = None) -> Descent:
@@ -68,24 +68,24 @@ def descent(policy: str, *, rounds: int = 2, progress: DescentProgress | None = 
     parameters are scored twice.
     """
     best: Parameters = dict(HEURISTICS[policy].defaults)
-    known = {_key(best): (yield [best])[0]}
+    scored = {_key(best): (yield [best])[0]}
     for number in range(rounds):
         before = best
         for label, values in HEURISTICS[policy].search.items():
             near = (_neighbours if number else _coarse)(values, best[label])
             tried: list[Parameters] = [{**best, label: value} for value in near]
-            new = [one for one in tried if _key(one) not in known]
+            new = [parameters for parameters in tried if _key(parameters) not in scored]
             scores = iter((yield new) if new else [])
-            for one in tried:
-                if _key(one) not in known:
-                    known[_key(one)] = next(scores)
-                if known[_key(one)] < known[_key(best)]:  # a tie keeps the first
-                    best = one
+            for parameters in tried:
+                if _key(parameters) not in scored:
+                    scored[_key(parameters)] = next(scores)
+                if scored[_key(parameters)] < scored[_key(best)]:  # a tie keeps the first
+                    best = parameters
                 if progress is not None:
-                    progress(len(known), best, known[_key(best)])
+                    progress(len(scored), best, scored[_key(best)])
         if number > 0 and best == before:
             break
-    return Found(best, known[_key(best)], len(known))
+    return Found(best, scored[_key(best)], len(scored))
 
 
 def _key(parameters: Parameters) -> tuple[float, ...]:

@@ -15,14 +15,12 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
 from decima.objectives import Objective
 from decima.registry import Heuristic
-from decima.rl.schedules import Curriculum
 from decima.training.config import MOST_EPISODES, TrainConfig
 from spark_sim import Simulator, Streams
 from spark_sim.cluster import parse_classes
 from spark_sim.metrics import measure
 from spark_sim.tables import State
 from spark_sim.vector import Run
-from traces import Trace
 from traces import arrivals as patterns
 from traces.arrays import TraceArrays
 from traces.numbers import MS_PER_S, Int64
@@ -48,26 +46,17 @@ class Setting:
     @property
     def label(self) -> str:
         """Label of the setting in metrics and tables."""
-        one = self.config
-        arriving = f"batch_{one.jobs}" if self.is_batch else f"gap_{one.interarrival_s:.3g}s"
-        place = "slots" if one.protocol == "session" else "executors"
-        if one.classes is not None:
-            place += f"_of_{len(parse_classes(one.classes))}_sizes"
-        return f"{self.number}.{Path(one.trace).stem}.{one.executors}_{place}.{arriving}"
+        config = self.config
+        arriving = f"batch_{config.jobs}" if self.is_batch else f"gap_{config.interarrival_s:.3g}s"
+        place = "slots" if config.protocol == "session" else "executors"
+        if config.classes is not None:
+            place += f"_of_{len(parse_classes(config.classes))}_sizes"
+        return f"{self.number}.{Path(config.trace).stem}.{config.executors}_{place}.{arriving}"
 
     @property
     def is_batch(self) -> bool:
         """True if all jobs are there at once."""
         return self.config.arrivals == "batch"
-
-
-def settings_of(config: TrainConfig) -> tuple[Setting, ...]:
-    """All settings, in the order of the configuration."""
-    every = config.workload.evaluations()
-    return tuple(
-        Setting(number, replace(one, seed=config.seed, objective=config.objective))
-        for number, one in enumerate(every)
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,23 +68,20 @@ class Episode:
     run: Run
 
 
-def curriculum_of(config: TrainConfig) -> Curriculum:
-    """Growth of the mean number of arrivals in an episode."""
-    episodes = config.episodes
-    return Curriculum(
-        episodes.start_jobs, episodes.end_jobs, episodes.growth_iterations, "geometric"
-    )
-
-
 def mean_jobs(config: TrainConfig, iteration: int) -> float:
-    """Return the mean number of arrivals in an episode."""
-    return curriculum_of(config).mean(_grown(config, iteration))
+    """Mean number of arrivals in an episode, which grows geometrically in the step `reinforce`.
 
-
-def _grown(config: TrainConfig, iteration: int) -> int:
-    """Return for how many iterations episodes have grown: only the step `reinforce` counts."""
-    step, own = config.step_at(iteration)
-    return own if step is config.reinforce else 0
+    Early episodes are short, as a policy that knows nothing lets the queue grow without bound and
+    late states of such episodes teach little. Source: Decima (SIGCOMM 2019), section 5.3. The paper
+    lets the number of jobs grow with it. In the released code the flags for that
+    (`num_stream_dags_grow`, `num_stream_dags_max`) are never read; only the chance of an end falls
+    there (mean 2,000 s to 20,000 s over 1,125 iterations).
+    """
+    step, number = config.step_at(iteration)
+    episodes = config.episodes
+    grown = number if step is config.reinforce else 0
+    share = min(grown / episodes.growth_iterations, 1.0)
+    return float(episodes.start_jobs * (episodes.end_jobs / episodes.start_jobs) ** share)
 
 
 Groups = Mapping[tuple[int, int], range]
@@ -112,8 +98,10 @@ class EpisodeSource:
 
     def __init__(self, config: TrainConfig) -> None:
         self._config = config
-        self._curriculum = curriculum_of(config)
-        self.settings = settings_of(config)
+        self.settings = tuple(
+            Setting(number, replace(setting, seed=config.seed, objective=config.objective))
+            for number, setting in enumerate(config.workload.evaluations())
+        )
         self._at_once = min(config.episodes.settings, len(self.settings))
         self._workloads: dict[tuple[str | int | None, ...], Workload] = {}
         for setting in self.settings:
@@ -128,21 +116,26 @@ class EpisodeSource:
     def groups_of_iteration(self, iteration: int) -> Groups:
         """Return the groups of an iteration, those with the most jobs first, to finish together."""
         played = self.of_iteration(iteration)
-        found = self._groups([one.setting.number for one in played])
-        jobs = [len(one.run.arrival_ms) for one in played]
-        first = sorted(found, key=lambda key: -sum(jobs[index] for index in found[key]))
-        return {key: found[key] for key in first}
+        groups = self._groups([episode.setting.number for episode in played])
+        jobs = [len(episode.run.arrival_ms) for episode in played]
+        first = sorted(groups, key=lambda key: -sum(jobs[index] for index in groups[key]))
+        return {key: groups[key] for key in first}
 
     def of_iteration(self, iteration: int, indices: range | None = None) -> list[Episode]:
         """The sequences of an iteration, from 0; None: all."""
         step, _ = self._config.step_at(iteration)
         count = self._at_once * step.sequences
-        found: list[Episode] = []
+        mean = mean_jobs(self._config, iteration)
+        episodes: list[Episode] = []
         for index in range(count) if indices is None else indices:
             number = FIRST_EPISODE + iteration * MOST_EPISODES + index
-            setting = self.settings[self._turn(iteration, index, step.sequences)]
-            found.append(self._episode(setting, number, self._length(iteration, number)))
-        return found
+            turn = iteration * self._at_once + index // step.sequences
+            setting = self.settings[turn % len(self.settings)]
+            if setting.is_batch:
+                episodes.append(self._whole(setting, number, setting.config.jobs))
+            else:
+                episodes.append(self._arriving(setting, number, mean))
+        return episodes
 
     def groups_for_validation(self) -> Groups:
         """Return the groups of a validation."""
@@ -181,10 +174,6 @@ class EpisodeSource:
         numbers = range(first, first + evolve.sequences)
         return [self._whole(setting, number, evolve.jobs) for number in numbers]
 
-    def _turn(self, iteration: int, index: int, sequences: int) -> int:
-        """Return the setting of an episode; settings take turns."""
-        return (iteration * self._at_once + index // sequences) % len(self.settings)
-
     def for_choosing_teachers(self, setting: Setting, count: int) -> list[Episode]:
         """Sequences of a setting on which its teacher is chosen, each played to its end."""
         jobs = self._config.validation.jobs
@@ -195,20 +184,13 @@ class EpisodeSource:
     def _groups(self, setting_of: Sequence[int]) -> Groups:
         """Neighbours of one setting in each shard: side by side they take a third less time."""
         count, shards = len(setting_of), self._config.episodes.shards
-        found: dict[tuple[int, int], range] = {}
+        groups: dict[tuple[int, int], range] = {}
         for shard in range(shards):
             part = range(count * shard // shards, count * (shard + 1) // shards)
-            for number, (_, own) in enumerate(groupby(part, key=setting_of.__getitem__)):
-                indices = list(own)
-                found[shard, number] = range(indices[0], indices[-1] + 1)
-        return found
-
-    def _length(self, iteration: int, number: int) -> float:
-        """Draw the number of arrivals in an episode from the curriculum."""
-        seeds = np.random.SeedSequence(self._config.seed, spawn_key=(number, _LENGTH_STREAM))
-        grown = _grown(self._config, iteration)
-        length = self._curriculum.draw(np.random.default_rng(seeds), grown)
-        return min(length, self._config.episodes.longest * self._curriculum.mean(grown))
+            for number, (_, members) in enumerate(groupby(part, key=setting_of.__getitem__)):
+                indices = list(members)
+                groups[shard, number] = range(indices[0], indices[-1] + 1)
+        return groups
 
     def _whole(self, setting: Setting, number: int, jobs: int) -> Episode:
         """A batch, or so many jobs that arrive one by one, played until every job is complete."""
@@ -222,40 +204,32 @@ class EpisodeSource:
         run = Run(drawn.arrival_ms, drawn.job, streams.duration_key())
         return Episode(setting, number, run)
 
-    def _episode(self, setting: Setting, number: int, length: float) -> Episode:
-        """An episode of a mean length in arrivals; a batch is whole."""
-        if setting.is_batch:
-            return self._whole(setting, number, setting.config.jobs)
-        streams = Streams(self._config.seed, number)
+    def _arriving(self, setting: Setting, number: int, mean: float) -> Episode:
+        """A backlog, arrivals for a drawn number of mean gaps, then a cut or a drain.
+
+        The number is exponential: at no moment does the time already passed show how much is left.
+        With a fixed, predictable end a policy learns to push work past it.
+        """
+        episodes, seed = self._config.episodes, self._config.seed
+        seeds = np.random.SeedSequence(seed, spawn_key=(number, _LENGTH_STREAM))
+        length = float(np.random.default_rng(seeds).exponential(mean))
+        length = min(length, episodes.longest * mean)
+        streams = Streams(seed, number)
         trace, rng = self.workload(setting).trace, streams.arrivals()
         gap_ms = setting.config.interarrival_s * MS_PER_S
         count = math.ceil(length + 6 * math.sqrt(length) + 6)
         drawn = patterns.ARRIVALS[setting.config.arrivals](trace, count, gap_ms, rng)
-        key = streams.duration_key()
-        return Episode(setting, number, self._arrivals(trace, drawn, rng, gap_ms, length, key))
-
-    def _arrivals(
-        self,
-        trace: Trace,
-        drawn: patterns.Arrivals,
-        rng: np.random.Generator,
-        gap_ms: float,
-        length: float,
-        key: int,
-    ) -> Run:
-        """Build an episode: a backlog, arrivals for `length` mean gaps, then a cut or a drain."""
-        episodes = self._config.episodes
-        end_ms = max(length, 1.0) * gap_ms
-        end_ms = max(end_ms, float(drawn.arrival_ms[0]) + gap_ms)
+        end_ms = max(max(length, 1.0) * gap_ms, float(drawn.arrival_ms[0]) + gap_ms)
         before: NDArray[np.bool_] = drawn.arrival_ms < end_ms
         backlog = int(rng.integers(episodes.backlog + 1)) if episodes.backlog else 0
         there = rng.integers(len(trace.jobs), size=backlog).astype(drawn.job.dtype)
-        return Run(
+        run = Run(
             np.concatenate([np.zeros(backlog), drawn.arrival_ms[before]]),
             np.concatenate([there, drawn.job[before]]),
-            key,
+            streams.duration_key(),
             end_ms if episodes.ends == "cut" else None,
         )
+        return Episode(setting, number, run)
 
 
 def played(episode: Episode, arrays: TraceArrays, heuristic: Heuristic) -> State:
@@ -274,4 +248,4 @@ def figures(
 ) -> list[float]:
     """Objective of each episode of one setting under a heuristic."""
     policy = Heuristic(heuristic)
-    return [objective.of(measure(played(one, arrays, policy))) for one in episodes]
+    return [objective.of(measure(played(episode, arrays, policy))) for episode in episodes]

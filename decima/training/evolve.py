@@ -8,7 +8,7 @@ of each tensor's weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +21,9 @@ from decima.rl.evolution import Evolution, EvolutionSettings, Scored, direction
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.training.config import TrainConfig
 from decima.training.episodes import Episode
-from decima.training.rollouts import TrainingContext
+from decima.training.play import TrainingContext
 from spark_sim.metrics import measure
-from traces.numbers import Float32, Int64
+from traces.numbers import Float32
 
 _LEAST_SCALE = 0.02  # of a tensor whose weights are near 0, such as new biases
 _LANES = 16  # runs that a task plays side by side: fewer are slower, more leave workers idle
@@ -57,7 +57,13 @@ def evolve(
     scale = scale_of(config, weights)
     shared = Perturbing(context, weights, np.float32(evolution.sigma) * scale, iteration)
     settings = context.value.source.evolving_settings(iteration)
-    tasks = dict(enumerate(_tasks(settings, config.evolve.sequences)))
+    # A task plays pairs of one setting side by side.
+    size = max(1, _LANES // (2 * config.evolve.sequences))
+    tasks: dict[int, list[int]] = {}
+    for setting in np.unique(settings):
+        pairs = np.flatnonzero(settings == setting).tolist()
+        for first in range(0, len(pairs), size):
+            tasks[len(tasks)] = pairs[first : first + size]
     label = f"iteration {iteration}: perturbations"
     scored = Scored(*np.empty((3, config.evolve.pairs)))
     for key, part in pool.map(play_perturbed, shared, tasks, label=label):
@@ -66,15 +72,6 @@ def evolve(
     _, number = config.step_at(iteration)
     rate = config.evolve.rate_at(number)
     return evolution.step(weights, scale, scored, settings, rate, iteration)
-
-
-def _tasks(settings: Int64, sequences: int) -> Iterator[list[int]]:
-    """Pairs of one setting that play side by side; (K,) settings of all pairs."""
-    size = max(1, _LANES // (2 * sequences))
-    for setting in np.unique(settings):
-        pairs = np.flatnonzero(settings == setting).tolist()
-        for first in range(0, len(pairs), size):
-            yield pairs[first : first + size]
 
 
 def play_perturbed(shared: Perturbing, pairs: Sequence[int]) -> Scored:
@@ -94,7 +91,7 @@ def play_perturbed(shared: Perturbing, pairs: Sequence[int]) -> Scored:
             episodes += sequences
     setting = episodes[0].setting
     arrays, _ = context.jobs(setting)
-    lanes = Lanes(arrays, setting.config.cluster(), [one.run for one in episodes], None)
+    lanes = Lanes(arrays, setting.config.cluster(), [episode.run for episode in episodes], None)
     states = play_out(networks, Scales.of(arrays), lanes).states
     logs = np.log([context.objective.of(measure(state)) for state in states])
     means = iter(logs.reshape(-1, config.evolve.sequences).mean(axis=1).tolist())

@@ -16,15 +16,12 @@ from torch import Tensor
 from decima.agent import plan_probabilities
 from decima.agent.forward_kernels import Scores
 from decima.agent.graph import Graph, joined_graphs
-from decima.agent.network import PolicyNetwork
-from decima.agent.plan_probabilities import Taken
 from decima.agent.plans import Plans
 from decima.agent.recording import joined
-from decima.rl import objectives
+from decima.rl import losses
 from decima.rl.optimiser import flat_gradient
 from decima.rl.parallel.pool import SentOnce
-from decima.training.config import TrainConfig
-from decima.training.rollouts import Rollouts, TrainingContext
+from decima.training.play import Rollouts, TrainingContext
 from traces.numbers import Float64, Int64
 
 _SHUFFLE_STREAM = 11
@@ -71,87 +68,67 @@ class _Block(NamedTuple):
 def gradient(shared: Differentiating, shard: int) -> Part:
     """The gradient on a shard's part of one minibatch."""
     context, request = shared.context.value, shared.request
+    config, update = context.config, context.config.reinforce
     network = context.network(shared.weights)
-    step, _ = context.config.step_at(shared.iteration)
-    played = shared.played.value[shard]
+    is_reinforce = config.step_at(shared.iteration)[0] is update
+    groups = shared.played.value[shard]
     number, place = divmod(request.number, request.minibatches)
-    key = (shared.iteration, number, shard)
-    chosen = _minibatches(played, context.config, request.minibatches, key)[place]
-    differ = _Differ(context, network, is_imitation=step is not context.config.reinforce)
+    key = (shared.iteration, number, shard, _SHUFFLE_STREAM)
+    minibatch = _minibatches(groups, request.minibatches, config.seed, key)[place]
     sums = np.zeros(4)
-    for chunk in _chunks(chosen):
-        sums += differ.add(played, chunk, request)
+    for chunk in _chunks(minibatch):
+        graph, plans, rows = _joined(context, groups, chunk)
+        advantage = _column([groups[group].advantage[of_group] for group, of_group in rows])
+        old = _column([groups[group].recording.log_prob[of_group] for group, of_group in rows])
+        scores: Scores[Tensor] = network(graph)
+        taken = plan_probabilities.taken(scores, graph, plans)
+        divergence, clipped = 0.0, 0.0
+        if is_reinforce and update.passes * update.minibatches > 1:
+            ppo = losses.clipped_ratio_loss(
+                taken.log_prob, old, advantage, update.clip, total=request.total
+            )
+            loss = ppo.loss
+            divergence, clipped = float(ppo.approximate_kl), float(ppo.clip_fraction)
+        else:
+            loss = losses.policy_gradient_loss(taken.log_prob, advantage, total=request.total)
+        loss = loss + losses.entropy_loss(
+            taken.entropy, request.entropy_weight, total=request.total
+        )
+        if is_reinforce and config.credit.critic:
+            value = scores.value.index_select(0, torch.from_numpy(plans.decision))
+            target = _column([groups[group].target[of_group] for group, of_group in rows])
+            loss = loss + losses.value_loss(value, target, total=request.total)
+        loss.backward()  # type: ignore[no-untyped-call]
+        entropy = float(taken.entropy.detach().sum()) / request.total
+        sums += np.array([float(loss.detach()), entropy, divergence, clipped])
     return Part(flat_gradient(network), *sums.tolist())
 
 
-class _Differ:
-    """Task that adds gradients on rollouts to those of the network."""
+def _minibatches(
+    groups: Sequence[Rollouts], count: int, seed: int, key: tuple[int, ...]
+) -> list[list[_Block]]:
+    """The minibatches of one pass: whole blocks, in an order by iteration, pass and shard.
 
-    def __init__(
-        self, context: TrainingContext, network: PolicyNetwork, *, is_imitation: bool
-    ) -> None:
-        self._context = context
-        self._config = context.config
-        self._network = network
-        self._is_imitation = is_imitation
-
-    def add(self, played: Sequence[Rollouts], chunk: Sequence[_Block], request: Request) -> Float64:
-        """Add the gradient on a chunk; returns (4,) its loss, entropy, divergence and clipped."""
-        graph, own, rows = self._joined(played, chunk)
-        own_rows = [(played[group], part) for group, part in rows]
-        advantage = _tensor([one.advantage[part] for one, part in own_rows])
-        old = _tensor([one.recording.log_prob[part] for one, part in own_rows])
-        scores: Scores[Tensor] = self._network(graph)
-        taken = plan_probabilities.taken(scores, graph, own)
-        loss, divergence, clipped = self._policy_loss(taken, old, advantage, request)
-        loss = loss + objectives.entropy_loss(
-            taken.entropy, request.entropy_weight, total=request.total
-        )
-        if self._config.credit.critic and not self._is_imitation:
-            value = scores.value.index_select(0, torch.from_numpy(own.decision))
-            target = _tensor([one.target[part] for one, part in own_rows])
-            loss = loss + objectives.value_loss(value, target, total=request.total)
-        loss.backward()  # type: ignore[no-untyped-call]
-        entropy = float(taken.entropy.detach().sum()) / request.total
-        return np.array([float(loss.detach()), entropy, divergence, clipped])
-
-    def _joined(
-        self, played: Sequence[Rollouts], chunk: Sequence[_Block]
-    ) -> tuple[Graph, Plans, list[tuple[int, Int64]]]:
-        """The decisions of a chunk as one batch, their plans, and the rows of those by group."""
-        graphs: list[Graph] = []
-        own: list[Plans] = []
-        rows: list[tuple[int, Int64]] = []
-        decisions = 0
-        for group in sorted({block.group for block in chunk}):
-            recording = played[group].recording
-            _, sorter = self._context.jobs(played[group].setting)
-            index = np.concatenate([block.rows for block in chunk if block.group == group])
-            graphs.append(recording.graph(index, sorter))
-            found, plan_rows = recording.plans_of(index)
-            own.append(found._replace(decision=found.decision + decisions))
-            rows.append((group, plan_rows))
-            decisions += len(index)
-        return joined_graphs(graphs), joined(own), rows
-
-    def _policy_loss(
-        self, taken: Taken, old: Tensor, advantage: Tensor, request: Request
-    ) -> tuple[Tensor, float, float]:
-        update = self._config.reinforce
-        if self._is_imitation or update.passes * update.minibatches == 1:
-            found = objectives.policy_gradient_loss(taken.log_prob, advantage, total=request.total)
-            return found, 0.0, 0.0
-        parts = objectives.clipped_ratio_loss(
-            taken.log_prob, old, advantage, update.clip, total=request.total
-        )
-        return parts.loss, float(parts.approximate_kl), float(parts.clip_fraction)
+    A block is up to `BLOCK` decisions of one lane, in order of time.
+    """
+    blocks: list[_Block] = []
+    for group, rollouts in enumerate(groups):
+        lane = rollouts.recording.decisions.lane
+        order = np.argsort(lane, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(lane[order])) + 1):
+            blocks += [
+                _Block(group, rows[first : first + BLOCK]) for first in range(0, len(rows), BLOCK)
+            ]
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    parts = np.array_split(rng.permutation(len(blocks)), count)
+    return [[blocks[index] for index in part] for part in parts]
 
 
 def _chunks(blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
     """Blocks of about `CHUNK` decisions together, those of a group side by side."""
     chunk: list[_Block] = []
     size = 0
-    for block in sorted(blocks, key=lambda one: one.group):
+    for block in sorted(blocks, key=lambda block: block.group):
         chunk.append(block)
         size += len(block.rows)
         if size >= CHUNK:
@@ -161,32 +138,25 @@ def _chunks(blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
         yield chunk
 
 
-def _minibatches(
-    played: Sequence[Rollouts], config: TrainConfig, count: int, key: tuple[int, int, int]
-) -> list[list[_Block]]:
-    """The minibatches of one pass: whole blocks, in an order by iteration, pass and shard."""
-    blocks = [
-        _Block(group, rows)
-        for group, rollouts in enumerate(played)
-        for rows in _blocks(rollouts.recording.decisions.lane)
-    ]
-    seeds = np.random.SeedSequence(config.seed, spawn_key=(*key, _SHUFFLE_STREAM))
-    order = np.random.default_rng(seeds).permutation(len(blocks))
-    parts = np.array_split(order, count)
-    return [[blocks[index] for index in part] for part in parts]
+def _joined(
+    context: TrainingContext, groups: Sequence[Rollouts], chunk: Sequence[_Block]
+) -> tuple[Graph, Plans, list[tuple[int, Int64]]]:
+    """The decisions of a chunk as one batch, their plans, and the rows of those by group."""
+    graphs: list[Graph] = []
+    plans: list[Plans] = []
+    rows: list[tuple[int, Int64]] = []
+    decisions = 0
+    for group in sorted({block.group for block in chunk}):
+        recording = groups[group].recording
+        _, sorter = context.jobs(groups[group].setting)
+        index = np.concatenate([block.rows for block in chunk if block.group == group])
+        graphs.append(recording.graph(index, sorter))
+        of_group, plan_rows = recording.plans_of(index)
+        plans.append(of_group._replace(decision=of_group.decision + decisions))
+        rows.append((group, plan_rows))
+        decisions += len(index)
+    return joined_graphs(graphs), joined(plans), rows
 
 
-def _tensor(parts: list[Float64]) -> Tensor:
+def _column(parts: list[Float64]) -> Tensor:
     return torch.from_numpy(np.concatenate(parts).astype(np.float32))
-
-
-def _blocks(lane: Int64) -> list[Int64]:
-    """Return runs of up to `BLOCK` decisions, each of one lane and in order of time."""
-    order = np.argsort(lane, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(lane[order])) + 1, len(order))
-    found: list[Int64] = []
-    first = 0
-    for end in ends:
-        found.extend(order[start : min(start + BLOCK, end)] for start in range(first, end, BLOCK))
-        first = int(end)
-    return found

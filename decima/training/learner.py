@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,16 +23,14 @@ from decima.training.config import EvolveConfig, GradientConfig, TrainConfig
 from decima.training.credit import setting_weights, standardised
 from decima.training.evolve import evolution_of, evolve
 from decima.training.gradients import Differentiating, Part, Request, gradient
-from decima.training.rollouts import (
+from decima.training.play import (
     ABOVE,
     REFERENCE,
-    Figures,
     Playing,
     Rollouts,
     TrainingContext,
     Validating,
     Validation,
-    by_setting,
     compared_with,
     play,
     validate,
@@ -51,6 +49,10 @@ class Pools(NamedTuple):
 
 
 ALL_HERE = Pools()
+
+
+Figures = dict[str, list[float]]
+"""objective of each run, by setting; unfinished jobs count with their age"""
 
 
 class Best(NamedTuple):
@@ -95,15 +97,12 @@ class DecimaLearner:
         self._step: GradientConfig | EvolveConfig = config.imitate
         self._entropy = 1.0
         self._evolution = evolution_of(config, len(self._averaged))
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Compile in this process first, then load in every process, or all would compile."""
-        warm_up(self._config)
-        for pool in dict.fromkeys(self._pools):
+        # Compile in this process first, then load in every process, or all would compile.
+        warm_up(config)
+        for pool in dict.fromkeys(pools):
             if pool is not HERE:
                 tasks = {number: number for number in range(pool.slots)}
-                dict(pool.map(warm_up_task, self._config, tasks, label="preparing"))
+                dict(pool.map(warm_up_task, config, tasks, label="preparing"))
 
     def teacher_lines(self) -> list[str]:
         """One line for each setting: its teacher, and how good that is; none without imitation."""
@@ -124,152 +123,102 @@ class DecimaLearner:
         """Play the iteration's sequences, then update the weights."""
         self._begin(iteration)
         step = self._step
-        if isinstance(step, EvolveConfig):
-            metrics = self._evolve(iteration)
-        else:
+        if isinstance(step, GradientConfig):
             metrics = self._descend(step, iteration)
-            self._entropy = metrics["entropy"]
+        else:
+            weights = flat_parameters(self.network).numpy()
+            players = self._pools.players
+            moved, metrics = evolve(self._evolution, self._context, weights, iteration, players)
+            set_flat_parameters(self.network, torch.from_numpy(moved))
         # Averaging the steps reduces the noise of single iterations (Polyak).
-        moved = flat_parameters(self.network) - self._averaged
-        self._averaged += moved / step.average_iterations
+        change = flat_parameters(self.network) - self._averaged
+        self._averaged += change / step.average_iterations
         return metrics
-
-    def _evolve(self, iteration: int) -> dict[str, float]:
-        """Move the weights towards the perturbations that lower the objective."""
-        weights, metrics = evolve(
-            self._evolution,
-            self._context,
-            flat_parameters(self.network).numpy(),
-            iteration,
-            self._pools.players,
-        )
-        set_flat_parameters(self.network, torch.from_numpy(weights))
-        return metrics
-
-    def _descend(self, step: GradientConfig, iteration: int) -> dict[str, float]:
-        """Follow the gradient on the iteration's rollouts."""
-        shards = self._weighted(self._played(iteration))
-        rollouts = [one for shard in shards for one in shard]
-        reward = math.fsum(sum(one.reward for one in shard) for shard in shards)
-        time_s = math.fsum(
-            sum(time_s for one in shard for time_s in one.time_s.tolist()) for shard in shards
-        )
-        total = sum(len(one.advantage) for one in rollouts)
-        self._rate.add(total, reward, time_s)
-        found = by_setting((one.setting.label, one.figures) for one in rollouts)
-        reference = by_setting((one.setting.label, one.reference_figures) for one in rollouts)
-        metrics = {
-            "plans": float(total),
-            "reward_rate": reward / time_s if time_s > 0 else 0.0,
-            "rollouts_percent": _percent(found, reference),
-        }
-        return metrics | self._update(step, iteration, shards, total)
 
     def _begin(self, iteration: int) -> None:
         """Start a step of the training with a new optimiser and the averaged weights."""
-        step, own = self._config.step_at(iteration)
-        if own == 0:
+        self._step, number = self._config.step_at(iteration)
+        if number == 0:
             set_flat_parameters(self.network, self._averaged)
-            if isinstance(step, GradientConfig):
-                self._renew_optimiser(step)
             self._best = Best(self._averaged.clone(), math.inf, 0.0)
-        self._step = step
-        if isinstance(step, GradientConfig):
-            self._optimiser.max_norm = step.max_norm
+            if isinstance(self._step, GradientConfig):
+                self._renew_optimiser(self._step)
 
     def _renew_optimiser(self, step: GradientConfig) -> None:
         self._optimiser = Optimiser(self.network, step.learning_rate, step.max_norm)
 
-    def _weighted(self, shards: list[list[Rollouts]]) -> list[list[Rollouts]]:
-        """Return the rollouts with advantages that give settings equal weight.
-
-        Those of a policy gradient have mean 0 and deviation 1 in each setting.
-        """
-        of_setting: dict[int, list[Rollouts]] = {}
-        for shard in shards:
-            for one in shard:
-                of_setting.setdefault(one.setting.number, []).append(one)
-        found: list[Float64] = []
-        counts: list[float] = []
-        for parts in of_setting.values():
-            advantage = np.concatenate([one.advantage for one in parts])
-            if self._step is self._config.reinforce:
-                found.append(standardised(advantage))
-                counts.append(len(advantage))
-            else:
-                found.append(advantage)
-                counts.append(float(sum(one.recording.plans.used.sum() for one in parts)))
-        weights = setting_weights(counts)
-        ready: dict[int, Iterator[Float64]] = {}
-        for (number, parts), values, weight in zip(of_setting.items(), found, weights, strict=True):
-            ends = np.cumsum([len(one.advantage) for one in parts])[:-1]
-            ready[number] = iter(np.split(values * weight, ends))
-        return [
-            [one._replace(advantage=next(ready[one.setting.number])) for one in shard]
-            for shard in shards
-        ]
-
-    def _played(self, iteration: int) -> list[list[Rollouts]]:
-        """All rollouts of an iteration, by shard."""
-        groups = self._context.value.source.groups_of_iteration(iteration)
-        shared = Playing(self._context, flat_parameters(self.network), iteration, self._rate.rate)
-        found: list[list[Rollouts]] = [[] for _ in range(self._config.episodes.shards)]
-        label = f"iteration {iteration}: rollouts"
-        played = dict(self._pools.players.map(play, shared, groups, label=label))
-        for shard, number in sorted(played):
-            rollouts = played[shard, number]
-            if rollouts is not None:
-                found[shard].append(rollouts)
-        return found
-
-    def _update(
-        self,
-        step: GradientConfig,
-        iteration: int,
-        shards: Sequence[Sequence[Rollouts]],
-        total: int,
-    ) -> dict[str, float]:
-        _, own = self._config.step_at(iteration)
-        reinforce = self._config.reinforce
+    def _descend(self, step: GradientConfig, iteration: int) -> dict[str, float]:
+        """Play, weigh the advantages, and follow the gradient; PPO with several minibatches."""
+        config, reinforce = self._config, self._config.reinforce
         is_reinforce = step is reinforce
-        weight = reinforce.entropy_at(own) if is_reinforce else 0.0
-        rate = step.rate_at(own) / 2**self._best.halvings
-        played = SentOnce(shards)
+        _, number = config.step_at(iteration)
+        self._optimiser.max_norm = step.max_norm
+
+        # Play the iteration's groups: rollouts with their credit, by shard.
+        playing = Playing(self._context, flat_parameters(self.network), iteration, self._rate.rate)
+        groups = self._context.value.source.groups_of_iteration(iteration)
+        label = f"iteration {iteration}: rollouts"
+        by_key = dict(self._pools.players.map(play, playing, groups, label=label))
+        shards: list[list[Rollouts]] = [[] for _ in range(config.episodes.shards)]
+        for key in sorted(by_key):
+            if (rollouts := by_key[key]) is not None:
+                shards[key[0]].append(rollouts)
+        shards = weighted(shards, is_standardised=is_reinforce)
+        played = [rollouts for shard in shards for rollouts in shard]
+        plans = sum(len(rollouts.advantage) for rollouts in played)
+        reward = math.fsum(sum(rollouts.reward for rollouts in shard) for shard in shards)
+        time_s = math.fsum(
+            sum(run_s for rollouts in shard for run_s in rollouts.time_s.tolist())
+            for shard in shards
+        )
+        self._rate.add(plans, reward, time_s)
+        of_network = by_setting((rollouts.setting.label, rollouts.figures) for rollouts in played)
+        of_reference = by_setting(
+            (rollouts.setting.label, rollouts.reference_figures) for rollouts in played
+        )
+
+        # Update: several passes over the decisions, in minibatches.
+        entropy_weight = reinforce.entropy_at(number) if is_reinforce else 0.0
+        rate = step.rate_at(number) / 2**self._best.halvings
+        total = max(plans / step.minibatches, 1.0)
+        sent: SentOnce[Sequence[Sequence[Rollouts]]] = SentOnce(shards)
         norms: list[float] = []
         parts: list[Part] = []
         divergence = 0.0
-        for number in range(step.passes * step.minibatches):
-            request = Request(number, step.minibatches, max(total / step.minibatches, 1.0), weight)
-            shares = self._shares(iteration, played, request)
+        for minibatch in range(step.passes * step.minibatches):
+            request = Request(minibatch, step.minibatches, total, entropy_weight)
+            weights = flat_parameters(self.network)
+            differentiating = Differentiating(self._context, sent, iteration, weights, request)
+            tasks = {shard: shard for shard in range(config.episodes.shards)}
+            label = f"iteration {iteration}: gradient {minibatch + 1}"
+            shares = [
+                part
+                for _, part in self._pools.differentiators.map(
+                    gradient, differentiating, tasks, label=label
+                )
+            ]
             divergence = sum(part.divergence for part in shares)
             is_far = reinforce.max_kl is not None and divergence > reinforce.max_kl
-            if is_reinforce and is_far and number >= step.minibatches:
+            if is_reinforce and is_far and minibatch >= step.minibatches:
                 break
             parts.extend(shares)
             summed = torch.stack([share.gradient for share in shares]).sum(0)
             norms.append(self._optimiser.step(summed, learning_rate=rate))
         count = max(1, len(norms))
+        self._entropy = sum(part.entropy for part in parts) / count
         return {
+            "plans": float(plans),
+            "reward_rate": reward / time_s if time_s > 0 else 0.0,
+            "rollouts_percent": _percent(of_network, of_reference),
             "loss": sum(part.loss for part in parts) / count,
-            "entropy": sum(part.entropy for part in parts) / count,
+            "entropy": self._entropy,
             "divergence": divergence,
             "clipped": sum(part.clipped for part in parts) / count,
             "gradient_norm": float(np.mean(norms)),
             "updates": float(len(norms)),
             "learning_rate": rate,
-            "entropy_weight": weight,
+            "entropy_weight": entropy_weight,
         }
-
-    def _shares(
-        self, iteration: int, played: SentOnce[Sequence[Sequence[Rollouts]]], request: Request
-    ) -> list[Part]:
-        """A gradient, shard by shard."""
-        weights = flat_parameters(self.network)
-        shared = Differentiating(self._context, played, iteration, weights, request)
-        tasks = {shard: shard for shard in range(self._config.episodes.shards)}
-        label = f"iteration {iteration}: gradient {request.number + 1}"
-        found = self._pools.differentiators.map(gradient, shared, tasks, label=label)
-        return [part for _, part in found]
 
     # --- validation ------------------------------------------------------------------------------
 
@@ -277,38 +226,30 @@ class DecimaLearner:
         """The objective on the held-out sequences, over that of the references.
 
         "score" is percent above `strict_fair` (lower is better) of the likeliest plans, the
-        geometric mean over settings; "drawn" that of drawn plans, in the steps that draw; then the
-        score by setting, and
-        "above_NAME" against the other heuristics. Raises CollapsedError if the policy gives one
-        answer and is worse than strict fair.
+        geometric mean over settings; "drawn" is that of drawn plans, in the steps that draw;
+        "above_NAME" is against the other heuristics; then comes the score of each setting. Raises
+        CollapsedError if the policy gives one answer and is worse than strict fair.
         """
         if not self._references:
             context = self._context.value
             names = compared_with(context.source.settings, context.objective)
             self._references = self._validated(names, None)
-        found = self._validated((None,), self._averaged)[None]
+        figures = self._validated((None,), self._averaged)[None]
         fair = self._references[REFERENCE]
-        score = _percent(found, fair)
-        self._note(score)
-        drawn: dict[str, float] = {}
-        if not isinstance(self._step, EvolveConfig):  # which plays the likeliest plans
-            figures = self._validated((None,), self._averaged, is_drawn=True)[None]
-            drawn["drawn"] = _percent(figures, fair)
-        return {
-            "score": score,
-            **drawn,
-            **{
-                f"{ABOVE}{name}": _percent(found, reference)
-                for name, reference in self._references.items()
-                if name != REFERENCE
-            },
-            **{
-                f"{label}_percent": _percent({label: found[label]}, {label: fair[label]})
-                for label in found
-            },
-        }
+        metrics = {"score": _percent(figures, fair)}
+        self._keep_best(metrics["score"])
+        if isinstance(self._step, GradientConfig):  # evolution plays the likeliest plans
+            drawn = self._validated((None,), self._averaged, is_drawn=True)[None]
+            metrics["drawn"] = _percent(drawn, fair)
+        for name, reference in self._references.items():
+            if name != REFERENCE:
+                metrics[f"{ABOVE}{name}"] = _percent(figures, reference)
+        for label in figures:
+            of_label = _percent({label: figures[label]}, {label: fair[label]})
+            metrics[f"{label}_percent"] = of_label
+        return metrics
 
-    def _note(self, score: float) -> None:
+    def _keep_best(self, score: float) -> None:
         """Remember the best weights; restore them if the score is far worse."""
         reinforce = self._config.reinforce
         if self._step is reinforce and self._entropy < COLLAPSED_ENTROPY and score > 0.0:
@@ -340,9 +281,9 @@ class DecimaLearner:
         }
         shared = Validating(self._context, weights)
         label = "validation" if weights is not None else "validation of heuristics"
-        found = list(self._pools.players.map(validate, shared, tasks, label=label))
+        played = list(self._pools.players.map(validate, shared, tasks, label=label))
         return {
-            name: by_setting(values for (of, _, _), values in found if of == name) for name in names
+            name: by_setting(values for key, values in played if key[0] == name) for name in names
         }
 
     # --- state -----------------------------------------------------------------------------------
@@ -374,9 +315,10 @@ class DecimaLearner:
         self._best = Best(state["best"].clone(), score, halvings)
         self._entropy = float(state["entropy"])
         self._rate.load(state["average_rate"].numpy())
-        evolution = _with_prefix(state, "evolve.")
-        self._evolution.load({key: value.numpy() for key, value in evolution.items()})
-        self._optimiser.load(_with_prefix(state, "adam."))
+        self._evolution.load(
+            {name: state[f"evolve.{name}"].numpy() for name in self._evolution.state()}
+        )
+        self._optimiser.load({name: state[f"adam.{name}"] for name in self._optimiser.state()})
 
     def model_state(self) -> dict[str, Tensor]:
         """The averaged weights by name, as a model file holds them."""
@@ -385,31 +327,63 @@ class DecimaLearner:
         return {name: value.detach() for name, value in network.state_dict().items()}
 
 
-def _with_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with `prefix`, without it."""
-    return {
-        key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)
-    }
-
-
 def first_network(config: TrainConfig, is_resumed: bool) -> PolicyNetwork:
     """Return new weights, or the initial model's; ConfigError if that has other sizes."""
     network = PolicyNetwork(config.network)
     if config.initial_model is None or is_resumed:
         return network
-    found = load_model(model_path(config.initial_model)).network
-    if found.config != config.network:
+    initial = load_model(model_path(config.initial_model)).network
+    if initial.config != config.network:
         raise ConfigError(
-            f"initial_model {config.initial_model}: its network is {found.config}, the "
+            f"initial_model {config.initial_model}: its network is {initial.config}, the "
             f"configuration's {config.network}"
         )
-    return found.train()
+    return initial.train()
 
 
-def _percent(found: Figures, reference: Figures) -> float:
+def weighted(shards: list[list[Rollouts]], *, is_standardised: bool) -> list[list[Rollouts]]:
+    """Return the rollouts with advantages that give settings equal weight.
+
+    Those of a policy gradient are standardised in each setting first.
+    """
+    of_setting: dict[int, list[Rollouts]] = {}
+    for shard in shards:
+        for rollouts in shard:
+            of_setting.setdefault(rollouts.setting.number, []).append(rollouts)
+    advantages = {
+        number: np.concatenate([rollouts.advantage for rollouts in group])
+        for number, group in of_setting.items()
+    }
+    if is_standardised:
+        advantages = {number: standardised(values) for number, values in advantages.items()}
+        counts = [float(len(values)) for values in advantages.values()]
+    else:
+        counts = [
+            float(sum(rollouts.recording.plans.used.sum() for rollouts in group))
+            for group in of_setting.values()
+        ]
+    ready: dict[int, Iterator[Float64]] = {}
+    for (number, group), weight in zip(of_setting.items(), setting_weights(counts), strict=True):
+        ends = np.cumsum([len(rollouts.advantage) for rollouts in group])[:-1]
+        ready[number] = iter(np.split(advantages[number] * weight, ends))
+    return [
+        [rollouts._replace(advantage=next(ready[rollouts.setting.number])) for rollouts in shard]
+        for shard in shards
+    ]
+
+
+def by_setting(figures: Iterable[tuple[str, list[float]]]) -> Figures:
+    """The runs of each setting, in their order."""
+    joined: Figures = {}
+    for label, values in figures:
+        joined.setdefault(label, []).extend(values)
+    return joined
+
+
+def _percent(figures: Figures, reference: Figures) -> float:
     """Percent above the reference: geometric mean over settings of the ratio of mean figures."""
     ratios = [
         math.log(float(np.mean(values)) / float(np.mean(reference[label])))
-        for label, values in found.items()
+        for label, values in figures.items()
     ]
     return 100 * (math.exp(float(np.mean(ratios))) - 1) if ratios else 0.0

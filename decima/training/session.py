@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from decima.agent.columns import FEATURE_VERSION
@@ -11,13 +12,12 @@ from decima.agent.model import SUFFIX, save_model
 from decima.errors import ConfigError
 from decima.objectives import is_own, objective_title
 from decima.rl.checkpoint import load_tensors
-from decima.rl.learner import LoopSettings, Observer
-from decima.rl.loop import TrainingResult, train
+from decima.rl.loop import LoopSettings, LoopState, Observer, TrainingResult, train
 from decima.rl.run_folder import RunFolder
 from decima.rl.tensorboard import TensorBoardLog
 from decima.training.config import TrainConfig, config_from
 from decima.training.learner import ALL_HERE, CollapsedError, DecimaLearner, Pools
-from decima.training.rollouts import ABOVE, REFERENCE
+from decima.training.play import ABOVE, REFERENCE
 
 MODEL = f"model{SUFFIX}"
 
@@ -56,11 +56,13 @@ def run_training(
     """Train by the folder's configuration, from its checkpoint if there is one.
 
     Leaves the best model, or without a validation the newest, with its card as `MODEL`, also after
-    a CollapsedError. The weights do not depend on `pools`. `say` gets a line for each setting, with
-    its teacher. A NotFiniteError has the command to replay what was not finite.
+    a CollapsedError. The weights do not depend on `pools`. `say` gets lines on the preparation and
+    each setting's teacher. A NotFiniteError has the command to replay what was not finite.
     """
     config = config_of(folder)
     is_resumed = folder.checkpoint_file.exists()
+    say("preparing: compiled code is loaded in every process")
+    ready = _Ready(say)
     learner = DecimaLearner(config, pools, is_resumed=is_resumed)
     for line in learner.teacher_lines():
         say(line)
@@ -74,7 +76,7 @@ def run_training(
                 patience=config.validation.patience,
                 time_limit_s=time_limit_s,
             ),
-            (TensorBoardLog(folder.path / "tensorboard"), *observers),
+            (TensorBoardLog(folder.path / "tensorboard"), ready, *observers),
         )
     except CollapsedError:
         if folder.best_file.exists():
@@ -84,28 +86,57 @@ def run_training(
     return result
 
 
+class _Ready(Observer):
+    """Line before the first iteration; the time until then does not count for `--minutes`."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._began_s = time.monotonic()
+
+    def started(self, state: LoopState, settings: LoopSettings) -> None:
+        """Note that everything is compiled and all processes have started."""
+        took_s = time.monotonic() - self._began_s
+        self._say(f"ready after {took_s:.0f} s, at iteration {state.next_iteration}")
+
+
 def _keep_model(folder: RunFolder, config: TrainConfig, learner: DecimaLearner) -> None:
-    """Write the best model, or the newest where there was no validation."""
-    facts: dict[str, Any] = {}
-    weights = learner.model_state()
+    """Write the best model, or the newest where there was no validation, with its card.
+
+    The card says how it was made, and its result on the validation sequences. Times are only in the
+    folder's metrics, so that equal trainings give equal bytes.
+    """
+    weights, best = learner.model_state(), dict[str, Any]()
     if folder.best_file.exists():
-        weights, facts = load_tensors(folder.best_file)
-    save_model(folder.path / MODEL, config.network, weights, _card(folder, config, facts))
+        weights, best = load_tensors(folder.best_file)
+    traces = {setting.trace for setting in config.workload.evaluations()}
+    card = {
+        "feature_version": FEATURE_VERSION,
+        "trace": ", ".join(sorted(traces)),
+        "seed": config.seed,
+        "best_iteration": best.get("iteration"),
+        "validation_percent_against": REFERENCE,
+        "validation": best.get("validation", {}),
+        "environment": json.loads(folder.environment_file.read_text("utf-8")),
+        "config": config.to_json(),
+    }
+    save_model(folder.path / MODEL, config.network, weights, card)
 
 
 _LEVEL = 0.5  # points of percent; smaller differences are noise on so few sequences
+_WIDTH = 40  # characters of the longest bar of a curve
 
 
 def verdict(folder: RunFolder, best_iteration: int) -> str:
     """Describe the best model of a run beside the heuristics, on the validation sequences."""
     title = objective_title(folder.config["objective"])
-    found = _validation(folder, best_iteration)
-    score = found["score"]
+    (row,) = (row for row in folder.metrics() if row["iteration"] == best_iteration)
+    score = row["validation/score"]
     share = 1 + score / 100
+    prefix = f"validation/{ABOVE}"
     others = {
-        name.removeprefix(ABOVE): 100 * (share / (1 + above / 100) - 1)
-        for name, above in found.items()
-        if name.startswith(ABOVE)
+        name.removeprefix(prefix): 100 * (share / (1 + above / 100) - 1)
+        for name, above in row.items()
+        if name.startswith(prefix)
     }
     best = min(others, key=lambda name: others[name])
     reached = f"{title} {score:+.1f} % against {REFERENCE} on the held-out sequences that chose it"
@@ -126,29 +157,19 @@ def verdict(folder: RunFolder, best_iteration: int) -> str:
     )
 
 
-def _validation(folder: RunFolder, iteration: int | None) -> dict[str, float]:
-    """Return the validation metrics of an iteration."""
-    return {
-        name.removeprefix("validation/"): value
-        for row in folder.metrics()
-        if row["iteration"] == iteration
-        for name, value in row.items()
-        if name.startswith("validation/")
-    }
+def curve(metrics: Iterable[Mapping[str, float]], title: str) -> list[str]:
+    """Return lines of the validated rows: iteration, percent above strict fair, a bar of it.
 
-
-def _card(folder: RunFolder, config: TrainConfig, best: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the model's card: how it was made, and its result on the validation sequences.
-
-    Times are only in the folder's metrics, so that equal trainings give equal bytes.
+    `title` is what the objective of the training is called.
     """
-    return {
-        "feature_version": FEATURE_VERSION,
-        "trace": ", ".join(sorted({one.trace for one in config.workload.evaluations()})),
-        "seed": config.seed,
-        "best_iteration": best.get("iteration"),
-        "validation_percent_against": REFERENCE,
-        "validation": best.get("validation", {}),
-        "environment": json.loads(folder.environment_file.read_text("utf-8")),
-        "config": config.to_json(),
-    }
+    rows = [row for row in metrics if "validation/score" in row]
+    if not rows:
+        return []
+    most = max(1.0, *(abs(row["validation/score"]) for row in rows))
+    lines = [f"iteration   score   drawn   {title} against strict_fair, percent"]
+    for row in rows:
+        score, drawn = row["validation/score"], row.get("validation/drawn")
+        bar = ("+" if score > 0 else "-") * round(_WIDTH * abs(score) / most)
+        words = "" if drawn is None else f"{drawn:+.1f}"
+        lines.append(f"{int(row['iteration']) + 1:9,}  {score:+6.1f}  {words:>6}   {bar}")
+    return lines

@@ -18,14 +18,7 @@ from decima.training.config import (
 )
 from decima.training.evolve import Perturbing, play_perturbed
 from decima.training.gradients import Differentiating, Request, gradient
-from decima.training.rollouts import (
-    Playing,
-    TrainingContext,
-    Validating,
-    Validation,
-    play,
-    validate,
-)
+from decima.training.play import Playing, TrainingContext, Validating, Validation, play, validate
 
 Step = TypeVar("Step", bound=StepConfig)
 
@@ -35,34 +28,11 @@ _TRACE = "random-dag"
 
 def warm_up(config: TrainConfig) -> None:
     """Compile what `config` needs, minutes of one core once for a machine, and load it here."""
-    context = SentOnce(TrainingContext(_tiny(config)))
-    weights = flat_parameters(PolicyNetwork(context.value.config.network))
-    config = context.value.config
-    for iteration in range(config.iterations):
-        if config.step_at(iteration)[0] is config.evolve:
-            flat = weights.numpy()
-            play_perturbed(Perturbing(context, flat, flat, iteration), [0])
-            continue
-        found = play(Playing(context, weights, iteration, 0.0), range(1))
-        rollouts = [] if found is None else [found]
-        total = float(sum(len(one.advantage) for one in rollouts))
-        request = Request(0, 1, max(total, 1.0), 0.0)
-        gradient(Differentiating(context, SentOnce([rollouts]), iteration, weights, request), 0)
-    validate(Validating(context, weights), Validation(None, range(1)))
-
-
-def warm_up_task(config: TrainConfig, _number: int) -> None:
-    """Warm up as a task of each process."""
-    warm_up(config)
-
-
-def _tiny(config: TrainConfig) -> TrainConfig:
-    """Return `config` with one job where there would be many, and its steps once."""
 
     def once(step: Step, **changes: Any) -> Step:
         return replace(step, iterations=min(1, step.iterations), sequences=1, **changes)
 
-    return replace(
+    tiny = replace(
         config,
         initial_model=None,
         objective=AVG_JCT,  # a function of one's own may need more than one job
@@ -73,3 +43,21 @@ def _tiny(config: TrainConfig) -> TrainConfig:
         evolve=once(config.evolve, pairs=2),
         validation=ValidationConfig(sequences=1),
     )
+    context = SentOnce(TrainingContext(tiny))
+    weights = flat_parameters(PolicyNetwork(tiny.network))
+    for iteration in range(tiny.iterations):
+        if tiny.step_at(iteration)[0] is tiny.evolve:
+            flat = weights.numpy()
+            play_perturbed(Perturbing(context, flat, flat, iteration), [0])
+            continue
+        rollouts = play(Playing(context, weights, iteration, 0.0), range(1))
+        group = [] if rollouts is None else [rollouts]
+        total = float(sum(len(rollouts.advantage) for rollouts in group))
+        request = Request(0, 1, max(total, 1.0), 0.0)
+        gradient(Differentiating(context, SentOnce([group]), iteration, weights, request), 0)
+    validate(Validating(context, weights), Validation(None, range(1)))
+
+
+def warm_up_task(config: TrainConfig, _number: int) -> None:
+    """Warm up as a task of each process."""
+    warm_up(config)

@@ -14,7 +14,7 @@ from decima.agent.scales import Scales
 from decima.evaluation.runner import Workload
 from decima.report.explain.moments import Moment
 from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs
-from decima.rl.threads import one_thread
+from decima.rl.optimiser import one_thread
 from spark_sim import PASS, Action, Observation
 from spark_sim.cluster import MB_PER_GB
 from spark_sim.tables import ANY

@@ -22,3 +22,12 @@ class TaskRefusedError(ValueError):
         """`origin`: module of the error's class, or where a plain ValueError was raised."""
         super().__init__(message)
         self.origin = origin
+
+
+def raised_in(error: Exception) -> str:
+    """Name of the module whose code raised: that of the innermost frame."""
+    module, trace = "", error.__traceback__
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return module

@@ -47,35 +47,25 @@ class Greeted(NamedTuple):
 
 
 def check_executors(context: Any, answer: Answer) -> None:
-    """Ask every executor, and compare with the answer of this process.
+    """Ask every executor, and compare with the answer of this process, key by key.
 
-    Args:
-        context: a SparkContext.
-        answer: a function of a module; its values must agree, key by key.
-
-    Raises:
-        ClusterError: an executor answers otherwise (its host, the key, both values), cannot answer
-            because it lacks this code, or none came.
+    Raises ClusterError if an executor answers otherwise or cannot answer, or if none came.
     """
     expected = dict(answer())
     heard: set[tuple[str, int]] = set()
     for turn in range(_ROUNDS):
         linger_s = 0.0 if turn == 0 else _LINGER_S
-        for one in _ask(context, answer, linger_s):
-            _compare(one, expected)
-            heard.add((one.host, one.executor))
+        for greeted in _ask(context, answer, linger_s):
+            for key in sorted(expected.keys() | greeted.answer.keys()):
+                here, there = expected.get(key), greeted.answer.get(key)
+                if here != there:
+                    raise ClusterError(
+                        f"{greeted.host}: {key} is {there} there and {here} here: executors and "
+                        "driver must agree, which an archive of `decima cluster pack` provides"
+                    )
+            heard.add((greeted.host, greeted.executor))
         if len(heard) >= _known_executors(context):
             return
-
-
-def _compare(one: Greeted, expected: Mapping[str, str]) -> None:
-    for key in sorted(expected.keys() | one.answer.keys()):
-        here, there = expected.get(key), one.answer.get(key)
-        if here != there:
-            raise ClusterError(
-                f"{one.host}: {key} is {there} there and {here} here: executors and driver must "
-                "agree, which an archive of `decima cluster pack` provides"
-            )
 
 
 def _ask(context: Any, answer: Answer, linger_s: float) -> list[Greeted]:
@@ -90,21 +80,21 @@ def _ask(context: Any, answer: Answer, linger_s: float) -> list[Greeted]:
     watch.start()
     try:
         tasks = context.parallelize(range(slots), slots)
-        found: list[Greeted] = tasks.mapPartitions(partial(_greeted, answer, linger_s)).collect()
+        answers: list[Greeted] = tasks.mapPartitions(partial(_greeted, answer, linger_s)).collect()
     except Exception as error:
         raise ClusterError(_fault(error)) from error
     finally:
         waiting.set()
         context.setLocalProperty("spark.jobGroup.id", None)
         context.setLocalProperty("spark.job.description", None)
-    return found
+    return answers
 
 
 def _greeted(answer: Answer, linger_s: float, _tasks: Iterable[int]) -> Iterator[Greeted]:
     """Run the greeting on the executor, in worker processes below a process of their own."""
-    found = dict(answer())
+    answered = dict(answer())
     time.sleep(linger_s)
-    yield Greeted(socket.gethostname(), os.getppid(), found)
+    yield Greeted(socket.gethostname(), os.getppid(), answered)
 
 
 def _known_executors(context: Any) -> int:
@@ -139,8 +129,8 @@ def _fault(error: Exception) -> str:
         )
     if "PYTHON_VERSION_MISMATCH" in text or "different version" in text:
         versions = _OTHER_PYTHON.search(text)
-        found = "" if versions is None else f" ({versions[1]}.{versions[2]}, here {versions[3]})"
-        return f"executors run another Python{found}: `decima cluster pack` packs that of this one"
+        which = "" if versions is None else f" ({versions[1]}.{versions[2]}, here {versions[3]})"
+        return f"executors run another Python{which}: `decima cluster pack` packs that of this one"
     if "cancelled" in text or "canceled" in text:
         return f"no executor has come within {PATIENCE_S:g} s: the cluster has no free resources"
     lines = _LAST_LINE.findall(text)

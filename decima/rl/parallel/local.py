@@ -41,10 +41,7 @@ class LocalPool(WorkerPool):
     """One process: this one, without any detour. Several: others, which start when needed."""
 
     def __init__(self, workers: int) -> None:
-        """
-        Raises:
-            ValueError: fewer than one.
-        """
+        """Raise ValueError for fewer than one worker."""
         if workers < 1:
             raise ValueError(f"workers must be 1 or more, got {workers}")
         self._workers = workers
@@ -78,16 +75,16 @@ class LocalPool(WorkerPool):
         keys = list(tasks)
         work = self._work(function, shared)
         waiting = deque(enumerate(tasks.values()))
-        found: dict[int, Any] = {}
+        answers: dict[int, Any] = {}
         try:
             for _ in range(len(self._processes), min(self._workers, len(keys))):
                 self._processes.append(_Process())
             for number, key in enumerate(keys):
-                while number not in found:
+                while number not in answers:
                     self._hand_out(waiting, work)
-                    found |= self._answers(label, keys)
+                    answers |= self._answers(label, keys)
                 self._hand_out(waiting, work)
-                yield key, answer(found.pop(number), label, key)
+                yield key, answer(answers.pop(number), label, key)
         finally:
             # Left early: what still runs is not wanted, and the next map must not meet its answer.
             if any(process.task is not None for process in self._processes):
@@ -95,8 +92,8 @@ class LocalPool(WorkerPool):
 
     def _work(self, function: Callable[..., Any], shared: Any) -> _Work:
         rest, kept = without_sent(shared)
-        for one in kept.values():
-            self._alive[one.name] = one
+        for value in kept.values():
+            self._alive[value.name] = value
         return _Work(function, rest, kept, frozenset(self._alive))
 
     def _hand_out(self, waiting: deque[tuple[int, Any]], work: _Work) -> None:
@@ -107,20 +104,20 @@ class LocalPool(WorkerPool):
 
     def _answers(self, label: str, keys: list[Any]) -> dict[int, Any]:
         """Return the answers that at least one process has found."""
-        busy = {one.pipe: one for one in self._processes if one.task is not None}
-        found = {}
+        busy = {process.pipe: process for process in self._processes if process.task is not None}
+        answers = {}
         for pipe in wait(list(busy)):
             process = busy[pipe]  # type: ignore[index]
             number = int(process.task)  # type: ignore[arg-type]
             try:
-                found[number] = process.pipe.recv()
+                answers[number] = process.pipe.recv()
             except (EOFError, OSError):  # OSError: in the middle of an answer
                 cause = _cause(process.join())
                 raise WorkerLostError(
                     f"a worker process {cause} ({label}, task {plain(keys[number])})"
                 ) from None
             process.task = None
-        return found
+        return answers
 
 
 def _cause(code: int | None) -> str:
@@ -138,10 +135,10 @@ def _here(
 ) -> Iterator[tuple[K, R]]:
     for key, task in tasks.items():
         try:
-            found = function(shared, task)
+            result = function(shared, task)
         except Exception as error:
             raise Failure.of(error).error(label, key) from error
-        yield key, found
+        yield key, result
 
 
 HERE: WorkerPool = LocalPool(1)
@@ -202,8 +199,10 @@ class _Process:
             pass  # it has died, which shows when waiting for the answer
 
     def _order(self, work: _Work) -> _Order:
-        places = {place: one.name for place, one in work.kept.items()}
-        new = {one.name: one.value for one in work.kept.values() if one.name not in self._names}
+        places = {place: value.name for place, value in work.kept.items()}
+        new = {
+            value.name: value.value for value in work.kept.values() if value.name not in self._names
+        }
         gone = self._names - work.alive
         self._names = (self._names - gone) | new.keys()
         return _Order(work.function, work.rest, places, new, gone)
@@ -225,7 +224,7 @@ class _Process:
 def _serve(pipe: Connection) -> None:
     """A process: do what comes until the pipe closes."""
     kept: dict[str, SentOnce[Any]] = {}
-    order = _NO_ORDER
+    function: Callable[..., Any] | None = None
     shared: Any = None
     while True:
         try:
@@ -233,27 +232,18 @@ def _serve(pipe: Connection) -> None:
         except (EOFError, OSError):
             return
         if isinstance(message, _Order):
-            order = message
-            for name in order.gone:
+            function = message.function
+            for name in message.gone:
                 del kept[name]
-            kept |= {name: SentOnce(value) for name, value in order.new.items()}
-            places = order.places.items()
-            shared = with_sent(order.rest, {place: kept[name] for place, name in places})
-        else:
-            _reply(pipe, attempt(order.function, shared, message))
-
-
-def _reply(pipe: Connection, outcome: Any) -> None:
-    try:
-        pipe.send(outcome)
-    except OSError:
-        return  # the caller no longer waits
-    except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is a failed task
-        pipe.send(Failure.of(error))
-
-
-def _refuse(_shared: object, task: object) -> None:
-    raise TypeError(f"task {task!r:.60} came before its map")
-
-
-_NO_ORDER = _Order(_refuse, None, {}, {}, frozenset())
+            kept |= {name: SentOnce(value) for name, value in message.new.items()}
+            places = message.places.items()
+            shared = with_sent(message.rest, {place: kept[name] for place, name in places})
+            continue
+        if function is None:
+            raise TypeError(f"task {message!r:.60} came before its map")
+        try:
+            pipe.send(attempt(function, shared, message))
+        except OSError:
+            pass  # the caller no longer waits
+        except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is a failed task
+            pipe.send(Failure.of(error))

@@ -68,11 +68,7 @@ class _File(NamedTuple):
 
 
 def check_output(path: Path) -> None:
-    """Refuse now what `pack` would refuse.
-
-    Raises:
-        ClusterError: the suffix is none that Spark unpacks, or there is no folder.
-    """
+    """Raise ClusterError unless the suffix is one that Spark unpacks and there is a folder."""
     if not path.name.endswith(SUFFIXES):
         raise ClusterError(f"{path}: an archive ends in {' or '.join(SUFFIXES)}")
     writing.check_output(path, ClusterError)
@@ -81,58 +77,85 @@ def check_output(path: Path) -> None:
 def pack(
     path: Path, python: Path | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Packed:
-    """Write the archive; the file appears whole or not at all.
+    """Write the archive, whole or not at all.
 
-    Args:
-        path: where to.
-        python: of this version, where every host has it; None takes the path of this one.
-        progress: called with (files packed, files in all).
-
-    Raises:
-        ClusterError: the file cannot be written, or a requirement is not installed.
+    `python` is one of this version that every host has; None takes the path of this one. `progress`
+    is called with (files packed, files in all). Raises ClusterError if the file cannot be written,
+    or if a requirement is not installed.
     """
     check_output(path)
-    found = list(_runtime(NAME))
-    files = [file for one in found for file in _files_of(one)]
-    files += _own_files()
-    base = _base_python() if python is None else python
+    distributions = list(_runtime(NAME))
+    files = [file for distribution in distributions for file in _files_of(distribution)]
+    # The code that runs here, wherever it lies.
+    module = Path(decima_packages.__file__)
+    files.append(_File(module, module.name))
+    for package in _PACKAGES:
+        sources = sorted((_ROOT / package).rglob("*"))
+        files += [
+            _File(source, str(source.relative_to(_ROOT)))
+            for source in sources
+            if source.is_file() and "__pycache__" not in source.parts
+        ]
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    base = Path(sys.base_prefix) / "bin" / version if python is None else python
+    if python is None and not base.exists():
+        base = Path(sys.executable).resolve()
     with written_whole(path, ClusterError) as stream:
         with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=_LEVEL) as archive:
-            _add_environment(archive, base)
-            site = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-            _add_metadata(archive, site)
+            # What makes a folder a virtual environment.
+            settings = {
+                "home": base.parent,
+                "include-system-site-packages": "false",
+                "version": platform.python_version(),
+            }
+            lines = (f"{key} = {value}\n" for key, value in settings.items())
+            _add_text(archive, "pyvenv.cfg", "".join(lines))
+            for name, target in (("python", str(base)), ("python3", "python")):
+                link = tarfile.TarInfo(f"bin/{name}")
+                link.type, link.linkname = tarfile.SYMTYPE, target
+                archive.addfile(link)
+            # Name and version of this package for pip; a checkout holds them under another name.
+            site = f"lib/{version}/site-packages"
+            program = importlib.metadata.distribution(NAME)
+            text = program.read_text("METADATA") or program.read_text("PKG-INFO") or ""
+            folder = f"{NAME.replace('-', '_')}-{program.version}.dist-info"
+            _add_text(archive, f"{site}/{folder}/METADATA", text)
             for number, file in enumerate(files):
                 # Times stay: compiled modules are valid for the time of their source.
                 archive.add(file.source.resolve(), f"{site}/{file.target}", filter=_anonymous)
                 if progress is not None:
                     progress(number + 1, len(files))
         size = stream.tell()
-    names = (f"{one.metadata['Name']} {one.version}" for one in found)
+    names = (
+        f"{distribution.metadata['Name']} {distribution.version}" for distribution in distributions
+    )
     return Packed(path, size, tuple(sorted(names, key=str.lower)), base)
 
 
 def _runtime(name: str) -> Iterator[Distribution]:
     """Yield each distribution that `name` requires at run time, without itself."""
-    seen = {canonicalize_name(name)}
+    taken = {canonicalize_name(name)}
     waiting = [*_required(_distribution(name, "this program"), ())]
     while waiting:
         requirement, asked_by = waiting.pop()
         key = canonicalize_name(requirement.name)
-        if key in seen:
+        if key in taken:
             continue
-        seen.add(key)
-        found = _distribution(requirement.name, asked_by)
-        waiting += _required(found, tuple(requirement.extras))
-        yield found
+        taken.add(key)
+        distribution = _distribution(requirement.name, asked_by)
+        waiting += _required(distribution, tuple(requirement.extras))
+        yield distribution
 
 
-def _required(one: Distribution, extras: tuple[str, ...]) -> Iterator[tuple[Requirement, str]]:
-    for text in one.requires or ():
+def _required(
+    distribution: Distribution, extras: tuple[str, ...]
+) -> Iterator[tuple[Requirement, str]]:
+    for text in distribution.requires or ():
         requirement = Requirement(text)
         marker = requirement.marker
         chosen = ("", *extras)
         if marker is None or any(marker.evaluate({"extra": extra}) for extra in chosen):
-            yield requirement, str(one.metadata["Name"])
+            yield requirement, str(distribution.metadata["Name"])
 
 
 def _distribution(name: str, asked_by: str) -> Distribution:
@@ -142,58 +165,17 @@ def _distribution(name: str, asked_by: str) -> Distribution:
         raise ClusterError(f"{name} is not installed, but {asked_by} requires it") from None
 
 
-def _files_of(one: Distribution) -> Iterator[_File]:
-    if one.files is None:
+def _files_of(distribution: Distribution) -> Iterator[_File]:
+    if distribution.files is None:
         raise ClusterError(
-            f"{one.metadata['Name']} {one.version}: what belongs to it is not recorded; install it "
-            "with pip"
+            f"{distribution.metadata['Name']} {distribution.version}: what belongs to it is not "
+            "recorded; install it with pip"
         )
-    for file in one.files:
+    for file in distribution.files:
         target = str(file)
-        source = Path(str(one.locate_file(file)))
+        source = Path(str(distribution.locate_file(file)))
         if not any(fnmatch(target, pattern) for pattern in _UNUSED) and source.is_file():
             yield _File(source, target)
-
-
-def _own_files() -> Iterator[_File]:
-    """The code that runs here, wherever it lies."""
-    module = Path(decima_packages.__file__)
-    yield _File(module, module.name)
-    for package in _PACKAGES:
-        for source in sorted((_ROOT / package).rglob("*")):
-            if source.is_file() and "__pycache__" not in source.parts:
-                yield _File(source, str(source.relative_to(_ROOT)))
-
-
-def _base_python() -> Path:
-    """Path of the Python that this environment was created from."""
-    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    executable = Path(sys.base_prefix) / "bin" / name
-    return executable if executable.exists() else Path(sys.executable).resolve()
-
-
-def _add_environment(archive: tarfile.TarFile, python: Path) -> None:
-    """Add the files that make a folder a virtual environment."""
-    settings = {
-        "home": python.parent,
-        "include-system-site-packages": "false",
-        "version": platform.python_version(),
-    }
-    _add_text(
-        archive, "pyvenv.cfg", "".join(f"{key} = {value}\n" for key, value in settings.items())
-    )
-    for name, target in (("python", str(python)), ("python3", "python")):
-        link = tarfile.TarInfo(f"bin/{name}")
-        link.type, link.linkname = tarfile.SYMTYPE, target
-        archive.addfile(link)
-
-
-def _add_metadata(archive: tarfile.TarFile, site: str) -> None:
-    """The name and version of this package for pip; a checkout holds them under another name."""
-    own = importlib.metadata.distribution(NAME)
-    text = own.read_text("METADATA") or own.read_text("PKG-INFO") or ""
-    folder = f"{NAME.replace('-', '_')}-{own.version}.dist-info"
-    _add_text(archive, f"{site}/{folder}/METADATA", text)
 
 
 def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:

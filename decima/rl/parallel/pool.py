@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 from uuid import uuid4
 
-from decima.rl.parallel.errors import TaskError, TaskRefusedError, WorkerLostError
+from decima.rl.parallel.errors import TaskError, TaskRefusedError, WorkerLostError, raised_in
 
 _TORCH_MEMORY = "can't allocate memory"  # part of torch's message, in a plain RuntimeError
 
@@ -92,10 +92,11 @@ class Failure(NamedTuple):
     @classmethod
     def of(cls, error: Exception) -> Failure:
         """Describe an error as data that can be sent to another process."""
+        module = type(error).__module__
         return cls(
             str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}",
             "".join(traceback.format_exception(error)),
-            _origin(error),
+            raised_in(error) if module == "builtins" else module,
             isinstance(error, ValueError),
             isinstance(error, MemoryError) or _TORCH_MEMORY in str(error),
         )
@@ -123,11 +124,7 @@ def attempt(function: Callable[[S, T], R], shared: S, task: T) -> R | Failure:
 
 
 def answer(outcome: R | Failure, label: str, key: Hashable) -> R:
-    """The answer of a task.
-
-    Raises:
-        TaskError, TaskRefusedError: there is none.
-    """
+    """Return the answer of a task, or raise its TaskError or TaskRefusedError."""
     if isinstance(outcome, Failure):
         raise outcome.error(label, key) from _ElsewhereError(f"\n{outcome.trace}")
     return outcome
@@ -151,23 +148,11 @@ def with_sent(rest: Any, kept: Mapping[int, SentOnce[Any]]) -> Any:
 
 
 def _with_items(items: tuple[Any, ...], changed: Mapping[int, Any]) -> tuple[Any, ...]:
-    found = [changed.get(place, item) for place, item in enumerate(items)]
+    values = [changed.get(place, item) for place, item in enumerate(items)]
     make = getattr(type(items), "_make", tuple)  # a NamedTuple stays one
-    return cast("tuple[Any, ...]", make(found))
+    return cast("tuple[Any, ...]", make(values))
 
 
 def plain(key: Hashable) -> str:
     """The key of a task, as messages name it."""
     return " ".join(str(part) for part in key) if isinstance(key, tuple) else str(key)
-
-
-def _origin(error: Exception) -> str:
-    """The module that stands for the error: of its class, or of who raised a built-in one."""
-    module = type(error).__module__
-    if module != "builtins":
-        return module
-    trace = error.__traceback__
-    while trace is not None:
-        module = str(trace.tb_frame.f_globals.get("__name__", ""))
-        trace = trace.tb_next
-    return module

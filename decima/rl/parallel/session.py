@@ -65,10 +65,18 @@ def open_session(
         ClusterError: the URL is none, there is no master, this Spark has another version, no
             Java is found, or the cluster refuses; one line.
     """
-    _check_master(master)
-    _check_archive(master, archive)
+    forms = (_LOCAL, _LOCAL_CLUSTER, _STANDALONE, _KUBERNETES)
+    if master != "yarn" and not any(form.fullmatch(master) for form in forms):
+        raise ClusterError(f"{master!r:.200} is no master URL of Spark: {_FORMS}")
+    if archive is not None and not archive.is_file():
+        raise ClusterError(f"{archive}: no such file; `decima cluster pack` makes an archive")
+    if archive is not None and _LOCAL.fullmatch(master):
+        raise ClusterError(f"{master} has no executors that could take the archive {archive}")
     spark = _pyspark()
-    _check_java()
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which(f"{home}/bin/java" if home else "java") is None:
+        where = f"below JAVA_HOME={home}" if home else "on the path"
+        raise ClusterError(f"no java {where}: Spark's driver needs Java 17 (3.5: 8, 11 or 17)")
     _check_there(master)
     configuration = spark.SparkConf()
     for key, value in {**_SETTINGS, **(settings or {})}.items():
@@ -83,24 +91,11 @@ def open_session(
         except Exception as error:
             raise ClusterError(f"{master}: {_reason(error, said)}") from error
     context.setLogLevel("OFF")
-    # Not the environment variable: it would reach every child process.
-    context.pythonExec = _python(archive)
+    # Not the environment variable: it would reach every child process. The path of an archive's
+    # Python is relative to the executors' working folder.
+    own_python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    context.pythonExec = own_python if archive is None else f"./{ENVIRONMENT}/bin/python"
     return context
-
-
-def _check_master(master: str) -> None:
-    forms = (_LOCAL, _LOCAL_CLUSTER, _STANDALONE, _KUBERNETES)
-    if master != "yarn" and not any(form.fullmatch(master) for form in forms):
-        raise ClusterError(f"{master!r:.200} is no master URL of Spark: {_FORMS}")
-
-
-def _check_archive(master: str, archive: Path | None) -> None:
-    if archive is None:
-        return
-    if not archive.is_file():
-        raise ClusterError(f"{archive}: no such file; `decima cluster pack` makes an archive")
-    if _LOCAL.fullmatch(master):
-        raise ClusterError(f"{master} has no executors that could take the archive {archive}")
 
 
 def _pyspark() -> Any:
@@ -116,14 +111,6 @@ def _pyspark() -> Any:
     if spark.SparkContext._active_spark_context is not None:
         raise ClusterError("this process has a SparkContext already; stop it first")
     return spark
-
-
-def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java") if not home else shutil.which(f"{home}/bin/java")
-    if java is None:
-        where = "on the path" if not home else f"below JAVA_HOME={home}"
-        raise ClusterError(f"no java {where}: Spark's driver needs Java 17 (3.5: 8, 11 or 17)")
 
 
 def _check_there(master: str) -> None:
@@ -159,25 +146,18 @@ def _port(master: str, digits: str) -> int:
     return int(digits)
 
 
-def _python(archive: Path | None) -> str:
-    """Path of the executors' Python; in an archive it is relative to their working folder."""
-    if archive is not None:
-        return f"./{ENVIRONMENT}/bin/python"
-    return os.environ.get("PYSPARK_PYTHON") or sys.executable
-
-
 @contextmanager
 def _stderr_to(file: IO[str]) -> Iterator[None]:
     """Let processes that start here write to `file` for good, where they would write to stderr."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     try:
         os.dup2(file.fileno(), 2)
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _reason(error: Exception, said: IO[str]) -> str:
@@ -186,5 +166,5 @@ def _reason(error: Exception, said: IO[str]) -> str:
     if cause is not None:
         return one_line(str(cause.toString()), 500)
     said.seek(0)
-    found = [match[1] for line in said if (match := _REASON.search(line)) is not None]
-    return one_line(found[-1] if found else str(error), 500)
+    reasons = [match[1] for line in said if (match := _REASON.search(line)) is not None]
+    return one_line(reasons[-1] if reasons else str(error), 500)

@@ -66,17 +66,13 @@ class SparkPool(WorkerPool):
     def map(
         self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
     ) -> Iterator[tuple[K, R]]:
-        """Map tasks; see `WorkerPool.map`.
-
-        Raises:
-            ClusterError: the executors lack a module.
-        """
+        """Map tasks; see `WorkerPool.map`. ClusterError if the executors lack a module."""
         keys, items = list(tasks), list(enumerate(tasks.values()))
         if not items:
             return
         rest, kept = without_sent(shared)
         common = self.context.broadcast(rest)
-        held = {place: self._broadcast(one) for place, one in kept.items()}
+        held = {place: self._broadcast(value) for place, value in kept.items()}
         jobs = _Jobs(self.context, partial(_run, function, common, held), label)
         size = _TASKS_PER_SLOT * self.slots
         parts = [items[first : first + size] for first in range(0, len(items), size)]
@@ -99,14 +95,14 @@ class SparkPool(WorkerPool):
             broadcast.destroy()
         self._sent = {}
 
-    def _broadcast(self, kept: SentOnce[Any]) -> Broadcast[Any]:
+    def _broadcast(self, value: SentOnce[Any]) -> Broadcast[Any]:
         """Broadcast a value once; broadcasts whose owner is gone are destroyed."""
         for name in self._sent.keys() - self._alive.keys():
             self._sent.pop(name).destroy()
-        if kept.name not in self._sent:
-            self._alive[kept.name] = kept
-            self._sent[kept.name] = self.context.broadcast(kept.value)
-        return self._sent[kept.name]
+        if value.name not in self._sent:
+            self._alive[value.name] = value
+            self._sent[value.name] = self.context.broadcast(value.value)
+        return self._sent[value.name]
 
 
 class _Jobs:
@@ -127,10 +123,10 @@ class _Jobs:
         context = self._context
         context.setJobGroup(self._group, self._label + part, interruptOnCancel=True)
         try:
-            found = context.parallelize(items, len(items)).map(self._run).collect()
+            outcomes = context.parallelize(items, len(items)).map(self._run).collect()
         except Py4JError as error:
             raise _gave_up(str(error), self._label) from error
-        return sorted(found, key=lambda one: int(one[0]))
+        return sorted(outcomes, key=lambda outcome: int(outcome[0]))
 
     def end(self, futures: Sequence[Future[Any]]) -> None:
         """Cancel what has not ended, and wait until it has."""
@@ -182,7 +178,7 @@ def _gave_up(words: str, label: str) -> ClusterError | TaskError:
     reason = re.search(r"^([A-Za-z]\w*Error: .*)$", words, re.MULTILINE) or re.search(
         r"SparkException: (.*)", words
     )
-    told = reason[1] if reason is not None else words.strip().partition("\n")[0]
+    cause = reason[1] if reason is not None else words.strip().partition("\n")[0]
     if _LOST.search(words):
-        return WorkerLostError(f"{label}: Spark gave up after losing executors: {told}")
-    return TaskError(f"{label}: Spark gave up: {told}")
+        return WorkerLostError(f"{label}: Spark gave up after losing executors: {cause}")
+    return TaskError(f"{label}: Spark gave up: {cause}")

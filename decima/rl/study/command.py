@@ -54,13 +54,7 @@ def inputs_option(name: str, count: int = 100) -> Callable[[Any], Any]:
 def cluster_options(
     make: Callable[..., Any], options: Mapping[str, Any], *names: str
 ) -> Callable[[Any], Any]:
-    """Add options of the cluster to a command, which gets one `config` in place of their values.
-
-    Args:
-        make: makes the configuration of the values, which it takes by name.
-        options: of click, by name.
-        names: those that the command has, in this order.
-    """
+    """Add the options `names` to a command, which gets one `config`, made of their values."""
 
     def add(command: Any) -> Any:
         @wraps(command)
@@ -107,8 +101,8 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
     @click.argument("runs", type=INPUT_FOLDER)
     @click.option("--out", required=True, type=FOLDER, help="Folder of models.")
     def gather(runs: Path, out: Path) -> None:
-        found = _module(package, "study").STUDY.gather(runs, out)
-        click.echo(f"{len(found)} models: {', '.join(found)}")
+        names = _module(package, "study").STUDY.gather(runs, out)
+        click.echo(f"{len(names)} models: {', '.join(names)}")
 
     @main.command(help=words.reproduce)
     @click.option("--out", required=True, type=FOLDER, help="Folder for JSON, SVG and PNG.")
@@ -161,27 +155,20 @@ def train_in(
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture whose name is that of another kind.
-
-    Raises:
-        Refused: so it is.
-    """
+    """Refuse a picture whose name does not end in .png."""
     if path.suffix != ".png":
         raise Refused(f"{path}: pictures are PNG, so the name must end in .png")
 
 
 def run_and_tell(package: str, opened: RunFolder, minutes: float | None) -> StopReason:
-    """Train in a run folder, print how it ended, and return why.
+    """Train in a run folder, close it, print how the training ended, and return why.
 
-    Args:
-        package: of the study; its `references` are compared with the best validation, and the
-            first of them with each validation on the way.
-        opened: the run folder, open; it is closed at the end.
-        minutes: stop after so long; None never does.
+    The package's `references` are compared with the best validation, and the first of them with
+    each validation on the way.
     """
     # rich and torch take a while to load, which other commands need not wait for.
     from decima.rl.loop import StopReason
-    from decima.rl.progress import RichProgress, compared
+    from decima.rl.progress import RichProgress, compared, duration_text
     from decima.rl.study.models import MODEL
 
     with opened as folder:
@@ -193,26 +180,21 @@ def run_and_tell(package: str, opened: RunFolder, minutes: float | None) -> Stop
         result: TrainingResult = session.run_training(
             folder, time_limit_s=limit_s, observers=(progress,)
         )
-        click.echo(_ending(result, folder.path / MODEL, compared(result.state.best_score, others)))
+        state = result.state
+        if state.next_iteration == 0:
+            click.echo(
+                f"{result.reason.value} before the first iteration had ended, so there is no "
+                "model; --resume begins it again"
+            )
+        else:
+            click.echo(
+                f"{result.reason.value} after {state.next_iteration} iterations, "
+                f"{duration_text(state.elapsed_s)} of training; best validation "
+                f"{compared(state.best_score, others)}; model: {folder.path / MODEL}"
+            )
     if result.reason is StopReason.SIGNAL:
         click.get_current_context().exit(INTERRUPTED)
     return result.reason
-
-
-def _ending(result: TrainingResult, model: Path, best: str) -> str:
-    """Describe how a training ended, and which model it leaves."""
-    from decima.rl.progress import duration_text
-
-    state = result.state
-    if state.next_iteration == 0:
-        return (
-            f"{result.reason.value} before the first iteration had ended, so there is no model; "
-            "--resume begins it again"
-        )
-    return (
-        f"{result.reason.value} after {state.next_iteration} iterations, "
-        f"{duration_text(state.elapsed_s)} of training; best validation {best}; model: {model}"
-    )
 
 
 def _train_named(package: str, only: Sequence[str], out: Path, minutes: float | None) -> None:
@@ -220,7 +202,9 @@ def _train_named(package: str, only: Sequence[str], out: Path, minutes: float | 
     from decima.rl.loop import StopReason
     from decima.rl.study.trainings import open_planned
 
-    trainings = {one.name: one for one in _module(package, "study").STUDY.trainings()}
+    trainings = {
+        training.name: training for training in _module(package, "study").STUDY.trainings()
+    }
     unknown = [name for name in only if name not in trainings]
     if unknown:
         near = suggestion(unknown[0], trainings)

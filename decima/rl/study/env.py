@@ -42,11 +42,7 @@ class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """Begin an episode; see "Starting state".
-
-        Raises:
-            StudyError: there is an option other than `jobs`.
-        """
+        """Begin an episode; see "Starting state". StudyError for an option other than `jobs`."""
         super().reset(seed=seed)
         options = {} if options is None else dict(options)
         jobs = options.pop("jobs", None)
@@ -66,9 +62,7 @@ class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
     def step(self, action: np.int64) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         """Take one action; see the tables above.
 
-        Raises:
-            ResetNeeded: no episode has begun, or it is over.
-            InvalidAction: the action is not in the action space.
+        Raises ResetNeeded if no episode is under way, InvalidAction outside of the action space.
         """
         episodes = self._under_way()
         if not self.action_space.contains(action):
@@ -83,8 +77,7 @@ class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
     def action_masks(self) -> NDArray[np.bool_]:
         """(A,) which actions are allowed: as `sb3_contrib.MaskablePPO` asks.
 
-        Raises:
-            ResetNeeded: no episode is under way.
+        Raises ResetNeeded if no episode is under way.
         """
         return np.asarray(self._under_way().masks(ONLY)[0])
 
@@ -110,22 +103,14 @@ class StudyEnv(gymnasium.Env[Seen, np.int64], Generic[E, Seen]):
 
 
 def check_choice(what: str, name: str, known: Iterable[str]) -> None:
-    """Refuse a name that is none of those known.
-
-    Raises:
-        StudyError: so it is.
-    """
+    """Raise StudyError for a name that is not known."""
     if name not in (names := list(known)):
         near = suggestion(name, names)
         raise StudyError(f"unknown {what} {name!r}{near}; there are {', '.join(names)}")
 
 
 def configuration(config: C | str, known: Mapping[str, C]) -> C:
-    """Return the configuration, or the known one that it names.
-
-    Raises:
-        StudyError: the name is unknown.
-    """
+    """Return the configuration, or the known one that it names; StudyError if it is unknown."""
     if not isinstance(config, str):
         return config
     check_choice("configuration", config, known)

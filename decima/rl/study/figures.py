@@ -42,8 +42,7 @@ class Measurement:
 def to_measure(names: Sequence[str], measurement: Measurement, out: Path) -> list[str]:
     """Return the figures that the folder does not have yet; name those that it has on stderr.
 
-    Raises:
-        Refused: it has one with other settings.
+    Raises Refused if it has one with other settings.
     """
     missing = []
     for name in names:
@@ -51,8 +50,8 @@ def to_measure(names: Sequence[str], measurement: Measurement, out: Path) -> lis
         if not path.exists():
             missing.append(name)
             continue
-        found = read_json(path, StudyError)
-        if not isinstance(found, dict) or found.get(SETTINGS) != measurement.settings:
+        content = read_json(path, StudyError)
+        if not isinstance(content, dict) or content.get(SETTINGS) != measurement.settings:
             raise Refused(
                 f"{path}: was measured with other settings: take another folder, or --force"
             )
@@ -77,29 +76,24 @@ def write_figures(names: Sequence[str], measurement: Measurement, out: Path) -> 
     make_folder(out, StudyError)
     missing = []
     for number, name in enumerate(names):
-        _announce(names, number, measurement.seconds)
+        needed = duration_text(measurement.seconds[name])
+        left = duration_text(sum(measurement.seconds[name] for name in names[number:]))
+        click.echo(
+            f"{name}, about {needed} of one core ({number + 1} of {len(names)}, {left} left)",
+            err=True,
+        )
         begun_s = time.monotonic()
         try:
-            found = {**measurement.measure(name), SETTINGS: dict(measurement.settings)}
+            content = {**measurement.measure(name), SETTINGS: dict(measurement.settings)}
         except NoModelsError as fault:
             missing.append(f"{name}: no models: `study` trains {fault}, and --models reads them")
             continue
         path = out / f"{name}.json"
-        write_json(path, found, StudyError)
-        pictures = write_figure(measurement.drawn[name](found), name, out)
+        write_json(path, content, StudyError)
+        pictures = write_figure(measurement.drawn[name](content), name, out)
         took = duration_text(time.monotonic() - begun_s)
-        click.echo(f"{', '.join(str(one) for one in (path, *pictures))} ({took})")
+        click.echo(f"{', '.join(str(file) for file in (path, *pictures))} ({took})")
     if names and len(missing) == len(names):
         raise Refused("; ".join(missing))
     for line in missing:
         click.echo(line, err=True)
-
-
-def _announce(names: Sequence[str], number: int, seconds: Mapping[str, float]) -> None:
-    """Name a figure, how long it takes, and how long all that are left take."""
-    own = duration_text(seconds[names[number]])
-    left = duration_text(sum(seconds[name] for name in names[number:]))
-    click.echo(
-        f"{names[number]}, about {own} of one core ({number + 1} of {len(names)}, {left} left)",
-        err=True,
-    )

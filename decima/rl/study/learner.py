@@ -16,7 +16,7 @@ N = TypeVar("N", bound=nn.Module)
 
 
 class NetworkLearner(Generic[N]):
-    """Base of learners: the part of `decima.rl.learner.Learner` that is about weights."""
+    """Base of learners: the part of `decima.rl.loop.Learner` that is about weights."""
 
     def __init__(self, network: N, optimiser: Optimiser) -> None:
         self.network = network
@@ -31,11 +31,7 @@ class NetworkLearner(Generic[N]):
         return {"parameters": flat_parameters(self.network), **self._optimiser.state()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` gave.
-
-        Raises:
-            ValueError: it is of another network.
-        """
+        """Continue from what `state` gave; ValueError if it is of another network."""
         set_flat_parameters(self.network, state["parameters"])
         self._optimiser.load(state)
         self.network.zero_grad()

@@ -74,11 +74,11 @@ class Lockstep(ABC):
 
         Those branches of one episode meet the same arrivals and the same noise.
         """
-        found = copy(self)
+        branches = copy(self)
         taken = (np.take(column, rows, axis=0) for column in self.state)
-        found.state = type(self.state)._make(taken)
-        found._all = np.arange(len(rows), dtype=np.int32)
-        return found
+        branches.state = type(self.state)._make(taken)
+        branches._all = np.arange(len(rows), dtype=np.int32)
+        return branches
 
     def _zeros(self, *shape: int, kind: Any = np.int32) -> Any:
         """(E, ...) zeros."""
@@ -125,8 +125,7 @@ def play_up_to(
 ) -> None:
     """Let the scheduler play one episode until its `clock`, (1,), reaches a moment.
 
-    Raises:
-        StudyError: the episode is over before.
+    Raises StudyError if the episode is over before.
     """
     draws = Draws(seed, 1)
     while len(rows := episodes.under_way()) > 0 and clock[0] < moment:

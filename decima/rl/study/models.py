@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from decima.rl.checkpoint import load_tensors, object_among, save_tensors
 from decima.rl.errors import StudyError
-from decima.rl.learner import Learner, LoopSettings, Observer
-from decima.rl.loop import TrainingResult, train
+from decima.rl.loop import Learner, LoopSettings, Observer, TrainingResult, train
 from decima.rl.model_files import MAX_PARAMETERS, check_count, check_weights, header_settings
 from decima.rl.run_folder import RunFolder
 from decima.rl.tensorboard import TensorBoardLog
@@ -78,16 +76,9 @@ class ModelKind(Generic[N, C]):
     def new_folder(
         self, path: Path, config: C, copies: Mapping[str, Path | None] | None = None
     ) -> RunFolder:
-        """Make a run folder, with copies of models by the names of their files there.
+        """Make a run folder, with `copies` of models by the names of their files there.
 
-        Args:
-            path: of the folder.
-            config: of the training.
-            copies: what is copied; None is left out.
-
-        Raises:
-            RunError: the folder holds something, or cannot be written.
-            StudyError: a model cannot be read or written.
+        Raises RunError if the folder holds something, StudyError if a model cannot be copied.
         """
         given = {name: model for name, model in (copies or {}).items() if model is not None}
         contents = {name: read_bytes(model, StudyError) for name, model in given.items()}
@@ -101,35 +92,27 @@ class ModelKind(Generic[N, C]):
         return folder
 
     def check_size(self, config: C) -> None:
-        """Refuse a network that is too large, before anything of it is allocated.
-
-        Raises:
-            StudyError: a file of it could not be read.
-        """
+        """Raise StudyError for a network that is too large, before memory is taken for it."""
         _outline(lambda: self.make(config), self.most)
 
     def save(
         self, path: Path, config: C, weights: Mapping[str, Tensor], card: Mapping[str, object]
     ) -> None:
-        """Write weights with the configuration of their training.
-
-        Raises:
-            RunError: the file cannot be written.
-        """
+        """Write weights with the configuration of their training; RunError if that fails."""
         facts: dict[str, Any] = {"format": self.format}
         if self.name is not None:
             facts["kind"] = self.name
         facts |= {"config": config.to_json(), "card": dict(card)}
-        tensors = {n: one.half() if one.is_floating_point() else one for n, one in weights.items()}
+        tensors = {
+            n: tensor.half() if tensor.is_floating_point() else tensor
+            for n, tensor in weights.items()
+        }
         save_tensors(path, tensors, facts)
 
     def load(self, path: Path) -> Model[N, C]:
         """Return what `save` wrote.
 
-        Raises:
-            StudyError: the file is no such model, belongs to another format, or its
-                weights are not those of the network that its header names, or not finite.
-            RunError: it cannot be read, or its header lacks something.
+        Raises StudyError if the file is no such model, or its weights do not fit its header.
         """
         weights, facts = load_tensors(path, 8 * self.most)
         if facts.get("format") != self.format:
@@ -143,11 +126,18 @@ class ModelKind(Generic[N, C]):
             shapes = _outline(lambda: self.make(config), self.most)
         except StudyError as fault:
             raise StudyError(f"{path}: its header names an impossible network: {fault}") from fault
-        arrays = {name: one.numpy() for name, one in weights.items()}
-        check_weights(path, _halved(shapes), arrays, StudyError)
+        expected = {}  # a file holds fractions as 16-bit numbers
+        for name, tensor in shapes.state_dict().items():
+            kind = torch.half if tensor.is_floating_point() else tensor.dtype
+            expected[name] = (tuple(tensor.shape), torch.empty(0, dtype=kind).numpy().dtype)
+        arrays = {name: tensor.numpy() for name, tensor in weights.items()}
+        check_weights(path, expected, arrays, StudyError)
         network = self.make(config)
         network.load_state_dict(
-            {n: one.float() if one.is_floating_point() else one for n, one in weights.items()}
+            {
+                n: tensor.float() if tensor.is_floating_point() else tensor
+                for n, tensor in weights.items()
+            }
         )
         return Model(network, config, card)
 
@@ -162,19 +152,9 @@ class ModelKind(Generic[N, C]):
         """Train from the folder's checkpoint if there is one, then save the model as `MODEL`.
 
         Saves the best weights, or without a validation the newest; nothing if no iteration was
-        done. How long it took is in the folder's metrics, not in the model: the same training gives
-        the same bytes.
-
-        Args:
-            learner: as newly made from the configuration of the run.
-            folder: the run folder, open.
-            config: of the run.
-            time_limit_s: stop after so long.
-            observers: called after each iteration, after TensorBoard's log.
-
-        Raises:
-            ValueError: (one line) the configuration or the checkpoint breaks a rule.
-            NotFiniteError: a number of the training is not finite.
+        done. The time that it took is in the folder's metrics, not in the model: the same training
+        gives the same bytes. `learner` is as newly made from the configuration. Raises
+        NotFiniteError if a number of the training is not finite.
         """
         log = TensorBoardLog(folder.path / "tensorboard")
         settings = LoopSettings(config.iterations, config.validate_every, time_limit_s=time_limit_s)
@@ -194,28 +174,14 @@ class ModelKind(Generic[N, C]):
 
 
 def _outline(make: Callable[[], N], most: int) -> N:
-    """Return the network that `make` makes, with its shapes and without memory.
+    """Return the network that `make` makes, without memory: every tensor is a shape alone.
 
-    Args:
-        make: called once, where every tensor is one of shape alone.
-        most: parameters.
-
-    Raises:
-        StudyError: it has more than `most` parameters.
+    Raises StudyError if it has more than `most` parameters.
     """
     try:
         with torch.device("meta"):
             network = make()
     except (RuntimeError, TypeError, OverflowError) as fault:  # a shape beyond 64 bits
         raise StudyError("a network of more parameters than can be counted") from fault
-    check_count(sum(one.numel() for one in network.parameters()), StudyError, most)
+    check_count(sum(tensor.numel() for tensor in network.parameters()), StudyError, most)
     return network
-
-
-def _halved(shapes: nn.Module) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """Shape and type of each weight in a file, which holds fractions as 16-bit numbers."""
-    found = {}
-    for name, one in shapes.state_dict().items():
-        kind = torch.half if one.is_floating_point() else one.dtype
-        found[name] = (tuple(one.shape), torch.empty(0, dtype=kind).numpy().dtype)
-    return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, NamedTuple, get_args, get_type_hints
 
 from decima.rl.errors import StudyError
 from traces.files.numbers import check_numbers
@@ -18,18 +19,42 @@ ANY = math.inf
 """the greatest value of a setting without a bound"""
 
 
+class Range(NamedTuple):
+    """The least and the greatest value of a setting, in the annotation of its field."""
+
+    least: float
+    greatest: float = ANY
+
+
+AtLeastOne = Annotated[int, Range(1)]
+NotNegative = Annotated[int, Range(0)]
+Positive = Annotated[float, Range(ABOVE_0)]
+Ranges = Mapping[str, tuple[float, float]]
+
+
 class Settings:
     """Base of a frozen dataclass that refuses values outside its ranges."""
 
-    RANGES: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """the least and the greatest value, by name of the setting"""
+    RANGES: ClassVar[Ranges] = {}
+    """ranges by name, beside those in the annotations of fields"""
+    SECTION: ClassVar[str] = ""
+    """name of the settings in a file with several sections"""
+    ERROR: ClassVar[type[ValueError]] = StudyError
 
     def __post_init__(self) -> None:
-        check_numbers(self, StudyError)
-        for name, (least, greatest) in self.RANGES.items():
+        check_numbers(self, self.ERROR)
+        annotated = _annotated(type(self))  # type: ignore[arg-type]
+        for name, (least, greatest) in {**annotated, **self.RANGES}.items():
             value = getattr(self, name)
-            self.require(value >= least, f"{name} is {value}: {_lower_bound(least)}")
-            self.require(value <= greatest, f"{name} is {value}: at most {_text(greatest)}")
+            if value is None:  # no value is possible
+                continue
+            label = f"{self.SECTION}.{name}" if self.SECTION else name
+            bound = "it must not be negative" if least == 0 else f"at least {_text(least)}"
+            if least == ABOVE_0:
+                bound = "it must be above 0"
+            self.require(value >= least, f"{label} is {value!r:.40}: {bound}")
+            bound = "it must be below 1" if greatest == BELOW_1 else f"at most {_text(greatest)}"
+            self.require(value <= greatest, f"{label} is {value!r:.40}: {bound}")
         if "final_learning_rate" in self.__dict__:
             first, last = self.__dict__["learning_rate"], self.__dict__["final_learning_rate"]
             self.require(
@@ -42,19 +67,26 @@ class Settings:
         """Refuse what contradicts itself, beyond the ranges."""
 
     def require(self, rule: bool, message: str) -> None:
-        """Raise a StudyError with the message unless the rule holds."""
+        """Raise an `ERROR` with the message unless the rule holds."""
         if not rule:
-            raise StudyError(message)
+            raise self.ERROR(message)
 
     def to_json(self) -> dict[str, Any]:
         """All settings as plain JSON; `settings.build` reads it."""
         return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
-def _lower_bound(least: float) -> str:
-    if least == ABOVE_0:
-        return "it must be above 0"
-    return "it must not be negative" if least == 0 else f"it must be at least {_text(least)}"
+@cache
+def _annotated(kind: type) -> Ranges:
+    """Ranges in the annotations of a dataclass's fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    marks = {name: _range_in(hint) for name, hint in hints.items()}
+    return {name: mark for name, mark in marks.items() if mark is not None}
+
+
+def _range_in(hint: Any) -> Range | None:
+    parts = (part if isinstance(part, Range) else _range_in(part) for part in get_args(hint))
+    return next((part for part in parts if part is not None), None)
 
 
 def _text(bound: float) -> str:

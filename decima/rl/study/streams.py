@@ -66,22 +66,18 @@ def each_drawn(
 ) -> list[T]:
     """Inputs `first` to `first + count - 1` of a purpose; each has a stream of its own.
 
-    Raises:
-        StudyError: fewer than 1 of `what` are asked for.
+    Raises StudyError if fewer than 1 of `what` are asked for.
     """
     if count < 1:
         raise StudyError(f"{count} {what}: at least 1 is needed")
     streams = (seed_of(seed, purpose, first + number) for number in range(count))
-    return [draw(np.random.default_rng(one)) for one in streams]
+    return [draw(np.random.default_rng(stream)) for stream in streams]
 
 
 class Draws:
-    """Uniform numbers for choices: the k-th of an episode does not depend on the others.
+    """Uniform numbers for choices in `count` episodes: the k-th of an episode depends on no other.
 
-    Args:
-        seed: of all.
-        count: E, how many episodes there are.
-        which: distinguishes draws of one seed, such as the number of an iteration.
+    `which` distinguishes draws of one seed, such as the number of an iteration.
     """
 
     def __init__(self, seed: int, count: int, *which: int) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from decima.rl.errors import StudyError
-from decima.rl.learner import Learner, Observer
-from decima.rl.loop import TrainingResult
+from decima.rl.loop import Learner, Observer, TrainingResult
 from decima.rl.run_folder import RunFolder, read_run
 from decima.rl.study.models import MODEL, C, Model, ModelKind, N
 from traces.files.reading import read_bytes
@@ -27,13 +26,7 @@ def read_config(
 ) -> tuple[ModelKind[Any, Any], Any]:
     """Return what a training makes and its configuration, as `ModelKind.recorded` gave them.
 
-    Args:
-        path: of the run folder, for the message.
-        recorded: content of its `config.json`.
-        kinds: those of the package.
-
-    Raises:
-        StudyError: it is of another kind of training.
+    Raises StudyError if it is of another kind of training; `path` is for the message.
     """
     for kind in kinds:
         settings = recorded if kind.name is None else recorded.get("config")
@@ -51,13 +44,9 @@ class Trainer(Generic[AnyConfig]):
     """makes the learner of a run, as it is before the first iteration"""
 
     def config_of(self, folder: RunFolder) -> AnyConfig:
-        """Return the configuration of a run.
-
-        Raises:
-            StudyError: it is of another kind of training.
-        """
-        found: AnyConfig = read_config(folder.path, folder.config, self.kinds)[1]
-        return found
+        """Return the configuration of a run; StudyError if it is of another kind of training."""
+        config: AnyConfig = read_config(folder.path, folder.config, self.kinds)[1]
+        return config
 
     def run(
         self,
@@ -89,26 +78,21 @@ class Planned(Protocol):
         ...
 
 
-def open_planned(one: Planned, runs: Path, new_run: Callable[..., RunFolder]) -> RunFolder:
-    """Return the run folder of a training, made by `new_run` if it is not there.
+def open_planned(training: Planned, runs: Path, new_run: Callable[..., RunFolder]) -> RunFolder:
+    """Return the run folder of a training below `runs`, made by `new_run` if it is not there.
 
-    Args:
-        one: the training.
-        runs: folder of all run folders.
-        new_run: of the package.
-
-    Raises:
-        StudyError: a model that it begins with is not there yet.
-        RunError: the folder is in use, or cannot be written.
+    Raises StudyError if a model that it begins with is missing.
     """
-    path = runs / one.name
+    path = runs / training.name
     if (path / "config.json").is_file():
         return RunFolder.open(path)
-    models = [None if need is None else runs / need.name / MODEL for need in one.needs]
+    models = [None if need is None else runs / need.name / MODEL for need in training.needs]
     for model in models:
         if model is not None and not model.is_file():
-            raise StudyError(f"{one.name} begins with {model}, which is not there: train it first")
-    return new_run(path, one.config(), *models)
+            raise StudyError(
+                f"{training.name} begins with {model}, which is not there: train it first"
+            )
+    return new_run(path, training.config(), *models)
 
 
 @dataclass(frozen=True)
@@ -123,28 +107,20 @@ class Study:
     """copies what else `gather` needs from a folder of runs to another, of the names gathered"""
 
     def gather(self, runs: Path, out: Path) -> list[str]:
-        """Copy the models of runs, finished or not, into a folder.
+        """Copy the models of runs, finished or not, into a folder; return the names of the runs.
 
-        Args:
-            runs: a folder of run folders, named as the study names them.
-            out: where to; made if it is not there.
-
-        Returns:
-            the names of the runs that had a model.
-
-        Raises:
-            StudyError: there is none, one was trained otherwise, or one cannot be copied.
+        Raises StudyError if there is none, or if one was trained otherwise or cannot be copied.
         """
         planned = self.trainings()
-        found = [one for one in planned if (runs / one.name / MODEL).is_file()]
-        if not found:
+        finished = [training for training in planned if (runs / training.name / MODEL).is_file()]
+        if not finished:
             raise StudyError(f"{runs}: holds no run of the study, such as {planned[0].name}")
-        for one in found:
-            path = runs / one.name
-            if read_config(path, read_run(path).config, self.kinds)[1] != one.config():
+        for training in finished:
+            path = runs / training.name
+            if read_config(path, read_run(path).config, self.kinds)[1] != training.config():
                 raise StudyError(f"{path}: was not trained with the settings of the study")
         make_folder(out, StudyError)
-        names = [one.name for one in found]
+        names = [training.name for training in finished]
         for name in names:
             content = read_bytes(runs / name / MODEL, StudyError)
             write_whole(out / f"{name}.safetensors", content, StudyError)
@@ -154,13 +130,9 @@ class Study:
 
 
 class ModelFolder:
-    """Base of the models of a study in a folder.
+    """Base of the models of a study in a folder; None takes those beside the package's code.
 
-    Args:
-        folder: where; None for those beside the package's code.
-
-    Raises:
-        StudyError: none are beside the code, as in an installed wheel.
+    Raises StudyError if none are beside the code, as in an installed wheel.
     """
 
     package: ClassVar[str]
@@ -186,5 +158,5 @@ class ModelFolder:
 
     def loaded(self, kind: ModelKind[N, C], trainings: Sequence[Planned]) -> list[Model[N, C]]:
         """Return the models of those trainings that are there."""
-        paths = [self.path / f"{one.name}.safetensors" for one in trainings]
+        paths = [self.path / f"{training.name}.safetensors" for training in trainings]
         return [kind.load(path) for path in paths if path.is_file()]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.heuristics.es_rule import HIDDEN, PARAMETERS, Features
 from decima.objectives import check_objective
 from decima.registry import HEURISTICS, Parameters
+from decima.rl.study.settings import ABOVE_0, Range, Settings
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE
 from traces.files.names import suggestion
 from traces.numbers import Float64
@@ -25,41 +26,44 @@ UNITS = tuple(f"unit_{unit}" for unit in range(HIDDEN))
 PARTS = (*Features._fields, "bias", "gate", "score", "gate_bias", *UNITS)
 """parts of a rule: the weights of one feature in all hidden units, biases, outputs, or one unit"""
 
-_MAX_SIGMA = 10.0
+_Many = Annotated[int, Range(1, 100_000)]
 _FIRST_HELD_BACK = 1_000_000_000
 # Far beyond the sequences of any number of generations, which count up from the validation's.
 
 
 @dataclass(frozen=True)
-class RuleFitConfig:
+class RuleFitConfig(Settings):
     """Settings of fitting the rule."""
+
+    ERROR = ConfigError
 
     settings: tuple[EvaluationConfig, ...]
     """traces, clusters and arrivals, all of them in every generation"""
     objective: str = "avg_jct"
     """what to minimise (`decima.objectives`); continuous arrivals have no useful makespan"""
     seed: int = 0
-    sequences: int = 4
+    sequences: _Many = 4
     """sequences of each setting, drawn for each generation"""
     start: Start = "tuned_srw"
     """weights that the search begins with"""
     only: tuple[str, ...] = ()
     """parts of the rule that the search may change, of `PARTS`; none named: all"""
-    pairs: int = 12
+    pairs: Annotated[int, Range(2, 10_000)] = 12
     """pairs of opposite candidates in each generation"""
-    sigma: float = 0.3
+    sigma: Annotated[float, Range(ABOVE_0, 10)] = 0.3
     """standard deviation of the first generation's weights"""
-    validation: int = 30
+    validation: _Many = 30
     """validation sequences of each setting, and as many held-out ones
     """
-    validate_every: int = 10
+    validate_every: _Many = 10
     """generations between two comparisons"""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse unknown names, and settings that do not go together."""
         if not self.settings:
             raise ConfigError("no setting to fit to")
         check_objective(self.objective)
-        if len({bool(one.classes) for one in self.settings}) > 1:
+        if len({bool(setting.classes) for setting in self.settings}) > 1:
             raise ConfigError("some settings have classes of executors and some have none")
         if self.start not in get_args(Start):
             near = suggestion(self.start, get_args(Start))
@@ -68,13 +72,6 @@ class RuleFitConfig:
             if part not in PARTS:
                 near = suggestion(part, PARTS)
                 raise ConfigError(f"only {part!r:.60}{near}: there are {', '.join(PARTS)}")
-        if not 2 <= self.pairs <= 10_000:
-            raise ConfigError(f"pairs must lie in 2..10,000, got {self.pairs}")
-        if not 0 < self.sigma <= _MAX_SIGMA:
-            raise ConfigError(f"sigma must lie in 0..{_MAX_SIGMA:g}, got {self.sigma}")
-        for label in ("validation", "validate_every", "sequences"):
-            if not 1 <= getattr(self, label) <= 100_000:
-                raise ConfigError(f"{label} must lie in 1..100,000, got {getattr(self, label)}")
 
     @property
     def policy(self) -> str:
@@ -83,21 +80,21 @@ class RuleFitConfig:
 
     def parameters(self, weights: Float64) -> Parameters:
         """Return the parameters of `policy`; `es_classes` keeps its others as shipped."""
-        own = dict(zip(PARAMETERS, weights.tolist(), strict=True))
-        return {**HEURISTICS[self.policy].defaults, **own}
+        fitted = dict(zip(PARAMETERS, weights.tolist(), strict=True))
+        return {**HEURISTICS[self.policy].defaults, **fitted}
 
     def workloads(self) -> tuple[EvaluationConfig, ...]:
         """The settings, each for the rule and its reference; drawn demands get their own seed."""
         names = (REFERENCE, self.policy)
         return tuple(
             replace(
-                one,
+                setting,
                 policies=names,
                 parameters={},
                 objective=self.objective,
-                seed=self.seed + (number if one.demands == "drawn" else 0),
+                seed=self.seed + (number if setting.demands == "drawn" else 0),
             )
-            for number, one in enumerate(self.settings)
+            for number, setting in enumerate(self.settings)
         )
 
     def validation_numbers(self) -> range:
@@ -115,12 +112,8 @@ class RuleFitConfig:
 
     def to_json(self) -> dict[str, Any]:
         """All settings as JSON-like values."""
-        settings = [_described(one) for one in self.settings]
+        settings = [setting.to_json() for setting in self.settings]
+        for setting in settings:
+            for label in ("policies", "parameters", "sequences", "seed", "objective"):
+                del setting[label]
         return {**asdict(self), "settings": settings, "only": list(self.only)}
-
-
-def _described(setting: EvaluationConfig) -> dict[str, Any]:
-    content = setting.to_json()
-    for label in ("policies", "parameters", "sequences", "seed", "objective"):
-        del content[label]
-    return content

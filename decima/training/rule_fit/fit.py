@@ -8,21 +8,26 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from decima.errors import ConfigError
-from decima.registry import HEURISTICS, Parameters
+from decima.objectives import objective_named
+from decima.registry import HEURISTICS
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import WorkerPool
-from decima.rl.statistics import Estimate, geometric_percent
 from decima.training.rule_fit.config import REFERENCE, RuleFitConfig
 from decima.training.rule_fit.history import Generation, History
-from decima.training.rule_fit.scores import CandidateScorer
 from decima.training.rule_fit.search import Search, free_weights, start
-from decima.training.tuning import FIRST_TRAINING_SEQUENCE, parameters_json
+from decima.training.tuning import (
+    FIRST_TRAINING_SEQUENCE,
+    Candidates,
+    Fitted,
+    parameters_json,
+)
 from traces.numbers import S_PER_MINUTE, Float64
 
 _SAME = 1e-6
@@ -53,20 +58,9 @@ class Budget:
 
 
 @dataclass(frozen=True, eq=False)
-class _Best:
-    """The best mean so far."""
+class FittedRule(Fitted):
+    """The fitted weights, the best of the means compared."""
 
-    weights: Float64
-    score: float
-    generation: int
-
-
-@dataclass(frozen=True, eq=False)
-class FittedRule:
-    """The fitted weights, and their check on held-out sequences."""
-
-    found: Parameters
-    """the best of the means compared"""
     score: float
     """objective of the weights over strict fair's, geometric mean over settings and
     validation sequences
@@ -83,14 +77,14 @@ class FittedRule:
     config: RuleFitConfig
 
     @property
-    def is_better(self) -> bool:
-        """True if the fitted weights beat the shipped ones on held-out sequences."""
-        return self.held_back.mean < 0
+    def policy(self) -> str:
+        """Name of the rule."""
+        return self.config.policy
 
     @property
-    def held_back(self) -> Estimate:
-        """Change from shipped to fitted weights on held-out sequences: geometric mean, percent."""
-        return geometric_percent(self.found_logs - self.shipped_logs)
+    def change_logs(self) -> Float64:
+        """(H,) as in `Fitted`."""
+        return self.found_logs - self.shipped_logs
 
     @property
     def held_back_score(self) -> float:
@@ -102,15 +96,10 @@ class FittedRule:
         """The shipped weights against strict fair there."""
         return float(np.exp(self.shipped_logs.mean()))
 
-    @property
-    def parameters(self) -> Parameters:
-        """Parameters to use: the fitted ones if they are better, else the shipped ones."""
-        return self.found if self.is_better else HEURISTICS[self.config.policy].defaults
-
     def to_json(self) -> dict[str, Any]:
         ratio = f"{self.config.objective}_ratio"
         return {
-            **parameters_json(self.config.policy, self.parameters),
+            **parameters_json(self.policy, self.parameters),
             "training": {
                 "relative_to": REFERENCE,
                 ratio: self.score,
@@ -124,9 +113,7 @@ class FittedRule:
                 "sequences": len(self.found_logs),
                 ratio: self.held_back_score,
                 f"shipped_{ratio}": self.shipped_score,
-                "percent_against_shipped": self.held_back.mean,
-                "ci95_percent": self.held_back.ci95,
-                "kept": "found" if self.is_better else "shipped",
+                **self.held_back_json(),
             },
             "config": self.config.to_json(),
         }
@@ -151,91 +138,65 @@ def fit_rule(
     each generation; `history` is read from it (`read_history`) to resume. Raises ConfigError if
     `history` leads elsewhere on this machine.
     """
-    scorer = CandidateScorer(config, pool)
+    candidates = Candidates(config.workloads(), pool, objective_named(config.objective))
+    policy = config.policy
+
+    def validated(weights: Float64, label: str = "validation") -> float:
+        numbers = config.validation_numbers()
+        return candidates.scores(policy, [config.parameters(weights)], numbers, label)[0]
+
+    begin = start(config.start, policy)
     if history is None:
-        begin = config.parameters(start(config.start, config.policy))
-        first = scorer.scores([begin], config.validation_numbers(), "start")
-        history = History(config.to_json(), float(first[0]))
-    begun_s = history.elapsed_s
-    fit = _Fit(config, scorer, history)
-    fit.repeat()
+        history = History(config.to_json(), validated(begin, "start"))
+    search = Search(begin, config.sigma, config.pairs, config.seed, free_weights(config.only))
+    best = (history.start_score, 0, begin)  # score, generation and mean; the first of equal ones
+    for number, row in enumerate(history.generations, start=1):
+        search.tell(row.scores)
+        if not math.isclose(search.distance, row.distance, rel_tol=_SAME):
+            raise ConfigError(
+                f"generation {number} cannot be repeated: moved by {search.distance:g}, "
+                f"stored {row.distance:g} (a damaged state, or one of other library versions)"
+            )
+        if row.validation is not None:
+            best = min(best, (row.validation, number, search.mean), key=itemgetter(0))
+
+    session_s = 0.0
     while True:
         if state is not None:
             history.write(state)
         if progress is not None:
             progress(history)
-        if budget.is_spent(len(history.generations), history.elapsed_s - begun_s):
-            return fit.result()
-        fit.advance()
-
-
-class _Fit:
-    """A fit under way."""
-
-    def __init__(self, config: RuleFitConfig, scorer: CandidateScorer, history: History) -> None:
-        self._config = config
-        self._scorer = scorer
-        self._history = history
-        begin = start(config.start, config.policy)
-        free = free_weights(config.only)
-        self._search = Search(begin, config.sigma, config.pairs, config.seed, free)
-        self._best = _Best(begin, history.start_score, 0)
-
-    def repeat(self) -> None:
-        """Replay the search to the end of the history."""
-        for number, row in enumerate(self._history.generations, start=1):
-            self._search.tell(row.scores)
-            if not math.isclose(self._search.distance, row.distance, rel_tol=_SAME):
-                raise ConfigError(
-                    f"generation {number} cannot be repeated: moved by {self._search.distance:g}, "
-                    f"stored {row.distance:g} (a damaged state, or one of other library versions)"
-                )
-            self._compare(row.validation, number)
-
-    def advance(self) -> None:
-        """Run one more generation."""
+        if budget.is_spent(len(history.generations), session_s):
+            break
         began_s = time.monotonic()
-        number = len(self._history.generations) + 1
-        candidates = self._search.ask()
-        numbers = self._config.generation_numbers(number)
-        every = [self._config.parameters(one) for one in candidates]
-        scores = self._scorer.scores(every, numbers, f"generation {number}")
-        self._search.tell(scores.tolist())
+        number = len(history.generations) + 1
+        tried = [config.parameters(weights) for weights in search.ask()]
+        numbers = config.generation_numbers(number)
+        scores = candidates.scores(policy, tried, numbers, f"generation {number}")
+        search.tell(scores)
         validation = None
-        if number % self._config.validate_every == 0:
-            validation = self._validated_mean()
-            self._compare(validation, number)
-        row = Generation(tuple(scores.tolist()), self._search.distance, validation)
-        self._history.generations.append(row)
-        self._history.elapsed_s += time.monotonic() - began_s
+        if number % config.validate_every == 0:
+            validation = validated(search.mean)
+            best = min(best, (validation, number, search.mean), key=itemgetter(0))
+        history.generations.append(Generation(tuple(scores), search.distance, validation))
+        spent_s = time.monotonic() - began_s
+        session_s += spent_s
+        history.elapsed_s += spent_s
 
-    def result(self) -> FittedRule:
-        """Compare the last mean too, then check the best one on the held-out sequences."""
-        generations = self._history.generations
-        if generations and generations[-1].validation is None:
-            self._compare(self._validated_mean(), len(generations))
-        found = self._config.parameters(self._best.weights)
-        shipped = HEURISTICS[self._config.policy].defaults
-        held_back = self._config.held_back_numbers()
-        logs = self._scorer.logs([found, shipped], held_back, "held back").mean(axis=1)
-        return FittedRule(
-            found=found,
-            score=self._best.score,
-            found_logs=logs[0],
-            shipped_logs=logs[1],
-            start_score=self._history.start_score,
-            best_generation=self._best.generation,
-            generations=len(generations),
-            config=self._config,
-        )
-
-    def _validated_mean(self) -> float:
-        return self._validated(self._config.parameters(self._search.mean))
-
-    def _validated(self, parameters: Parameters) -> float:
-        numbers = self._config.validation_numbers()
-        return float(self._scorer.scores([parameters], numbers, "validation")[0])
-
-    def _compare(self, validation: float | None, generation: int) -> None:
-        if validation is not None and validation < self._best.score:
-            self._best = _Best(self._search.mean, validation, generation)
+    number = len(history.generations)
+    if history.generations and history.generations[-1].validation is None:
+        best = min(best, (validated(search.mean), number, search.mean), key=itemgetter(0))
+    best_score, best_generation, best_weights = best
+    found = config.parameters(best_weights)
+    compared = [found, HEURISTICS[policy].defaults]
+    logs = candidates.logs(policy, compared, config.held_back_numbers(), "held back").mean(axis=1)
+    return FittedRule(
+        found=found,
+        score=best_score,
+        found_logs=logs[0],
+        shipped_logs=logs[1],
+        start_score=history.start_score,
+        best_generation=best_generation,
+        generations=number,
+        config=config,
+    )

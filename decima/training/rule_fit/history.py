@@ -71,7 +71,11 @@ def read_history(path: Path, config: RuleFitConfig) -> History:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: damaged: {error}") from error
-    _check_same(path, history.config, config)
+    given = config.to_json()
+    for label in sorted(given.keys() | history.config.keys()):
+        stored = history.config.get(label)
+        if stored != given.get(label):
+            raise ConfigError(f"{path}: was begun with {label} {stored}, not {given.get(label)}")
     return history
 
 
@@ -89,12 +93,3 @@ def _number(value: Any) -> float:
     if not is_number(value):
         raise ValueError(f"{value!r:.40} is not a finite number")
     return float(value)
-
-
-def _check_same(path: Path, stored: Mapping[str, Any], config: RuleFitConfig) -> None:
-    given = config.to_json()
-    for label in sorted(given.keys() | stored.keys()):
-        if stored.get(label) != given.get(label):
-            raise ConfigError(
-                f"{path}: was begun with {label} {stored.get(label)}, not {given.get(label)}"
-            )

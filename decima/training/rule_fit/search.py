@@ -22,16 +22,10 @@ def start(kind: str, policy: str) -> Float64:
     """Return the weights that a search for `policy` begins with, a `config.Start`."""
     if kind == "shipped":
         return np.array([HEURISTICS[policy].defaults[name] for name in PARAMETERS])
-    return _like_tuned_srw()
-
-
-def _like_tuned_srw() -> Float64:
-    """Weights near `tuned_srw`: the shortest job first, under a limit that grows with its work.
-
-    One hidden unit is the gate: open while the job holds less than 1.5 fair shares times its
-    relative work to the power 0.2. One is the score. The others read one feature each, with output
-    weights of 0.
-    """
+    # Near `tuned_srw`: the shortest job first, under a limit that grows with its work. One hidden
+    # unit is the gate: open while the job holds less than 1.5 fair shares times its relative work
+    # to the power 0.2. One is the score. The others read one feature each, with output weights of
+    # 0.
     weights = dict.fromkeys(PARAMETERS, 0.0)
     weights |= {"share_0": -3.0, "work_0": 1.2, "bias_0": 1.5, "gate_0": 2.0}
     weights |= {"work_1": -0.7, "rank_1": -0.3, "score_1": 1.0}
