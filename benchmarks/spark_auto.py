@@ -19,8 +19,8 @@ import argparse
 import json
 import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,19 +28,10 @@ import numpy as np
 
 import decima.spark
 from benchmarks.quality import percent
-from benchmarks.spark_mixes import (
-    SHUFFLE_PARTITIONS,
-    batches_s,
-    make_fifo_pool,
-    pool_of,
-    small_jobs,
-    streaming,
-    timed,
-)
 from decima.rl.statistics import difference_percent
 from decima.spark import AutoSettings, Scheduler
 from decima.spark.loading import LOADING_S
-from decima.spark.replay import Replayer, graph_text
+from decima.spark.replay import JOB_PROPERTY, POOL, Replayer, graph_text
 from decima.spark.trial import TrialConfig, draw_jobs, local_session
 from traces import load_trace
 from traces.files.writing import write_json
@@ -50,6 +41,12 @@ FIFO, FAIR, DECIMA, AUTO = WAYS = ("spark-fifo", "spark-fair", "decima", "auto")
 SLOTS = 16
 TASK_MS = 100
 LARGE_TASKS, BATCH_TASKS = 5_000, 300
+SMALL_JOBS = 10
+BATCH_MS, WARM_BATCHES = 500, 3
+ROWS_PER_S, ROW_MS = 32, 20
+"""of the streaming query; a task sleeps `ROW_MS` for each"""
+SHUFFLE_PARTITIONS = 4
+FIFO_POOL = "fifo"
 SEEN = 1_000
 """added to the seed of what "auto" sees first"""
 SETTINGS = AutoSettings(every_s=100_000.0, least_jobs=10)
@@ -66,6 +63,76 @@ class Work(NamedTuple):
 
 def _tasks(tasks: int, task_ms: int = TASK_MS) -> str:
     return ":" + ",".join([str(task_ms)] * tasks)
+
+
+def make_fifo_pool(spark: Any) -> None:
+    """A pool in which jobs are served by their number, independently of the default one."""
+    jvm, context = spark._jvm, spark._jsc.sc()
+    scheduler = jvm.org.apache.spark.scheduler
+    fifo = scheduler.Pool(FIFO_POOL, scheduler.SchedulingMode.FIFO(), 0, 1)
+    context.taskScheduler().rootPool().addSchedulable(fifo)
+
+
+def pool_of(policy: str, name: str) -> str | None:
+    """The pool of a job: only Spark's own schedulers look at it."""
+    return {"spark-fifo": FIFO_POOL, "spark-fair": name}.get(policy)
+
+
+def small_jobs(seed: int, over_s: float) -> list[tuple[float, str]]:
+    """Return the start in seconds and the graph of each small job: 4 to 16 tasks, then 2 to 4."""
+    rng = np.random.default_rng(seed)
+    jobs = []
+    for arrival_s in np.sort(rng.uniform(1.0, over_s, SMALL_JOBS)):
+        ms = int(rng.integers(30, 100))
+        first, second = int(rng.integers(4, 17)), int(rng.integers(2, 5))
+        jobs.append((float(arrival_s), f"{_tasks(first, ms)};0{_tasks(second, ms)}"))
+    return jobs
+
+
+@contextmanager
+def streaming(spark: Any, pool: str | None) -> Iterator[Any]:
+    """A query over a stream of rows, shuffled, so that every batch has two stages.
+
+    It keeps no state: writing that to files takes more of a small machine than all its tasks, and
+    none of it is scheduling.
+    """
+    spark.sparkContext.setLocalProperty(POOL, pool)
+    nap = f"java_method('java.lang.Thread', 'sleep', {ROW_MS}L)"
+    rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_S)
+    query = (
+        rows.option("numPartitions", SHUFFLE_PARTITIONS)
+        .load()
+        .selectExpr("value % 4 AS part", f"{nap} AS slept")
+        .repartition(SHUFFLE_PARTITIONS, "part")
+        .writeStream.format("noop")
+        .trigger(processingTime=f"{BATCH_MS} milliseconds")
+        .start()
+    )
+    try:
+        while len(query.recentProgress) < WARM_BATCHES:
+            time.sleep(0.1)
+        yield query
+    finally:
+        query.stop()
+        spark.sparkContext.setLocalProperty(POOL, None)
+
+
+def batches_s(query: Any, first: int) -> list[float]:
+    """Seconds that each batch with rows took, from the one numbered `first` on."""
+    return [
+        one["durationMs"]["triggerExecution"] / 1000
+        for one in query.recentProgress
+        if one["batchId"] >= first and one["numInputRows"] > 0
+    ]
+
+
+def timed(context: Any, name: str, pool: str | None, work: Callable[[], None]) -> float:
+    """Seconds that a job takes; called in a thread of its own."""
+    context.setLocalProperty(JOB_PROPERTY, name)
+    context.setLocalProperty(POOL, pool)
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
 
 
 def ordinary(seed: int) -> list[Work]:
