@@ -145,10 +145,10 @@ class Config(Settings):
             self.pools <= MAX_POOLS,
             f"{self.machines} machines of {self.resources} resources: at most {MAX_POOLS} in all",
         )
-        whole = math.lcm(*self.capacities)
+        multiple = math.lcm(*self.capacities)
         self.require(
-            whole <= MAX_WHOLE,
-            f"the least common multiple of the capacities is {whole}: at most {MAX_WHOLE:,}",
+            multiple <= MAX_WHOLE,
+            f"the least common multiple of the capacities is {multiple}: at most {MAX_WHOLE:,}",
         )
 
     # --- what follows from it --------------------------------------------------------------------

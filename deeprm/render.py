@@ -37,12 +37,12 @@ def panel_corners(episodes: Episodes) -> list[tuple[int, int]]:
     beyond = -(-config.backlog // config.horizon)
     machines = [max(config.capacities)] * config.machines
     widths = [*machines, *[config.max_demand] * config.slots, beyond]
-    found, left = [], 0
+    corners, left = [], 0
     for columns in widths:
         width = columns * CELL + 2
-        found.append((left + GAP, left + GAP + width))
+        corners.append((left + GAP, left + GAP + width))
         left += width + 2 * GAP
-    return found
+    return corners
 
 
 def machine_cells(episodes: Episodes, e: int, machine: int, resource: int) -> Int32:
@@ -66,7 +66,7 @@ def _resource(episodes: Episodes, e: int, resource: int) -> UInt8:
     """One row of the picture."""
     config, state, jobs = episodes.config, episodes.state, episodes.jobs
     machines = range(config.machines)
-    parts = [_panel(machine_cells(episodes, e, one, resource)) for one in machines]
+    parts = [_panel(machine_cells(episodes, e, machine, resource)) for machine in machines]
     for job in state.slot[e]:
         cells = np.full((config.horizon, config.max_demand), NONE, np.int32)
         if job != NONE:

@@ -14,8 +14,7 @@ from decima.rl.errors import StudyError
 from decima.rl.study.models import C, Model, ModelKind, N
 from decima.rl.study.streams import torch_seed
 from harmony.network import MAX_PARAMETERS, ActorCritic, RewardModel, Size
-from harmony.reward_config import RewardConfig
-from harmony.training_config import TrainConfig
+from harmony.training_config import RewardConfig, TrainConfig
 
 
 def new_network(size: Size, seed: int = 0) -> ActorCritic:
@@ -44,9 +43,9 @@ def kind_of(config: TrainConfig | RewardConfig) -> ModelKind[Any, Any]:
 
 def load_reward_model(path: Path) -> Model[RewardModel, RewardConfig]:
     """A reward model, in evaluation mode; raises what `ModelKind.load` does."""
-    found = REWARD_MODEL.load(path)
-    found.network.eval()
-    return found
+    model = REWARD_MODEL.load(path)
+    model.network.eval()
+    return model
 
 
 def network_to_begin_with(path: Path, config: TrainConfig) -> ActorCritic:
@@ -60,8 +59,11 @@ def network_to_begin_with(path: Path, config: TrainConfig) -> ActorCritic:
     network, trained, _ = load_model(path)
     if replace(trained.size, gpu_types=config.size.gpu_types) == config.size:
         network = _widened(network, trained.size, config.size)
-    other = {name: one.shape for name, one in new_network(config.size).state_dict().items()}
-    if {name: one.shape for name, one in network.state_dict().items()} != other:
+    shapes, needed = (
+        {name: weight.shape for name, weight in module.state_dict().items()}
+        for module in (network, new_network(config.size))
+    )
+    if shapes != needed:
         raise StudyError(f"a model of another size cannot begin a training of {config.size}")
     return network
 
@@ -70,14 +72,14 @@ def _widened(network: ActorCritic, size: Size, wanted: Size) -> ActorCritic:
     """Return the network with weights of 0 for the columns of types of GPU."""
     if size.gpu_types == wanted.gpu_types or size.gpu_types != 1:
         return network
-    found = new_network(wanted)
-    state = found.state_dict()
+    wider_network = new_network(wanted)
+    state = wider_network.state_dict()
     for name, weight in network.state_dict().items():
         wider = state[name].shape[-1] - weight.shape[-1]
         # The columns of types come last in the rows of inputs.
         state[name] = functional.pad(weight, (0, wider)) if wider else weight
-    found.load_state_dict(state)
-    return found
+    wider_network.load_state_dict(state)
+    return wider_network
 
 
 def _seeded(seed: int, make: Callable[[], N]) -> N:

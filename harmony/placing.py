@@ -11,7 +11,6 @@ import numpy as np
 from decima.rl.errors import StudyError
 from harmony.clusters import Clusters
 from harmony.config import MAX_SERVERS, Config
-from harmony.gpu_types import number_of
 from harmony.jobs import job_sequence
 from harmony.learned import log_probabilities
 from harmony.network import PolicyNetwork
@@ -24,7 +23,7 @@ _KINDS = {"workers": WORKER, "ps": PS}
 _MOST_RUNNING = 1_000
 
 
-def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
+def place(network: PolicyNetwork, config: Config, description: Any) -> dict[str, Any]:
     """Return the servers of a job's tasks: `{"workers": [names], "ps": [names]}`.
 
     Where the cluster has no room it is `{"wait": true}`.
@@ -32,7 +31,7 @@ def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
     Args:
         network: the policy.
         config: the kind of cluster; all servers are alike but for types of GPU.
-        asked: an object with `servers` (their names), `job` and `running` (jobs). A job has
+        description: an object with `servers` (their names), `job` and `running` (jobs). A job has
             `model`, `workers` and `ps` (names of the servers of its tasks); the one to place has
             `count`, how many of each it needs, and in `workers` and `ps` those that are placed.
             Where the cluster has several types of GPU, `gpus` has that of each server by its
@@ -41,9 +40,9 @@ def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
     Raises:
         StudyError: the description contradicts itself, or the cluster.
     """
-    names, jobs = _names(asked), _jobs(asked)
+    names, jobs = _names(description), _jobs(description)
     wanted = [_count(job, number) for number, job in enumerate(jobs)]
-    types = _gpu_of(asked, config, names)
+    types = _gpu_of(description, config, names)
     # Servers of one type follow each other, as in a configuration.
     servers = {name: at for at, name in enumerate(sorted(names, key=lambda name: types[name]))}
     cluster = _cluster(config, list(types.values()))
@@ -68,8 +67,8 @@ def _cluster(config: Config, types: list[int]) -> Config:
     if servers < least:
         raise StudyError(f"{servers} servers: the policy is for at least {least}")
     named = tuple(
-        f"{one.name}:{types.count(number)}:{one.speed}"
-        for number, one in enumerate(config.gpu_table)
+        f"{gpu.name}:{types.count(number)}:{gpu.speed}"
+        for number, gpu in enumerate(config.gpu_table)
     )
     return replace(
         config.arriving("uniform"),
@@ -84,14 +83,14 @@ def _cluster(config: Config, types: list[int]) -> Config:
 
 def _rest(clusters: Clusters, network: PolicyNetwork, servers: Mapping[str, int]) -> dict[str, Any]:
     """Place what is left of the present job: the likeliest server for each task."""
-    found: dict[str, list[str]] = {name: [] for name in _KINDS}
+    placed: dict[str, list[str]] = {name: [] for name in _KINDS}
     names = list(servers)
     while not clusters.over[0]:
         action = int(log_probabilities(network, see(clusters, _ONLY))[0].argmax())
         kind, server = divmod(action, len(names))
         clusters.step(_ONLY, np.array([action], np.int32))
-        found["ps" if kind == PS else "workers"].append(names[server])
-    return dict(found)
+        placed["ps" if kind == PS else "workers"].append(names[server])
+    return dict(placed)
 
 
 def _put(clusters: Clusters, number: int, action: int, name: str) -> None:
@@ -100,9 +99,9 @@ def _put(clusters: Clusters, number: int, action: int, name: str) -> None:
     clusters.step(_ONLY, np.array([action], np.int32))
 
 
-def _names(asked: Any) -> list[str]:
+def _names(description: Any) -> list[str]:
     """Return the names of the servers."""
-    names = asked.get("servers") if isinstance(asked, dict) else None
+    names = description.get("servers") if isinstance(description, dict) else None
     if not isinstance(names, list) or not 1 <= len(names) <= MAX_SERVERS:
         raise StudyError(f"a list `servers` of 1 to {MAX_SERVERS} names is needed")
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
@@ -110,16 +109,16 @@ def _names(asked: Any) -> list[str]:
     return names
 
 
-def _gpu_of(asked: dict[str, Any], config: Config, names: list[str]) -> dict[str, int]:
+def _gpu_of(description: dict[str, Any], config: Config, names: list[str]) -> dict[str, int]:
     """Return the number of each server's type of GPU, by the server's name."""
-    given = asked.get("gpus")
+    gpus = description.get("gpus")
     if not config.gpu_types:
-        if given is not None:
+        if gpus is not None:
             raise StudyError("gpus: the policy was trained for GPUs that are all alike")
         return dict.fromkeys(names, 0)
-    if not isinstance(given, dict) or set(given) != set(names):
+    if not isinstance(gpus, dict) or set(gpus) != set(names):
         raise StudyError("an object `gpus` is needed, with the type of each server's GPUs")
-    return {name: number_of(config.gpu_table, given[name]) for name in names}
+    return {name: config.gpu_number(gpus[name]) for name in names}
 
 
 def _needed_gpu(job: dict[str, Any], number: int) -> str:
@@ -130,12 +129,12 @@ def _needed_gpu(job: dict[str, Any], number: int) -> str:
     return name
 
 
-def _jobs(asked: dict[str, Any]) -> list[dict[str, Any]]:
+def _jobs(description: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the jobs that run, then the one to place."""
-    running = asked.get("running", [])
+    running = description.get("running", [])
     if not isinstance(running, list) or len(running) > _MOST_RUNNING:
         raise StudyError(f"running is no list of at most {_MOST_RUNNING} jobs")
-    jobs = [*running, asked.get("job")]
+    jobs = [*running, description.get("job")]
     for number, job in enumerate(jobs):
         if not isinstance(job, dict) or not isinstance(job.get("model"), str):
             raise StudyError(f"job {number} is no object with a model")
@@ -147,15 +146,15 @@ def _count(job: dict[str, Any], number: int) -> dict[str, int]:
     counts = job.get("count", {})
     if not isinstance(counts, dict):
         raise StudyError(f"job {number}: count is no object")
-    found = {}
+    wanted = {}
     for kind in _KINDS:
         names = job.get(kind, [])
         if not isinstance(names, list):
             raise StudyError(f"job {number}: {kind} is no list of servers")
-        found[kind] = counts.get(kind, len(names))
-        if type(found[kind]) is not int or found[kind] < len(names):
-            raise StudyError(f"job {number}: count of {kind} is {found[kind]!r:.40}")
-    return found
+        wanted[kind] = counts.get(kind, len(names))
+        if type(wanted[kind]) is not int or wanted[kind] < len(names):
+            raise StudyError(f"job {number}: count of {kind} is {wanted[kind]!r:.40}")
+    return wanted
 
 
 def _placed(

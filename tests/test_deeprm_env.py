@@ -9,12 +9,11 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from decima.rl.errors import StudyError
-from deeprm.compact import CompactLayout
 from deeprm.config import PAPER, RELEASED
 from deeprm.env import DeepRmEnv
 from deeprm.episodes import Episodes
-from deeprm.image import ImageLayout
 from deeprm.jobs import job_set
+from deeprm.observations import CompactLayout, ImageLayout
 from deeprm.render import machine_cells
 from tests.deeprm_clusters import TINY
 from tests.studies import episode

@@ -15,14 +15,13 @@ from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from deeprm import policy_kernels
-from deeprm.compact_policy import CompactPolicy
 from deeprm.config import PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
-from deeprm.image import ImageLayout
-from deeprm.image_policy import ImagePolicy
 from deeprm.jobs import draw_jobs
-from deeprm.learned import Learned
 from deeprm.models import new_network
+from deeprm.network import CompactPolicy, ImagePolicy
+from deeprm.observations import ImageLayout
+from deeprm.schedulers import Learned
 from deeprm.tables import NONE, Int32
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY, random_actions

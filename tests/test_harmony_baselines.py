@@ -16,6 +16,8 @@ from harmony.evaluation import PAPERS, baselines, completion_of
 from harmony.interference import (
     LINEAR,
     QUADRATIC,
+    Samples,
+    draw_samples,
     fit_lif,
     fit_pairs,
     predict_lif,
@@ -23,7 +25,6 @@ from harmony.interference import (
 )
 from harmony.jobs import draw_jobs, job_sequence
 from harmony.measured import types_of
-from harmony.samples import Samples, draw_samples
 from harmony.schedulers import (
     InOrder,
     LeastInterference,

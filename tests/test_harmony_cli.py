@@ -18,10 +18,8 @@ from harmony.jobs import job_sequence
 from harmony.measured import measured
 from harmony.models import load_model, new_network, new_reward_model
 from harmony.network import Size
-from harmony.plots import DRAWN
-from harmony.reward_config import RewardConfig
 from harmony.study import ABLATIONS, SIZES, Training, trainings
-from harmony.training_config import TrainConfig
+from harmony.training_config import RewardConfig, TrainConfig
 from tests.harmony_clusters import save_model
 from tests.studies import HARMONY, few_samples
 
@@ -75,7 +73,7 @@ def test_equal_times_of_arrival_are_doubted(
 ) -> None:
     """On stderr, once; what is measured stands."""
     rows = [["scheduler", "completion"], ["lb", "1.00"]]
-    monkeypatch.setattr("harmony.comparison.compare", lambda *_: iter(rows))
+    monkeypatch.setattr("harmony.evaluation.compare", lambda *_: iter(rows))
     trace = tmp_path / "times.json"
     trace.write_text('{"arrivals": [5, 5, 5]}')
     result = HARMONY.run("evaluate", "--arrivals", "trace", "--trace", str(trace))
@@ -181,7 +179,7 @@ def test_every_figure_is_measured_and_drawn(
     thirteen = json.loads((out / "figure13.json").read_text())["servers"]
     assert set(thirteen["6"]) == {"reward model", "lif_linear", "lif_quad"}
     assert "30" not in thirteen
-    axes = DRAWN["figure13"](json.loads((out / "figure13.json").read_text())).axes
+    axes = FIGURES["figure13"][1](json.loads((out / "figure13.json").read_text())).axes
     assert all(one.get_xticklabels() for one in axes)
     assert "10" in json.loads((out / "figure12.json").read_text())["minutes"]
     two = json.loads((out / "table2.json").read_text())["rows"]

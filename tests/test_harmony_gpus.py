@@ -16,14 +16,13 @@ from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER, Config
 from harmony.evaluation import baselines, completion_of
-from harmony.gpu_types import parse_gpu_types
+from harmony.interference import draw_samples
 from harmony.job_files import read_table
 from harmony.jobs import draw_jobs, job_sequence
 from harmony.learned import Learned
 from harmony.models import network_to_begin_with, new_network
 from harmony.network import Size
 from harmony.placing import place
-from harmony.samples import draw_samples
 from harmony.schedulers import LoadBalance, Lookahead, Tetris
 from harmony.tables import NONE, WORKER
 from harmony.tokens import see
@@ -268,8 +267,6 @@ def test_a_job_whose_type_is_missing_is_refused(row: str, words: str, tmp_path: 
 )
 def test_types_that_are_none_are_refused(texts: tuple[str, ...], words: str) -> None:
     """In one line, wherever they come from."""
-    with pytest.raises(StudyError, match=words):
-        parse_gpu_types(texts, 6)
     with pytest.raises(StudyError, match=words):
         replace(PAPER, gpu_types=texts)
 

@@ -17,9 +17,9 @@ from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER, Config
+from harmony.interference import measure
 from harmony.jobs import draw_jobs, equal_arrivals, job_sequence, read_arrivals
 from harmony.measured import measured, types, types_of
-from harmony.samples import measure
 from harmony.tables import Float64, Int32
 from tests.harmony_clusters import ONLY, TINY, act, random_actions, tiny_configs
 

@@ -16,21 +16,19 @@ from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER
 from harmony.evaluation import completion_of
-from harmony.interference import fit_pairs
+from harmony.interference import draw_samples, fit_pairs
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned, PredictedSpeeds, drawn
 from harmony.learner import HarmonyLearner
 from harmony.models import load_reward_model, new_network, new_reward_model
 from harmony.network import Size, attention_mask
-from harmony.reward_config import RewardConfig
 from harmony.reward_learner import RewardLearner, predict
-from harmony.rollouts import VALUE_SCALE, Manner, Played, advantages_of, returns_of, roll_out
-from harmony.samples import draw_samples
+from harmony.rollouts import VALUE_SCALE, Played, advantages_of, returns_of, roll_out
 from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.session import new_run, run_training
 from harmony.teachers import Sure
 from harmony.tokens import Scene, see
-from harmony.training_config import TrainConfig, recipe
+from harmony.training_config import RewardConfig, TrainConfig, recipe
 from tests.harmony_clusters import TINY, save_model
 from tests.studies import HARMONY, REWARD
 
@@ -154,8 +152,7 @@ def test_in_full_an_advantage_is_the_return_over_what_was_expected() -> None:
 def test_rollouts_hold_every_choice_of_every_episode() -> None:
     """In order, with the rewards of the episodes; the teacher's answers where there is one."""
     clusters = Clusters(TINY, draw_jobs(TINY, 3, 1, Purpose.TRAINING))
-    manner = Manner(LoadBalance(), 0.3, Sure(LoadBalance()))
-    played = roll_out(new_network(SMALL.size), clusters, Draws(1, 3), manner)
+    played = roll_out(new_network(SMALL.size), clusters, Draws(1, 3), 0.3, Sure(LoadBalance()))
 
     tasks = clusters.jobs.workers.sum() + clusters.jobs.ps.sum()
     assert len(played.action) == tasks
