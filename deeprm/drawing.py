@@ -50,7 +50,18 @@ def picture_of(episodes: Episodes) -> Figure:
     axes.set_axis_off()
     _label_columns(axes, episodes)
     _label_rows(axes, episodes)
-    _name_running(figure, episodes)
+    machines = range(episodes.config.machines)
+    jobs = np.unique([machine_cells(episodes, 0, machine, 0) for machine in machines])
+    running = [Patch(color=job_colour(j), label=f"job {j}") for j in jobs.tolist() if j >= 0]
+    if running:
+        figure.legend(
+            handles=running,
+            loc="outside lower left",
+            title="in the cluster",
+            fontsize=7,
+            title_fontsize=7,
+            ncols=12,
+        )
     figure.suptitle(f"time step {int(episodes.state.time[0])}", fontsize=9)
     return figure
 
@@ -83,21 +94,3 @@ def _label_rows(axes: Axes, episodes: Episodes) -> None:
         label = f"resource {resource + 1}\nsteps ahead"
         middle = top + config.horizon * CELL / 2
         axes.text(-18, middle, label, ha="center", va="center", rotation=90, **_SMALL)
-
-
-def _name_running(figure: Figure, episodes: Episodes) -> None:
-    """Write the colours of the running jobs below the cluster."""
-    machines = range(episodes.config.machines)
-    jobs = np.unique([machine_cells(episodes, 0, machine, 0) for machine in machines])
-    handles = [
-        Patch(color=job_colour(job), label=f"job {job}") for job in jobs.tolist() if job >= 0
-    ]
-    if handles:
-        figure.legend(
-            handles=handles,
-            loc="outside lower left",
-            title="in the cluster",
-            fontsize=7,
-            title_fontsize=7,
-            ncols=12,
-        )

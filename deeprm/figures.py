@@ -151,10 +151,6 @@ def figure_4(bench: Bench) -> dict[str, Any]:
     return {"loads": by_load}
 
 
-def _draw_figure_4(figures: Found) -> Figure:
-    return _lines(figures["loads"], "load in percent", "DeepRM", int)
-
-
 def _lines(table: Found, label: str, ours: str, at: Callable[[str], int | str]) -> Figure:
     """Slowdown of each scheduler along the table, whose keys `at` places."""
     figure, (axes,) = panels(1)
@@ -324,16 +320,19 @@ def sizes(bench: Bench) -> dict[str, Any]:
     return {"load": SIZES_AT, "sizes": slowdowns}
 
 
-def _draw_sizes(figures: Found) -> Figure:
-    label = "size of the cluster (trained at 1)"
-    return _lines(figures["sizes"], label, "DeepRM on numbers", str)
-
-
 FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found], Figure]]] = {
-    "figure4": (figure_4, _draw_figure_4),
+    "figure4": (
+        figure_4,
+        lambda figures: _lines(figures["loads"], "load in percent", "DeepRM", int),
+    ),
     "figure5": (figure_5, _draw_figure_5),
     "figure6": (figure_6, _draw_figure_6),
     "figure7": (figure_7, _draw_figure_7),
-    "sizes": (sizes, _draw_sizes),
+    "sizes": (
+        sizes,
+        lambda figures: _lines(
+            figures["sizes"], "size of the cluster (trained at 1)", "DeepRM on numbers", str
+        ),
+    ),
 }
 """how each is measured and drawn, by name; those of the paper by their number there"""

@@ -92,7 +92,12 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         if iteration < config.imitation + config.branches:
             teacher = self._teachers[iteration % len(config.clusters)]
             if iteration < config.imitation:
-                figures = self._imitate(jobs, teacher, rate)
+                inputs, action = imitated(self.network.frozen(), teacher, config.cluster, jobs)
+                update = self._update(inputs, action, np.ones(len(action)), rate)
+                figures = {
+                    "imitation_loss": update["entropy"],
+                    "gradient_norm": update["gradient_norm"],
+                }
             else:
                 figures = self._improve(iteration, jobs, teacher, rate)
         else:
@@ -101,12 +106,6 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         part = 1.0 / config.average_iterations
         set_flat_parameters(self._averaged, newest if part == 1.0 else mean.lerp(newest, part))
         return figures
-
-    def _imitate(self, jobs: Jobs, teacher: Scheduler, rate: float) -> dict[str, float]:
-        """Move the weights once towards the actions of a teacher."""
-        inputs, action = imitated(self.network.frozen(), teacher, self._config.cluster, jobs)
-        figures = self._update(inputs, action, np.ones(len(action)), rate)
-        return {"imitation_loss": figures["entropy"], "gradient_norm": figures["gradient_norm"]}
 
     def _reinforce(self, iteration: int, jobs: Jobs, rate: float) -> dict[str, float]:
         """Play N episodes on each job set, then move the weights once.

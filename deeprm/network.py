@@ -133,16 +133,15 @@ class ImagePolicy(nn.Module):
         """(H, T * P * levels) from the (H, T, P * columns) weights of the cluster's image."""
         shape, config = self.layout.shape, self.layout.config
         parts = weight.reshape(IMAGE_HIDDEN, shape.horizon, shape.pools, shape.cluster_columns)
-        by_capacity = {units: parts @ self._covered(units).T for units in set(config.capacities)}
+        by_capacity = {}
+        for capacity in set(config.capacities):
+            # (levels, columns) share of each cell that the units in use of a resource cover.
+            units = torch.arange(shape.capacity + 1)[:, None] * shape.cluster_columns / capacity
+            covered = (units - torch.arange(shape.cluster_columns)).clamp(0.0, 1.0)
+            by_capacity[capacity] = parts @ covered.T
         capacities = config.capacities * config.machines
-        rows = [by_capacity[units][:, :, pool] for pool, units in enumerate(capacities)]
+        rows = [by_capacity[capacity][:, :, pool] for pool, capacity in enumerate(capacities)]
         return torch.stack(rows, 2).reshape(IMAGE_HIDDEN, -1)
-
-    def _covered(self, capacity: int) -> Tensor:
-        """(levels, columns) share of each cell that the units in use of a resource cover."""
-        shape = self.layout.shape
-        units = torch.arange(shape.capacity + 1)[:, None] * shape.cluster_columns / capacity
-        return (units - torch.arange(shape.cluster_columns)).clamp(0.0, 1.0)
 
     def _slot_rows(self, weight: Tensor) -> Tensor:
         """(H, M * d * durations * demands) from the (H, T, M * d * columns) weights of slots."""

@@ -142,13 +142,12 @@ class Models(ModelFolder):
         if not isinstance(curves, dict):
             raise StudyError(f"{path}: holds no JSON object")
         for name, rows in curves.items():
-            if not isinstance(rows, list) or not all(map(_is_row, rows)):
+            if not isinstance(rows, list) or not all(
+                isinstance(row, dict) and "iteration" in row and all(map(is_number, row.values()))
+                for row in rows
+            ):
                 raise StudyError(f"{path}: {name!r:.60} is no list of rows of numbers")
         return curves
-
-
-def _is_row(value: object) -> bool:
-    return isinstance(value, dict) and "iteration" in value and all(map(is_number, value.values()))
 
 
 def _gather_curves(runs: Path, out: Path, names: Sequence[str]) -> None:

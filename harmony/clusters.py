@@ -74,7 +74,37 @@ class Clusters(Lockstep):
             discount,
             np.array(config.capacity, np.int32),
         )
-        self.state: State = self._empty(seed)
+        most, zeros = self.jobs.arrival_min.shape[1], self._zeros
+        servers = [gpu.servers for gpu in config.gpu_table]
+        gpus = np.arange(len(servers), dtype=np.int32)
+        keys = seed_of(seed, Purpose.NOISE).generate_state(len(self), np.uint64)
+        self.state: State = State(
+            jobs_of=self._jobs_of,
+            key=keys.astype(np.uint64),
+            interval=zeros(),
+            arrived=zeros(),
+            finished=zeros(),
+            gpu=np.tile(np.repeat(gpus, servers), (len(self), 1)),
+            free=zeros(config.servers, K),
+            tasks=zeros(config.servers),
+            owner=zeros(config.servers),
+            placed=zeros(most, config.servers, 2, kind=np.int8),
+            left=zeros(most, 2),
+            spread=zeros(most),
+            running=zeros(config.most_running + 1),
+            running_count=zeros(),
+            speed=zeros(config.most_running + 1, kind=np.float64),
+            waiting=zeros(most),
+            waiting_count=zeros(),
+            priority=zeros(most, kind=np.float64),
+            refused=zeros(most),
+            current=zeros(),
+            plan=zeros(2 * config.max_workers),
+            worth=zeros(config.most_running + 1, kind=np.float64),
+            done=zeros(most, kind=np.float64),
+            placed_in=zeros(most),
+            end_min=zeros(most, kind=np.float64),
+        )
         if priority is not None:
             self.state.priority[:] = priority[self._jobs_of]
         self._predictor = predictor
@@ -168,36 +198,3 @@ class Clusters(Lockstep):
         """(E,) mean time from arrival to completion, in intervals."""
         number = self.jobs.number[self.state.jobs_of]
         return np.asarray(self.completion_min().sum(axis=1) / number / self.config.interval_min)
-
-    def _empty(self, seed: int) -> State:
-        config, most, zeros = self.config, self.jobs.arrival_min.shape[1], self._zeros
-        servers = [gpu.servers for gpu in config.gpu_table]
-        gpus = np.arange(len(servers), dtype=np.int32)
-        keys = seed_of(seed, Purpose.NOISE).generate_state(len(self), np.uint64)
-        return State(
-            jobs_of=self._jobs_of,
-            key=keys.astype(np.uint64),
-            interval=zeros(),
-            arrived=zeros(),
-            finished=zeros(),
-            gpu=np.tile(np.repeat(gpus, servers), (len(self), 1)),
-            free=zeros(config.servers, K),
-            tasks=zeros(config.servers),
-            owner=zeros(config.servers),
-            placed=zeros(most, config.servers, 2, kind=np.int8),
-            left=zeros(most, 2),
-            spread=zeros(most),
-            running=zeros(config.most_running + 1),
-            running_count=zeros(),
-            speed=zeros(config.most_running + 1, kind=np.float64),
-            waiting=zeros(most),
-            waiting_count=zeros(),
-            priority=zeros(most, kind=np.float64),
-            refused=zeros(most),
-            current=zeros(),
-            plan=zeros(2 * config.max_workers),
-            worth=zeros(config.most_running + 1, kind=np.float64),
-            done=zeros(most, kind=np.float64),
-            placed_in=zeros(most),
-            end_min=zeros(most, kind=np.float64),
-        )

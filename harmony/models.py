@@ -57,29 +57,20 @@ def network_to_begin_with(path: Path, config: TrainConfig) -> ActorCritic:
         StudyError: it is of another size.
     """
     network, trained, _ = load_model(path)
-    if replace(trained.size, gpu_types=config.size.gpu_types) == config.size:
-        network = _widened(network, trained.size, config.size)
-    shapes, needed = (
-        {name: weight.shape for name, weight in module.state_dict().items()}
-        for module in (network, new_network(config.size))
-    )
-    if shapes != needed:
+    wanted = new_network(config.size)
+    weights = network.state_dict()
+    shapes = {name: weight.shape for name, weight in wanted.state_dict().items()}
+    if replace(trained.size, gpu_types=config.size.gpu_types) == config.size and (
+        trained.size.gpu_types == 1
+    ):
+        # The columns of types come last in the rows of inputs; their weights are 0 at first.
+        for name, weight in weights.items():
+            wider = shapes[name][-1] - weight.shape[-1]
+            weights[name] = functional.pad(weight, (0, wider)) if wider else weight
+    if {name: weight.shape for name, weight in weights.items()} != shapes:
         raise StudyError(f"a model of another size cannot begin a training of {config.size}")
-    return network
-
-
-def _widened(network: ActorCritic, size: Size, wanted: Size) -> ActorCritic:
-    """Return the network with weights of 0 for the columns of types of GPU."""
-    if size.gpu_types == wanted.gpu_types or size.gpu_types != 1:
-        return network
-    wider_network = new_network(wanted)
-    state = wider_network.state_dict()
-    for name, weight in network.state_dict().items():
-        wider = state[name].shape[-1] - weight.shape[-1]
-        # The columns of types come last in the rows of inputs.
-        state[name] = functional.pad(weight, (0, wider)) if wider else weight
-    wider_network.load_state_dict(state)
-    return wider_network
+    wanted.load_state_dict(weights)
+    return wanted
 
 
 def _seeded(seed: int, make: Callable[[], N]) -> N:

@@ -37,8 +37,14 @@ class RewardLearner(NetworkLearner[RewardModel]):
         self._samples, self._held_out = split(config)
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
-        """Learn from every sample once, in an order of the iteration's own."""
+        r"""Learn from every sample once, in an order of the iteration's own.
+
+        The loss is the mean relative error of all jobs of a minibatch.
+
+        .. math:: L = \frac{1}{N} \sum_n |c_n - c'_n| / c'_n
+        """
         config = self._config
+        fall = config.final_learning_rate / config.learning_rate
         self.network.train()
         rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
         order = rng.permutation(len(self._samples.speed)).astype(np.int32)
@@ -47,7 +53,13 @@ class RewardLearner(NetworkLearner[RewardModel]):
         for step in range(steps):
             batch = order[step * config.minibatch : (step + 1) * config.minibatch]
             done = (iteration + step / steps) / config.iterations
-            total += self._learn(self._samples.rows(batch), self._rate(done)) / steps
+            samples = self._samples.rows(batch)
+            is_job = torch.from_numpy(samples.running.is_job)
+            speed = torch.from_numpy(samples.speed).float()[is_job]
+            loss = ((self.network(samples.running)[is_job] - speed).abs() / speed).mean()
+            torch.autograd.backward(loss)
+            self._move(config.learning_rate * math.exp(done * math.log(fall)))
+            total += float(loss.detach()) / steps
         return {"relative_error": total}
 
     def validate(self) -> Mapping[str, float]:
@@ -72,24 +84,6 @@ class RewardLearner(NetworkLearner[RewardModel]):
         super().load(state)
         for name, buffer in self.network.norm.named_buffers():
             buffer.copy_(state[f"norm.{name}"])
-
-    def _rate(self, done: float) -> float:
-        config = self._config
-        return config.learning_rate * math.exp(
-            done * math.log(config.final_learning_rate / config.learning_rate)
-        )
-
-    def _learn(self, samples: Samples, rate: float) -> float:
-        r"""One step on the mean relative error of all jobs of a minibatch.
-
-        .. math:: L = \frac{1}{N} \sum_n |c_n - c'_n| / c'_n
-        """
-        is_job = torch.from_numpy(samples.running.is_job)
-        speed = torch.from_numpy(samples.speed).float()[is_job]
-        loss = ((self.network(samples.running)[is_job] - speed).abs() / speed).mean()
-        torch.autograd.backward(loss)
-        self._move(rate)
-        return float(loss.detach())
 
 
 def split(config: RewardConfig) -> tuple[Samples, Samples]:
