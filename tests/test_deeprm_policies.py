@@ -186,6 +186,3 @@ def test_an_image_with_too_many_rectangles_is_refused() -> None:
     """They are told by 16-bit numbers."""
     with pytest.raises(StudyError, match="at most 32767"):
         ImageLayout(replace(PAPER, slots=100))
-
-
-# --- files ---------------------------------------------------------------------------------------

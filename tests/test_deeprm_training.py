@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
-from decima.rl.checkpoint import load_tensors
 from decima.rl.errors import StudyError
 from decima.rl.returns import accumulated, undiscounted
 from decima.rl.study.lockstep import play
@@ -26,7 +24,6 @@ from deeprm.models import load_model, new_network, save_model, scheduler_of
 from deeprm.objectives import Objective
 from deeprm.rollouts import Rollouts, roll_out
 from deeprm.schedulers import SJF, Learned, RandomChoice
-from deeprm.session import new_run, run_training
 from deeprm.teachers import SHARE, branched
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY
@@ -47,49 +44,39 @@ def rollouts(
     return found, episodes
 
 
-def test_rewards_of_rollouts_are_those_of_their_episodes() -> None:
-    """Minus the sum of slowdowns, whatever the number of rounds."""
-    found, episodes = rollouts("step")
-    reward = Objective.SLOWDOWN.reward(TINY, episodes.state.cost)
-    assert found.reward.ravel() == pytest.approx(reward)
-
-
 @pytest.mark.parametrize("moment", ["step", "time"])
 def test_advantages_of_the_first_choices_sum_to_nothing(moment: Literal["step", "time"]) -> None:
     """All episodes of a set begin at one moment, and their mean is what is expected."""
-    found, _ = rollouts(moment)
+    found, episodes = rollouts(moment)
+    assert found.reward.ravel() == pytest.approx(
+        Objective.SLOWDOWN.reward(TINY, episodes.state.cost)
+    )
     first = found.advantage[:6].reshape(2, 3)
     assert first.sum(axis=1) == pytest.approx([0.0, 0.0], abs=1e-12)
     assert np.abs(first).max() > 0.0
     assert first == pytest.approx(found.reward - found.reward.mean(axis=1, keepdims=True))
 
 
-def test_the_timed_baseline_is_that_of_the_library() -> None:
-    """`decima.rl.baselines.input_dependent_baseline`, on rewards taken down one by one."""
-    played, _ = rollouts("time")
-    timed = [history.returns() for history in histories(size=3)]
-    expected = [
-        own.returns - base
-        for members in (timed[:3], timed[3:])
-        for own, base in zip(members, input_dependent_baseline(members), strict=True)
-    ]
-    rounds = max(len(one) for one in expected)
-    in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
-    assert played.advantage == pytest.approx(np.array(in_order))
-
-
-def test_discounted_returns_fall_with_the_time_that_passes() -> None:
-    """Each step of time halves what follows; actions that let none pass do not."""
-    played, _ = rollouts("step", discount=0.5)
-    returns = []
-    for history in histories(size=3):
-        gaps = np.diff([*history.time, history.end])
-        returns.append(accumulated(np.array(history.reward), 0.5**gaps))
-    expected = [
-        own - base
-        for members in (returns[:3], returns[3:])
-        for own, base in zip(members, mean_baseline(members), strict=True)
-    ]
+@pytest.mark.parametrize(("moment", "discount"), [("time", 1.0), ("step", 0.5)])
+def test_advantages_are_those_of_the_library(
+    moment: Literal["step", "time"], discount: float
+) -> None:
+    """Rewards taken down one by one; each step of time halves what follows, others do not."""
+    played, _ = rollouts(moment, discount=discount)
+    episodes = histories(size=3)
+    expected = []
+    for group in (episodes[:3], episodes[3:]):
+        if moment == "time":
+            timed = [history.returns() for history in group]
+            returns, baselines = [one.returns for one in timed], input_dependent_baseline(timed)
+        else:
+            gaps = [np.diff([*history.time, history.end]) for history in group]
+            returns = [
+                accumulated(np.array(history.reward), discount**gap)
+                for history, gap in zip(group, gaps, strict=True)
+            ]
+            baselines = mean_baseline(returns)
+        expected += [own - base for own, base in zip(returns, baselines, strict=True)]
     rounds = max(len(one) for one in expected)
     in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
     assert played.advantage == pytest.approx(np.array(in_order))
@@ -124,19 +111,6 @@ def histories(size: int) -> list[History]:
             found[e].reward.append(earned)
             found[e].end = float(episodes.state.time[e])
     return found
-
-
-def test_a_training_goes_on_from_the_weights_of_another(tmp_path: Path) -> None:
-    """The first update moves each of them by at most one step of RMSProp."""
-    path = tmp_path / "first.safetensors"
-    weights = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(5)).state_dict()
-    save_model(path, SMALL, weights, {})
-    with new_run(tmp_path / "run", SMALL, path) as folder:
-        run_training(folder, time_limit_s=1e-9)
-        after, _ = load_tensors(folder.checkpoint_file)
-    rate = SMALL.learning_rate / math.sqrt(1 - SMALL.decay)
-    begun = torch.cat([one.flatten() for one in load_model(path).network.state_dict().values()])
-    assert (after["parameters"] - begun).abs().max() == pytest.approx(rate, rel=1e-3)
 
 
 def test_whoever_imitates_becomes_like_the_teacher() -> None:
@@ -174,12 +148,6 @@ def test_iterations_take_turns_at_the_loads() -> None:
     assert len(learner._teachers) == 2
     validated = learner._validation.number.reshape(2, config.validation_sets).sum(axis=1)
     assert validated[0] < validated[1]
-
-
-def test_a_load_that_cannot_arrive_is_refused() -> None:
-    """The line is the one for a load of the cluster."""
-    with pytest.raises(StudyError, match="a load of 40"):
-        replace(SMALL, loads=(0.3, 40.0), fresh_job_sets=True)
 
 
 def test_who_learned_from_branches_takes_the_likeliest_action(tmp_path: Path) -> None:

@@ -109,20 +109,6 @@ def test_commands_on_a_page_are_known(page: Path) -> None:
     assert [why for _, why in found if why is not None] == []
 
 
-def test_the_check_sees_commands_wherever_they_stand() -> None:
-    """In a sentence, in a block, with a comment behind it; and it sees what is wrong."""
-    text = "Run `decima traces import decima_sim X` or\n\n    decima evaluate --polices a  # b\n"
-    found = list(commands(text))
-    assert found == [
-        ["decima", "traces", "import", "decima_sim", "X"],
-        ["decima", "evaluate", "--polices", "a"],
-    ]
-    assert [fault(words) for words in found] == [
-        "no command 'decima_sim' in 'import'",
-        "evaluate: no option ['--polices']",
-    ]
-
-
 def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
     """Its settings are accepted, and leave no batch, teacher, critic, backlog or second step."""
     config = read_config(ROOT / "docs" / "examples" / "paper.toml")
@@ -241,13 +227,6 @@ def broken_lists(text: str) -> list[str]:
 def test_lists_are_lists_on_the_site_too(page: Path) -> None:
     """Two dialects of Markdown."""
     assert broken_lists(page.read_text()) == []
-
-
-def test_the_check_sees_lists_that_are_none() -> None:
-    """Without an empty line, and with too few blanks."""
-    assert broken_lists("words:\n- one\n") == ["- one"]
-    assert broken_lists("words:\n\n- one\n  - two\n") == ["  - two"]
-    assert broken_lists("words:\n\n- one\n  more\n- two\n    - three\n") == []
 
 
 @cache

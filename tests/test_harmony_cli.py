@@ -18,7 +18,7 @@ from harmony.jobs import job_sequence
 from harmony.measured import measured
 from harmony.models import load_model, new_network, new_reward_model
 from harmony.network import Size
-from harmony.study import ABLATIONS, SIZES, Training, trainings
+from harmony.study import Training
 from harmony.training_config import RewardConfig, TrainConfig
 from tests.harmony_clusters import save_model
 from tests.studies import HARMONY, few_samples
@@ -120,15 +120,6 @@ def test_a_mistake_is_told_in_one_line(
 
 
 # --- the study and its figures -------------------------------------------------------------------
-
-
-def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
-    """Policies and reward models of two clusters, ablations, sizes; each after what it needs."""
-    assert len(trainings()) == 3 * (6 + len(ABLATIONS) + 1 + len(SIZES))
-    for one in trainings():
-        own = CONFIGS[one.servers]
-        cluster = replace(own, speed="analytic") if one.kind == "analytic" else own
-        assert one.config().cluster == cluster
 
 
 def write_models(folder: Path, wanted: list[Training]) -> None:

@@ -18,7 +18,7 @@ from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER, Config
 from harmony.interference import measure
-from harmony.jobs import draw_jobs, equal_arrivals, job_sequence, read_arrivals
+from harmony.jobs import draw_jobs, job_sequence, read_arrivals
 from harmony.measured import measured, types, types_of
 from harmony.tables import Float64, Int32
 from tests.harmony_clusters import ONLY, TINY, act, random_actions, tiny_configs
@@ -409,13 +409,3 @@ def test_a_job_larger_than_the_cluster_is_refused() -> None:
     config = replace(TINY, servers=1, cores=3)
     with pytest.raises(StudyError, match="job 0 has more tasks than an empty cluster"):
         Clusters(config, job_sequence(config, [(0.0, MOBILE, 2, 0, 1.0)]))
-
-
-def test_a_trace_of_equal_times_is_doubted(tmp_path: Path) -> None:
-    """One group of jobs at one moment says nothing about arrivals."""
-    path = tmp_path / "times.json"
-    path.write_text('{"arrivals": [5, 5, 5]}')
-    config = replace(PAPER.arriving("trace"), arrivals_file=str(path))
-    assert (equal_arrivals(config) or "").startswith(f"{path}: its 3 times are all 5, so")
-    assert equal_arrivals(PAPER) is None
-    assert equal_arrivals(PAPER.arriving("trace")) is None

@@ -16,8 +16,7 @@ from harmony.learner import HarmonyLearner
 from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.tables import Float64, Int32, Jobs
 from harmony.teachers import Branches
-from tests.harmony_clusters import TINY
-from tests.harmony_exact import least_completion
+from tests.harmony_clusters import TINY, least_completion
 from tests.test_harmony_training import SMALL
 
 KNOWING = Lookahead(None)

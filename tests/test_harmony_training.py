@@ -14,7 +14,7 @@ from decima.rl.errors import StudyError
 from decima.rl.optimiser import flat_parameters
 from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
-from harmony.config import LARGE, PAPER
+from harmony.config import PAPER
 from harmony.evaluation import completion_of
 from harmony.interference import draw_samples, fit_pairs
 from harmony.jobs import draw_jobs
@@ -97,19 +97,6 @@ def test_actions_are_drawn_as_often_as_their_probability_says() -> None:
     probability = np.array([[1, 2, 5, 0]]).repeat(8_000, 0) / 8
     chance = (np.arange(8_000) + 0.5) / 8_000
     assert np.bincount(drawn(probability, chance), minlength=4).tolist() == [1000, 2000, 5000, 0]
-
-
-def test_a_network_fits_clusters_of_other_sizes() -> None:
-    """That of 6 servers decides for 30."""
-    _, scene = some_scene(replace(LARGE, jobs=12), 2, 10)
-    scores = new_network(SMALL.size).policy(scene)
-    assert scores.shape == (2, 60)
-
-
-def test_heads_must_divide_the_width() -> None:
-    """In one line."""
-    with pytest.raises(StudyError, match="heads must divide"):
-        Size(width=10, heads=3)
 
 
 # --- credit --------------------------------------------------------------------------------------
@@ -257,6 +244,3 @@ def test_the_papers_recipe_is_the_papers() -> None:
     assert (found.discount, found.replay, found.minibatch) == (0.9, 8_192, 32)
     assert (found.exploration, found.entropy, found.imitation) == (0.5, 0.5, 0)
     assert (found.size.width, found.size.layers, found.size.heads) == (128, 2, 8)
-
-
-# --- files ---------------------------------------------------------------------------------------
