@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder to write to")
     arguments = parser.parse_args()
     report = evaluate(BATCH, timelines=(0,))
-    end_s = max(own.runs[0].metrics.makespan_s for own in report.policies.values())
+    end_s = max(result.runs[0].metrics.makespan_s for result in report.policies.values())
     figure = Figure(figsize=(9, 7), layout="constrained")
     above, below, curve = figure.subplots(3, 1, height_ratios=(1, 1, 0.9))
     for axes, (policy, title) in zip((above, below), POLICIES.items(), strict=True):

@@ -120,9 +120,9 @@ def streaming(spark: Any, pool: str | None) -> Iterator[Any]:
 def batches_s(query: Any, first: int) -> list[float]:
     """Seconds that each batch with rows took, from the one numbered `first` on."""
     return [
-        one["durationMs"]["triggerExecution"] / 1000
-        for one in query.recentProgress
-        if one["batchId"] >= first and one["numInputRows"] > 0
+        progress["durationMs"]["triggerExecution"] / 1000
+        for progress in query.recentProgress
+        if progress["batchId"] >= first and progress["numInputRows"] > 0
     ]
 
 
@@ -145,7 +145,10 @@ def ordinary(seed: int) -> list[Work]:
 def batch(seed: int) -> list[Work]:
     """Three jobs, a few seconds apart, beside the stream."""
     at_s = np.cumsum(np.random.default_rng(seed).uniform(0.5, 1.5, 3))
-    return [Work(f"batch {row}", float(one), _tasks(BATCH_TASKS)) for row, one in enumerate(at_s)]
+    return [
+        Work(f"batch {row}", float(arrival_s), _tasks(BATCH_TASKS))
+        for row, arrival_s in enumerate(at_s)
+    ]
 
 
 def tpch(seed: int) -> list[Work]:
@@ -180,8 +183,8 @@ MIXES: dict[str, Callable[[int], list[Work]]] = {
 def play(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> dict[str, float]:
     """JCT of every job in seconds, by name, under the attached policy or one of Spark's own."""
     took_s: dict[str, float] = {}
-    own = FIFO if policy == FIFO else FAIR
-    stream = streaming(spark, pool_of(own, "stream")) if mix == "streaming" else nullcontext()
+    pools = FIFO if policy == FIFO else FAIR
+    stream = streaming(spark, pool_of(pools, "stream")) if mix == "streaming" else nullcontext()
     with stream as query:
         first_batch = 0 if query is None else query.lastProgress["batchId"] + 1
         begun = time.monotonic()
@@ -189,7 +192,7 @@ def play(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> di
         def submit(job: Work) -> None:
             time.sleep(max(0.0, job.arrival_s - (time.monotonic() - begun)))
             name = f"{job.name} of {begun:.0f}"
-            pool = pool_of(own, name)
+            pool = pool_of(pools, name)
             took_s[job.name] = timed(
                 spark.sparkContext, name, pool, lambda: replayer.run_one(name, job.graph)
             )
@@ -202,8 +205,10 @@ def play(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> di
         for thread in threads:
             thread.join()
         if query is not None:
-            found = batches_s(query, first_batch)
-            took_s |= {f"batch {row} of the stream": one for row, one in enumerate(found)}
+            took_s |= {
+                f"batch {row} of the stream": batch_s
+                for row, batch_s in enumerate(batches_s(query, first_batch))
+            }
     return took_s
 
 
@@ -226,13 +231,13 @@ def run(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> dic
     with decima.spark.attach(spark, policy, auto=auto, ready_s=LOADING_S) as scheduler:
         if policy == AUTO:
             seen(spark, replayer, mix, seed, scheduler)
-        found = play(spark, replayer, mix, policy, seed)
+        jct_s = play(spark, replayer, mix, policy, seed)
         status = scheduler.status()
     chosen = (
         {} if status.choice is None else {"chosen": status.choice.policy, "why": status.choice.why}
     )
     return {
-        "jct_s": found,
+        "jct_s": jct_s,
         **chosen,
         "fallbacks": status.fallbacks,
         "faults": status.jvm.get("faults"),
@@ -240,9 +245,9 @@ def run(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> dic
     }
 
 
-def mean_s(found: dict[str, Any]) -> float:
+def mean_s(outcome: dict[str, Any]) -> float:
     """Average JCT of a run."""
-    return float(np.mean(list(found["jct_s"].values())))
+    return float(np.mean(list(outcome["jct_s"].values())))
 
 
 def show(stored: dict[str, Any]) -> None:
@@ -276,25 +281,28 @@ def main() -> None:
     parser.add_argument("--mixes", default=",".join(MIXES))
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path, required=True)
-    given = parser.parse_args()
-    stored: dict[str, Any] = json.loads(given.json.read_text()) if given.json.exists() else {}
+    arguments = parser.parse_args()
+    stored: dict[str, Any] = (
+        json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
+    )
     spark = local_session(SLOTS, fair=True)
     spark.conf.set("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS)
     make_fifo_pool(spark)
     replayer = Replayer(spark)
-    for mix in given.mixes.split(","):
+    for mix in arguments.mixes.split(","):
         play(spark, replayer, mix, FAIR, 2 * SEEN)  # warms the JVM up
-        for seed in range(given.runs):
-            found = stored.setdefault(mix, {}).setdefault(str(seed), {})
+        for seed in range(arguments.runs):
+            outcomes = stored.setdefault(mix, {}).setdefault(str(seed), {})
             turn = seed % len(WAYS)
             for policy in (*WAYS[turn:], *WAYS[:turn]):
-                if policy not in found:
-                    found[policy] = run(spark, replayer, mix, policy, seed)
-                    told = found[policy].get("chosen", "")
+                if policy not in outcomes:
+                    outcomes[policy] = run(spark, replayer, mix, policy, seed)
+                    chosen = outcomes[policy].get("chosen", "")
                     print(
-                        f"{mix} {seed}, {policy}: {mean_s(found[policy]):.2f} s {told}", flush=True
+                        f"{mix} {seed}, {policy}: {mean_s(outcomes[policy]):.2f} s {chosen}",
+                        flush=True,
                     )
-                    write_json(given.json, stored)
+                    write_json(arguments.json, stored)
     spark.stop()
     show(stored)
 
