@@ -47,7 +47,6 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _SPARK_PROPERTIES = {"decima.status", "decima.job", "decima.user"}
-_KERNEL = re.compile(r"^@\w*kernel\b", re.MULTILINE)
 
 
 @each_page
@@ -120,22 +119,11 @@ def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
     assert (credit.horizon, config.reinforce.passes, config.reinforce.minibatches) == (None, 1, 1)
 
 
-EXAMPLES = (
-    "classes-training",
-    "decima-training",
-    "imitate",
-    "own-jobs",
-    "reinforce",
-    "scratch",
-    "scratch-stream",
-    "small-training",
-)
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_example_trainings_are_accepted(name: str) -> None:
+def test_example_trainings_are_accepted() -> None:
     """With every key that they name."""
-    assert read_config(ROOT / "docs" / "examples" / f"{name}.toml").iterations > 0
+    examples = sorted((DOCS / "examples").glob("*.toml"))
+    assert len(examples) > 5
+    assert all(read_config(example).iterations > 0 for example in examples)
 
 
 def test_every_setting_of_a_training_is_in_its_table() -> None:
@@ -165,27 +153,6 @@ def test_arrivals_are_called_as_the_command_calls_them() -> None:
     assert isinstance(option, click.Option)
     named = set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE))
     assert [name for name in sorted(named) if name not in str(option.help)] == []
-
-
-def test_all_compiled_code_is_named() -> None:
-    """In the paragraph of docs/architecture.md, by the path, the folder or the end of its file."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    paragraph = text.partition("## Compiled code")[2].partition("\n* ")[0]
-    files = [
-        str(path.relative_to(ROOT))
-        for package in ("traces", "spark_sim", "gnn", "deeprm", "harmony", "decima")
-        for path in sorted((ROOT / package).rglob("*.py"))
-        if _KERNEL.search(path.read_text())
-    ]
-    assert len(files) > 10
-    unnamed = [
-        file
-        for file in files
-        if not file.endswith("_kernels.py")
-        and f"`{file}`" not in paragraph
-        and f"`{Path(file).parent}/`" not in paragraph
-    ]
-    assert unnamed == []
 
 
 def nav_pages(entries: object) -> Iterator[str]:

@@ -112,21 +112,21 @@ def test_one_type_of_speed_1_changes_nothing() -> None:
 # --- who sees it ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheduler", [LoadBalance(), Tetris(), Lookahead(None)])
-def test_of_equal_servers_the_fastest_is_taken(scheduler: Any) -> None:
-    """In an empty cluster, by every heuristic."""
-    clusters = clusters_of(MIXED, (1, 0, ""))
-    assert scheduler.choose(clusters, ONLY, Draws(0, 1)).tolist() == [1]
-
-
-def test_models_of_interference_count_what_a_slow_gpu_costs() -> None:
-    """LIF, fitted to a cluster of two types, takes the fast one; speeds alone know the type."""
+def test_of_equal_servers_the_fastest_is_taken() -> None:
+    """In an empty cluster, by every heuristic, also by LIF that was fitted to two types."""
     samples = draw_samples(MIXED, 60, 0)
     assert (samples.speed <= samples.alone * (1 + 1e-9)).all()
     clusters = clusters_of(MIXED, (1, 0, ""))
-    for name in ("lif_linear", "lif_quad"):
-        chosen = baselines(MIXED, samples)[name].choose(clusters, ONLY, Draws(0, 1))
-        assert chosen.tolist() == [1]
+    fitted = baselines(MIXED, samples)
+    schedulers = (
+        LoadBalance(),
+        Tetris(),
+        Lookahead(None),
+        fitted["lif_linear"],
+        fitted["lif_quad"],
+    )
+    for scheduler in schedulers:
+        assert scheduler.choose(clusters, ONLY, Draws(0, 1)).tolist() == [1]
 
 
 def test_a_policy_sees_types_and_speeds() -> None:

@@ -362,27 +362,6 @@ def test_a_bad_trace_is_refused(tmp_path: Path, text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"servers": 2.5}, r"servers is 2\.5: a whole number"),
-        ({"jobs": True}, "jobs is True: a whole number"),
-        ({"jobs_per_20_min": math.inf}, "jobs_per_20_min is inf: a finite number"),
-        ({"noise": math.nan}, "noise is nan: a finite number"),
-        ({"interval_min": "20"}, "interval_min is '20': a finite number"),
-        ({"sigma": 10**400}, "sigma is 1000"),
-    ],
-)
-def test_a_program_cannot_make_a_cluster_that_a_file_cannot(
-    change: dict[str, Any], words: str
-) -> None:
-    """Types are those that a file must have; numpy's numbers serve too."""
-    with pytest.raises(StudyError, match=words):
-        replace(PAPER, **change)
-    numpys: dict[str, Any] = {"servers": np.int64(7), "noise": np.float32(0.5)}
-    assert replace(PAPER, **numpys).servers == 7
-
-
-@pytest.mark.parametrize(
     ("job", "words"),
     [
         ((-1.0, MOBILE, 1, 0, 1.0), "arrives at"),

@@ -225,18 +225,6 @@ def test_a_reward_model_learns_speeds() -> None:
     assert (speed[learner._held_out.running.is_job] > 0).all()
 
 
-@pytest.mark.slow
-def test_the_papers_recipe_learns_something() -> None:
-    """From nothing, on a small cluster: better than it began."""
-    config = recipe(cluster=TINY, size=SMALL.size, iterations=30, replay=600)
-    config = replace(config, learning_rate=1e-3, validation_sequences=40)
-    learner = HarmonyLearner(config)
-    before = learner.validate()["score"]
-    for iteration in range(30):
-        learner.iterate(iteration)
-    assert learner.validate()["score"] < before
-
-
 def test_the_papers_recipe_is_the_papers() -> None:
     """Section VI-A: Adam at 1e-4, gamma 0.9, 8,192 choices, 32 of them, epsilon and beta 0.5."""
     found = recipe()
