@@ -122,8 +122,9 @@ def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
 def test_example_trainings_are_accepted() -> None:
     """With every key that they name."""
     examples = sorted((DOCS / "examples").glob("*.toml"))
-    assert len(examples) > 5
-    assert all(read_config(example).iterations > 0 for example in examples)
+    trainings = [example for example in examples if "fit-rule" not in example.read_text()]
+    assert len(trainings) > 5
+    assert all(read_config(training).iterations > 0 for training in trainings)
 
 
 def test_every_setting_of_a_training_is_in_its_table() -> None:
