@@ -1,4 +1,4 @@
-"""Job sets: who arrives when, drawn from named streams of one seed.
+"""Job sets: arrivals, durations and demands, drawn from named streams of one seed.
 
 `deeprm.tables.Jobs` is what they are made into.
 """

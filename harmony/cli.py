@@ -232,7 +232,7 @@ def update(
 @seed_option
 @click.option("--model", type=INPUT)
 def show(output: Path, config: Config, interval: int, seed: int, model: Path | None) -> None:
-    """Draw who is where in a cluster at an interval, under Tiresias or a model (PNG).
+    """Draw the tasks on each server at an interval, under Tiresias or a model (PNG).
 
     Example: harmony show -o cluster.png
     """

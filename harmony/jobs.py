@@ -1,4 +1,4 @@
-"""Job sequences: who arrives when and how large, drawn from named streams of one seed."""
+"""Job sequences: arrivals and sizes, drawn from named streams of one seed."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Branches:
     what is best on average over what it cannot see.
 
     Args:
-        scheduler: who goes on.
+        scheduler: plays on after each action.
         tau: how much longer an action may take to be hardly worse.
         coming: how many of the jobs to come each branch plays. What an action does to later ones
             is chance more than cause, and takes most of the CPU time.

@@ -71,9 +71,7 @@ def test_a_picture_has_labels() -> None:
         (("evaluate", "{}/model.safetensors"), "cluster of another shape"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(
-    tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
+def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     """On stderr, with exit code 2, and leaves nothing behind."""
     other = replace(PAPER, slots=3)
     weights = new_network(TrainConfig(cluster=other)).state_dict()

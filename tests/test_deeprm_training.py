@@ -113,7 +113,7 @@ def histories(size: int) -> list[History]:
     return found
 
 
-def test_whoever_imitates_becomes_like_the_teacher() -> None:
+def test_imitation_approaches_the_teacher() -> None:
     """The likeliest action is then mostly that of shortest job first."""
     config = replace(SMALL, policy="compact", imitation=80, job_sets=30, learning_rate=1e-2)
     learner = DeepRmLearner(replace(config, final_learning_rate=1e-2, iterations=80))
@@ -127,7 +127,7 @@ def test_whoever_imitates_becomes_like_the_teacher() -> None:
 
 
 def test_hold_may_be_the_teacher() -> None:
-    """Whoever imitates it holds jobs back, which shortest job first does not."""
+    """Tuned on the job sets of that purpose."""
     config = replace(SMALL, policy="compact", imitation=9, teacher="hold")
     learner = DeepRmLearner(config)
     assert learner.iterate(0)["imitation_loss"] > 0.0
@@ -150,7 +150,7 @@ def test_iterations_take_turns_at_the_loads() -> None:
     assert validated[0] < validated[1]
 
 
-def test_who_learned_from_branches_takes_the_likeliest_action(tmp_path: Path) -> None:
+def test_a_model_trained_on_branches_is_greedy(tmp_path: Path) -> None:
     """Two plays of its model are one, whatever is drawn; those of a policy gradient differ."""
     jobs = draw_jobs(TINY, 20, 9, Purpose.TEST)
     differ = {}

@@ -213,7 +213,7 @@ def test_the_bound_of_an_instance_solved_by_hand() -> None:
     assert least < 0.8 * found[0, 0, 1]
 
 
-def test_nobody_beats_the_bound(schedulers: dict[str, Scheduler]) -> None:
+def test_no_scheduler_beats_the_bound(schedulers: dict[str, Scheduler]) -> None:
     """On sequences of three jobs; in the order of arrival."""
     config = replace(TINY, jobs=3, all_reduce_share=0.7)
     for number in range(2):
@@ -225,7 +225,9 @@ def test_nobody_beats_the_bound(schedulers: dict[str, Scheduler]) -> None:
             assert clusters.mean_completion()[0] >= least - 1e-9, name
 
 
-def test_who_knows_the_pairs_is_ahead(schedulers: dict[str, Scheduler]) -> None:
+def test_lookahead_is_ahead_of_tiresias_and_load_balancing(
+    schedulers: dict[str, Scheduler],
+) -> None:
     """The comparison of figure 10 in small: lookahead before Tiresias before load balancing."""
     jobs = draw_jobs(PAPER, 20, 5, Purpose.TEST)
     found = {

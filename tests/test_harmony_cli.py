@@ -104,9 +104,7 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
         (("evaluate", "--trace", "{}/model.safetensors"), "arrivals_file is for"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(
-    tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
+def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     """On stderr, with exit code 2, and leaves nothing behind."""
     weights = new_reward_model(SMALL).state_dict()
     save_model(tmp_path / "model.safetensors", RewardConfig(size=SMALL), weights, {})

@@ -1,4 +1,4 @@
-"""Types of GPU: who may run where, how fast, and who sees it. All samples are made up."""
+"""Types of GPU: room, speeds, and what policies see of them. All samples are made up."""
 
 from __future__ import annotations
 

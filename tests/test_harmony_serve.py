@@ -1,4 +1,4 @@
-"""`harmony serve`: where a job goes, who may ask, and what no request can do."""
+"""`harmony serve`: placements, the secret, and bounds on requests."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_description_that_contradicts_itself_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_who_lacks_the_secret_learns_nothing(server: PlacementServer) -> None:
+def test_without_the_secret_a_request_is_forbidden(server: PlacementServer) -> None:
     """Before the body or the path is looked at."""
     for secret in ("", SECRET[:-1], SECRET + "x", "\u00fc" * 16):
         assert ask(server, b"{", secret)[0] == 403
@@ -129,7 +129,7 @@ def test_who_lacks_the_secret_learns_nothing(server: PlacementServer) -> None:
     assert ask(server, b"{", path="/other")[0] == 404
 
 
-def test_what_is_no_description_is_told(server: PlacementServer) -> None:
+def test_what_is_no_description_is_refused(server: PlacementServer) -> None:
     """Broken JSON, an absurd length, none."""
     for body in (b"", b"{", b"[]", b'{"servers": NaN}', b"[" * 9_999):
         status, found = ask(server, body)
@@ -157,7 +157,7 @@ def test_a_request_that_never_ends_is_cut(
     assert ask(server, json.dumps(described()).encode())[0] == 200
 
 
-def test_idle_connections_keep_nobody_out(server: PlacementServer) -> None:
+def test_idle_connections_do_not_keep_others_out(server: PlacementServer) -> None:
     """Twice as many as there are places: the oldest is closed for each that is new."""
     place = "127.0.0.1", server.server_port
     idle = [socket.create_connection(place, timeout=60) for _ in range(2 * MOST_CONNECTIONS)]

@@ -1,4 +1,4 @@
-"""Harmony's cluster: stories solved on paper, and what holds whoever places the jobs."""
+"""Harmony's cluster: stories solved on paper, and what holds under any placement."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_predicted_speeds_take_the_place_of_the_clusters_own() -> None:
     assert clusters.state.end_min[0].tolist() == pytest.approx([6.0, 30.0])
 
 
-# --- whoever places ------------------------------------------------------------------------------
+# --- under any placement -------------------------------------------------------------------------
 
 
 @given(tiny_configs, st.integers(0, 2**32))
@@ -300,7 +300,7 @@ def test_noise_is_around_one_and_changes_with_the_seed() -> None:
     assert found.std() == pytest.approx(0.3, abs=0.02)
 
 
-# --- who comes when ------------------------------------------------------------------------------
+# --- arrivals ------------------------------------------------------------------------------------
 
 
 def test_uniform_arrivals_are_the_same_number_in_each_20_minutes() -> None:

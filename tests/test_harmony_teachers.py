@@ -1,4 +1,4 @@
-"""Who is imitated: branches of an episode, and what they say of its actions."""
+"""Teachers: branches of an episode, and the targets that they give its actions."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_branches_prefer_is_what_ends_soonest() -> None:
             assert target[row, action] / target[row, first] == pytest.approx(ratio)
 
 
-def test_whoever_goes_by_branches_is_between_their_scheduler_and_the_best() -> None:
+def test_branches_are_between_their_scheduler_and_the_best() -> None:
     """On sequences small enough to try everything, and strictly better on most of a few more."""
     config = replace(TINY, jobs=3)
     for seed in range(4):

@@ -199,7 +199,7 @@ def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
     assert (ends[0] == ends[1]).all()
 
 
-def test_whoever_imitates_becomes_like_the_teacher() -> None:
+def test_imitation_approaches_the_teacher() -> None:
     """On a small cluster, in a few iterations: closer to it than to random choices."""
     config = replace(SMALL, imitation=12, iterations=12, replay=300, learning_rate=3e-3, tau=0.0)
     learner = HarmonyLearner(config)
