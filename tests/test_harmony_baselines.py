@@ -225,7 +225,7 @@ def test_no_scheduler_beats_the_bound(schedulers: dict[str, Scheduler]) -> None:
             assert clusters.mean_completion()[0] >= least - 1e-9, name
 
 
-def test_lookahead_is_ahead_of_tiresias_and_load_balancing(
+def test_lookahead_is_ahead_of_the_others(
     schedulers: dict[str, Scheduler],
 ) -> None:
     """The comparison of figure 10 in small: lookahead before Tiresias before load balancing."""
