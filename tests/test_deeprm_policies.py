@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from decima.rl.errors import StudyError
-from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from deeprm import policy_kernels
 from deeprm.config import PAPER, RELEASED, Config
@@ -128,20 +127,6 @@ def test_a_frozen_network_stays_as_it_was() -> None:
         for parameter in network.parameters():
             parameter.zero_()
     assert (frozen.scores(frozen.observe(episodes, rows)) == before).all()
-
-
-@pytest.mark.parametrize("policy", ["image", "compact"])
-def test_an_episode_is_the_same_alone_and_in_company(policy: Policy) -> None:
-    """Drawn actions too."""
-    network = new_network(TrainConfig(cluster=TINY, policy=policy), generator())
-    jobs = draw_jobs(TINY, 4, 3, Purpose.TEST)
-    together = Episodes(TINY, jobs)
-    play(Learned(network.frozen()), together, Draws(5, 4))
-    fewer = Episodes(TINY, jobs, np.arange(2, dtype=np.int32))
-    play(Learned(network.frozen()), fewer, Draws(5, 2))
-
-    assert (fewer.state.start[:2] == together.state.start[:2]).all()
-    assert (fewer.state.cost == together.state.cost[:2]).all()
 
 
 def test_actions_are_drawn_as_often_as_their_probability_says() -> None:

@@ -204,26 +204,6 @@ def assert_costs_are_those_of_the_schedule(episodes: Episodes, e: int) -> None:
     }
 
 
-@given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=20)
-def test_lockstep_is_as_one_by_one(config: Config, seed: int) -> None:
-    """What happens in an episode depends on no other."""
-    jobs = draw_jobs(config, 3, seed, Purpose.TEST)
-    together = Episodes(config, jobs)
-    script = np.random.default_rng(seed).integers(config.actions, size=(400, 3), dtype=np.int32)
-    for actions in script:
-        rows = together.under_way()
-        together.step(rows, actions[rows])
-    for e in range(3):
-        alone = Episodes(config, jobs, np.array([e], np.int32))
-        for actions in script:
-            if alone.over[0]:
-                break
-            alone.step(FIRST, actions[e : e + 1])
-        assert (alone.state.cost[0] == together.state.cost[e]).all()
-        assert (alone.state.start[0] == together.state.start[e]).all()
-
-
 # --- configuration and job sets ------------------------------------------------------------------
 
 

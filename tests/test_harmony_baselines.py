@@ -168,19 +168,6 @@ def test_lif_finds_the_weights_that_made_the_samples(samples: Samples) -> None:
         assert relative_error(predict_lif(made, fit_lif(made, terms)), made).max() < 1e-9
 
 
-def test_the_quadratic_form_fits_no_worse(samples: Samples) -> None:
-    """It has the linear one within it; least squares of what is lost."""
-    lost = 1 - samples.speed / np.where(samples.running.is_job, samples.alone, 1)
-    lost = lost[samples.running.is_job]
-
-    def squares(terms: int) -> float:
-        predicted = predict_lif(samples, fit_lif(samples, terms))
-        found = 1 - predicted / np.where(samples.running.is_job, samples.alone, 1)
-        return float(((found[samples.running.is_job] - lost) ** 2).sum())
-
-    assert squares(QUADRATIC) <= squares(LINEAR)
-
-
 def test_a_table_of_pairs_finds_ratios_of_types() -> None:
     """Where each pair of types has one ratio, from samples in which they are multiplied."""
     types = types_of(PAPER)

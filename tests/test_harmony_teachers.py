@@ -157,14 +157,6 @@ def test_a_training_imitates_branches_of_load_balancing() -> None:
     assert (choices.argmax(axis=1) == LoadBalance().choose(clusters, rows, draws)).all()
 
 
-def test_a_training_imitates_branches() -> None:
-    """With `tau` above 0; the loss is that of their probabilities."""
-    config = replace(SMALL, tau=0.5, imitation=10, iterations=10, replay=300, learning_rate=3e-3)
-    learner = HarmonyLearner(config)
-    losses = [learner.iterate(iteration)["imitation_loss"] for iteration in range(10)]
-    assert losses[-1] < losses[0]
-
-
 def test_branches_ask_a_model_of_speeds_where_it_stands_in_for_the_clusters() -> None:
     """They play on at its speeds: at ten epochs a minute they end sooner than at one."""
     jobs = draw_jobs(PAPER, 2, 1, Purpose.TEST)
