@@ -52,10 +52,14 @@ def schedule(
     """Return the jobs by arrival, the application of each, and its arrival in seconds."""
     rng = np.random.default_rng(seed)
     whole = load_trace("tpch")
-    small = [job for job in whole.jobs if sum(one.num_tasks for one in job.stages) <= _MOST_TASKS]
+    small = [
+        job for job in whole.jobs if sum(stage.num_tasks for stage in job.stages) <= _MOST_TASKS
+    ]
     picked = [small[index] for index in rng.integers(0, len(small), apps * jobs)]
     drawn = [replace(job, name=f"{place} {job.name}") for place, job in enumerate(picked)]
-    mean_ms = np.mean([sum(one.num_tasks * one.mean_ms for one in job.stages) for job in drawn])
+    mean_ms = np.mean(
+        [sum(stage.num_tasks * stage.mean_ms for stage in job.stages) for job in drawn]
+    )
     scaled = at_scale(Trace("drawn", tuple(drawn)), 1000 * work_s / float(mean_ms)).jobs
     arrival_s = np.cumsum(rng.exponential(gap_s, apps * jobs))
     owner = np.tile(np.arange(apps), jobs)
@@ -81,7 +85,7 @@ def simulated(
     lives = [
         Life(
             -_BEFORE_MS,
-            max(at for at, own in zip(arrival_ms, owner, strict=True) if own == app),
+            max(at for at, of in zip(arrival_ms, owner, strict=True) if of == app),
             None,
         )
         for app in range(len(apps))
@@ -132,21 +136,21 @@ def drive(conf: dict[str, str]) -> None:
     spark = builder.getOrCreate()
     replayer = Replayer(spark, is_warmed=False)
     print("ready", flush=True)
-    told = json.loads(sys.stdin.readline())
-    jct_s = [0.0] * len(told["graphs"])
+    order = json.loads(sys.stdin.readline())
+    jct_s = [0.0] * len(order["graphs"])
 
     def run(index: int) -> None:
-        due_s = told["begin_s"] + told["arrival_s"][index]
+        due_s = order["begin_s"] + order["arrival_s"][index]
         time.sleep(max(0.0, due_s - time.time()))
         spark.sparkContext.setLocalProperty("decima.job", f"job {index}")
-        replayer.run_one(f"job {index}", told["graphs"][index])
+        replayer.run_one(f"job {index}", order["graphs"][index])
         jct_s[index] = time.time() - due_s
 
     threads = [threading.Thread(target=run, args=(index,)) for index in range(len(jct_s))]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     print(json.dumps(jct_s), flush=True)
     spark.stop()
 
@@ -196,18 +200,18 @@ def _drivers(
         if process.stdout is None or process.stdout.readline().strip() != "ready":
             raise RuntimeError((folder / f"app{app}.log").read_text()[-2_000:])
     begin_s = time.time() + 5.0
-    mine = [[k for k, one in enumerate(owner) if one == app] for app in range(len(running))]
-    for rows, process in zip(mine, running, strict=True):
-        told = {
+    jobs_of = [[k for k, of in enumerate(owner) if of == app] for app in range(len(running))]
+    for rows, process in zip(jobs_of, running, strict=True):
+        order = {
             "begin_s": begin_s,
             "graphs": [graph_text(jobs[k]) for k in rows],
             "arrival_s": [arrival_s[k] for k in rows],
         }
         if process.stdin is not None:
-            process.stdin.write(json.dumps(told) + "\n")
+            process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
     jct_s = [0.0] * len(jobs)
-    for rows, process in zip(mine, running, strict=True):
+    for rows, process in zip(jobs_of, running, strict=True):
         answer = json.loads(process.stdout.readline() if process.stdout is not None else "[]")
         for k, took_s in zip(rows, answer, strict=True):
             jct_s[k] = took_s
@@ -233,18 +237,20 @@ def main() -> None:
     parser.add_argument("--simulate", type=float, metavar="S", help="moving delay; no Spark")
     parser.add_argument("--logs", type=Path, help="folder for event logs")
     parser.add_argument("-o", "--output", type=Path)
-    given = parser.parse_args()
-    if given.drive is not None:
-        drive(json.loads(given.drive))
+    arguments = parser.parse_args()
+    if arguments.drive is not None:
+        drive(json.loads(arguments.drive))
         return
     rows = []
-    for run in range(given.runs):
-        jobs, owner, arrival_s = schedule(given.apps, given.jobs, given.work, given.gap, run)
-        ways = given.ways.split(",")
+    for run in range(arguments.runs):
+        jobs, owner, arrival_s = schedule(
+            arguments.apps, arguments.jobs, arguments.work, arguments.gap, run
+        )
+        ways = arguments.ways.split(",")
         for way in ways[run % len(ways) :] + ways[: run % len(ways)]:
-            jct_s, delay_s = None, given.simulate
-            if given.simulate is None:
-                logs = None if given.logs is None else given.logs.resolve() / f"{run}-{way}"
+            jct_s, delay_s = None, arguments.simulate
+            if arguments.simulate is None:
+                logs = None if arguments.logs is None else arguments.logs.resolve() / f"{run}-{way}"
                 if logs is not None:
                     logs.mkdir(parents=True, exist_ok=True)
                 jct_s, delay_s = measure(way, jobs, owner, arrival_s, logs)
@@ -259,8 +265,8 @@ def main() -> None:
             rows.append(row)
             real = "" if jct_s is None else f"{np.mean(jct_s):.1f} s, "
             print(run, way, f"{real}simulated {model.jct_s.mean():.1f} s", delay_s, flush=True)
-            if given.output is not None:
-                given.output.write_text(json.dumps(rows))
+            if arguments.output is not None:
+                arguments.output.write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

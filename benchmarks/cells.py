@@ -82,33 +82,37 @@ def play(
     """Figures of policies in a cell, with parameters of those that were tuned."""
     if not names:
         return {}
-    own = {name: tuned[name] for name in names if name in tuned}
-    return figures_of(evaluate(replace(config, policies=tuple(names), parameters=own), pool=pool))
+    parameters = {name: tuned[name] for name in names if name in tuned}
+    return figures_of(
+        evaluate(replace(config, policies=tuple(names), parameters=parameters), pool=pool)
+    )
 
 
 def play_best_tuned(config: EvaluationConfig, pool: WorkerPool) -> Figures:
     """The tunable heuristic that is best in a cell when tuned there, under a name of its own."""
     training = replace(config, sequences=TUNING_SEQUENCES, policies=(REFERENCE,))
-    found = [tune(name, training, held_back=HELD_BACK, pool=pool) for name in TUNABLE]
-    best = min(found, key=lambda one: one.figure)
+    tuned = [tune(name, training, held_back=HELD_BACK, pool=pool) for name in TUNABLE]
+    best = min(tuned, key=lambda result: result.figure)
     return {
         BEST_TUNED: play(config, (best.policy,), {best.policy: best.parameters}, pool)[best.policy]
     }
 
 
-def difference(found: Figures, name: str, other: str, figure: str = "avg_jct_s") -> Estimate:
-    """Percent of `name` above `other`."""
-    values, reference = (np.array(found[one][figure]) for one in (name, other))
+def difference(
+    figures: Figures, name: str, reference_name: str, figure: str = "avg_jct_s"
+) -> Estimate:
+    """Percent of `name` above `reference_name`."""
+    values, reference = (np.array(figures[policy][figure]) for policy in (name, reference_name))
     return difference_percent(values, reference)
 
 
-def line_of(label: str, found: Figures) -> str:
+def line_of(label: str, figures: Figures) -> str:
     """The cell in one line."""
-    mean_s = np.mean(found[REFERENCE]["avg_jct_s"])
+    mean_s = np.mean(figures[REFERENCE]["avg_jct_s"])
     words = [f"{label:34} {REFERENCE} {mean_s:7.1f} s"]
     words += [
-        f"{name} {percent(difference(found, name, REFERENCE))}"
-        for name in found
+        f"{name} {percent(difference(figures, name, REFERENCE))}"
+        for name in figures
         if name != REFERENCE
     ]
     return "  ".join(words)
@@ -116,22 +120,24 @@ def line_of(label: str, found: Figures) -> str:
 
 def print_summary(cells: Mapping[str, Figures]) -> None:
     """Print one line a policy over all cells."""
-    every = list(cells.values())
-    for name in every[0]:
-        if name == REFERENCE or any(name not in found for found in every):
+    all_figures = list(cells.values())
+    for name in all_figures[0]:
+        if name == REFERENCE or any(name not in figures for figures in all_figures):
             continue
-        fair = {label: difference(found, name, REFERENCE) for label, found in cells.items()}
-        tail = [difference(found, name, REFERENCE, "p95_jct_s") for found in every]
+        fair = {label: difference(figures, name, REFERENCE) for label, figures in cells.items()}
+        tail = [difference(figures, name, REFERENCE, "p95_jct_s") for figures in all_figures]
         worst = max(fair, key=lambda label: fair[label].mean)
         words = [
             f"{name}: {over_cells(list(fair.values()))} against {REFERENCE} over {len(cells)} "
             f"cells, above it in {above(fair.values())}, worst {percent(fair[worst])} ({worst})",
             f"p95 above its in {above(tail)}",
         ]
-        if name != BEST_TUNED and all(BEST_TUNED in found for found in every):
-            tuned = {label: difference(found, name, BEST_TUNED) for label, found in cells.items()}
+        if name != BEST_TUNED and all(BEST_TUNED in figures for figures in all_figures):
+            tuned = {
+                label: difference(figures, name, BEST_TUNED) for label, figures in cells.items()
+            }
             worst = max(tuned, key=lambda label: tuned[label].mean)
-            more = sum(one.mean > 1.0 for one in tuned.values())
+            more = sum(cell.mean > 1.0 for cell in tuned.values())
             words.append(
                 f"{over_cells(list(tuned.values()))} against the best tuned, over 1 % above it in "
                 f"{more}, worst {percent(tuned[worst])} ({worst})"
@@ -139,16 +145,16 @@ def print_summary(cells: Mapping[str, Figures]) -> None:
         print("; ".join(words))
 
 
-def over_cells(found: Sequence[Estimate]) -> str:
+def over_cells(differences: Sequence[Estimate]) -> str:
     """Geometric mean of ratios, with twice its standard error over cells."""
-    logs: Float64 = np.array([np.log1p(one.mean / 100) for one in found])
+    logs: Float64 = np.array([np.log1p(of_cell.mean / 100) for of_cell in differences])
     spread = 2 * logs.std(ddof=1) / len(logs) ** 0.5 if len(logs) > 1 else np.nan
     return f"{100 * np.expm1(logs.mean()):+.1f} ± {100 * spread:.1f} %"
 
 
-def above(found: Iterable[Estimate]) -> int:
+def above(differences: Iterable[Estimate]) -> int:
     """Count the cells whose whole interval is above zero."""
-    return sum(1 for one in found if one.ci95 is not None and one.ci95[0] > 0)
+    return sum(1 for cell in differences if cell.ci95 is not None and cell.ci95[0] > 0)
 
 
 def main() -> None:
@@ -165,7 +171,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path, help="file of figures, JSON")
     arguments = parser.parse_args()
     wanted = (REFERENCE, *arguments.policies.split(","))
-    sizes = tuple([int(one) for one in text.split(",") if one]
+    sizes = tuple([int(size) for size in text.split(",") if size]
                   for text in (arguments.executors, arguments.slots))  # fmt: skip
     tuned = read_all_tuned(tuple(arguments.tuned))
     stored: dict[str, Figures] = {}
@@ -176,13 +182,13 @@ def main() -> None:
         for trace in arguments.trace or ["tpch"]:
             for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
                 cell = replace(config, sequences=arguments.sequences)
-                found = stored.get(label, {})
-                missing = [name for name in wanted if name not in found]
-                found |= play(cell, missing, tuned, pool)
-                if arguments.retune and BEST_TUNED not in found:
-                    found |= play_best_tuned(cell, pool)
-                cells[label] = stored[label] = found
-                print(line_of(label, found), flush=True)
+                figures = stored.get(label, {})
+                missing = [name for name in wanted if name not in figures]
+                figures |= play(cell, missing, tuned, pool)
+                if arguments.retune and BEST_TUNED not in figures:
+                    figures |= play_best_tuned(cell, pool)
+                cells[label] = stored[label] = figures
+                print(line_of(label, figures), flush=True)
                 if arguments.store is not None:
                     write_json(arguments.store, stored)
     print_summary(cells)

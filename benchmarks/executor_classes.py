@@ -111,8 +111,8 @@ def compared(
         name: tune(name, training, held_back=8, pool=pool).parameters for name in tuned
     }
     names = (REFERENCE, *tuned, *FIXED, *models)
-    own = replace(config, policies=names, parameters=parameters, sequences=sequences)
-    return evaluate(own, pool=pool, timelines=range(sequences))
+    policy_config = replace(config, policies=names, parameters=parameters, sequences=sequences)
+    return evaluate(policy_config, pool=pool, timelines=range(sequences))
 
 
 def large_for_small(report: Report, run: PolicyRun) -> float:
@@ -125,16 +125,16 @@ def large_for_small(report: Report, run: PolicyRun) -> float:
     classes = report.config.cluster().classes or ()
     first_large = report.config.executors - classes[-1].count
     spent_ms = run.timeline["finish_ms"] - run.timeline["start_ms"]
-    own = small[run.timeline["job"]]
+    is_small = small[run.timeline["job"]]
     large = run.timeline["executor"] >= first_large
-    return float(spent_ms[own & large].sum() / spent_ms[own].sum())
+    return float(spent_ms[is_small & large].sum() / spent_ms[is_small].sum())
 
 
 def idle_memory(report: PolicyReport) -> float:
     """Memory that tasks did not need over all memory of their executors."""
-    every = [use for run in report.runs for use in run.metrics.classes]
-    held = sum(use.memory_mb * use.busy_s for use in every)
-    return sum(use.memory_mb * use.busy_s * use.idle_memory_share for use in every) / held
+    uses = [use for run in report.runs for use in run.metrics.classes]
+    held = sum(use.memory_mb * use.busy_s for use in uses)
+    return sum(use.memory_mb * use.busy_s * use.idle_memory_share for use in uses) / held
 
 
 def found_of(report: Report, name: str) -> str:
@@ -163,16 +163,16 @@ def main() -> None:
             for label, config in settings_of(trace, arguments.executors, arguments.jobs):
                 report = compared(config, arguments.sequences, tuned, arguments.model, pool)
                 print(f"{label}: {arguments.sequences} sequences")
-                for name, own in report.policies.items():
-                    other = report.policies[STRONGEST_OF_THE_PAPER]
-                    parts = [large_for_small(report, run) for run in own.runs]
-                    against = difference_percent(own.avg_jct_s, other.avg_jct_s)
-                    makespan = difference_percent(own.makespan_s, other.makespan_s)
+                for name, result in report.policies.items():
+                    strongest = report.policies[STRONGEST_OF_THE_PAPER]
+                    parts = [large_for_small(report, run) for run in result.runs]
+                    against = difference_percent(result.avg_jct_s, strongest.avg_jct_s)
+                    makespan = difference_percent(result.makespan_s, strongest.makespan_s)
                     print(
-                        f"  {name:20} {own.avg_jct_s.mean():9.1f} s  "
+                        f"  {name:20} {result.avg_jct_s.mean():9.1f} s  "
                         f"{percent(report.difference(name)):>24}  {percent(against):>24}  "
                         f"{percent(makespan):>24}  "
-                        f"{np.mean(parts):4.0%}  {idle_memory(own):4.0%}  "
+                        f"{np.mean(parts):4.0%}  {idle_memory(result):4.0%}  "
                         f"{found_of(report, name)}",
                         flush=True,
                     )

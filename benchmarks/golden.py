@@ -73,13 +73,15 @@ def replay(
     decide = POLICIES[settings["policy"]]()
     decisions: list[list[Any]] = []
     while simulator.status is Status.DECIDE:
-        seen = simulator.observation()
-        stage, count = decide(seen)
-        given = count if stage == NONE else min(count, seen.demand(stage))
-        job = NONE if stage == NONE else int(seen.stages["job"][stage])
+        observation = simulator.observation()
+        stage, count = decide(observation)
+        granted = count if stage == NONE else min(count, observation.demand(stage))
+        job = NONE if stage == NONE else int(observation.stages["job"][stage])
         where = [NONE, NONE] if stage == NONE else [int(order[job]), int(stage - first_stage[job])]
-        source = NONE if seen.source_job == NONE else int(order[seen.source_job])
-        decisions.append([number(seen.time_ms), source, seen.on_offer, where, count, given])
+        source = NONE if observation.source_job == NONE else int(order[observation.source_job])
+        decisions.append(
+            [number(observation.time_ms), source, observation.on_offer, where, count, granted]
+        )
         simulator.commit(stage, count)
     return _report(simulator, order, decisions, settings["reward_scale"])
 
@@ -125,10 +127,10 @@ def _digest(rows: object) -> str:
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def differences(found: Json, recorded: Json) -> list[str]:
-    """Names of the recorded figures that `found` does not repeat (sums: to 1e-9)."""
+def differences(replayed: Json, recorded: Json) -> list[str]:
+    """Names of the recorded figures that `replayed` does not repeat (sums: to 1e-9)."""
     wrong = []
-    for key, value in found.items():
+    for key, value in replayed.items():
         expected = recorded.get(key)
         if isinstance(value, float) and expected is not None:
             same = math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)

@@ -94,10 +94,10 @@ def spark_fifo() -> GoldenPolicy:
             if stage != NONE:
                 return stage, observation.on_offer
         for job in observation.active:
-            left = observation.num_executors - granted.get(int(job), 0)
-            stage = _preferred(observation, job) if left > 0 else NONE
+            ungranted = observation.num_executors - granted.get(int(job), 0)
+            stage = _preferred(observation, job) if ungranted > 0 else NONE
             if stage != NONE:
-                count = min(observation.demand(stage), left, observation.on_offer)
+                count = min(observation.demand(stage), ungranted, observation.on_offer)
                 granted[int(job)] = granted.get(int(job), 0) + count
                 return stage, count
         return NONE, observation.on_offer

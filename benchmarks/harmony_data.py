@@ -53,7 +53,7 @@ def table(path: Path) -> tuple[list[str], list[str], list[list[float]]]:
     """Names of the rows and columns, and the numbers, of a CSV file."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         header, *rows = [row for row in csv.reader(file) if row]
-    return [row[0] for row in rows], header[1:], [[float(one) for one in row[1:]] for row in rows]
+    return [row[0] for row in rows], header[1:], [[float(cell) for cell in row[1:]] for row in rows]
 
 
 def deepshare(folder: Path) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def deepshare(folder: Path) -> dict[str, Any]:
 
 def gavel(folder: Path) -> dict[str, Any]:
     """Steps per second of 2 GPUs of one server and of two."""
-    found = json.loads((folder / "gavel_throughputs.json").read_text())
-    together, apart = found["v100"], found["v100_unconsolidated"]
+    throughputs = json.loads((folder / "gavel_throughputs.json").read_text())
+    together, apart = throughputs["v100"], throughputs["v100_unconsolidated"]
     keys = {name: f"('{full}', 2)" for name, full in GAVEL.items()}
     return {
         "source": "https://github.com/stanford-futuredata/gavel",
@@ -101,8 +101,8 @@ def arrivals() -> list[float]:
         while (now := now + rng.exponential(1.0 / rate)) < until:
             times.append(now)
         now, busy = until, not busy
-    kept = np.array(times[:ARRIVALS])
-    return [round(float(time), 3) for time in kept * ARRIVALS / kept[-1]]
+    arrivals = np.array(times[:ARRIVALS])
+    return [round(float(time), 3) for time in arrivals * ARRIVALS / arrivals[-1]]
 
 
 def main() -> None:

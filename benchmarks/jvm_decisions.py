@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--policies", default="decima,es_rule")
     parser.add_argument("--sizes", default="10:40,100:200,500:1000")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     jar = plugin_jar()
     print("| policy | jobs | slots | reports | tables | network or rule | its p99 |")
     print("|---|---|---|---|---|---|---|")
@@ -57,9 +57,9 @@ def main() -> None:
         command = [find_javac(os.environ), "--release", "8", "-Xlint:-options"]
         command += ["-cp", f"{jar}:{spark_jars()}/*", "-d", name, str(_SOURCE)]
         subprocess.run([*map(str, command)], check=True)  # noqa: S603 - the JDK's compiler
-        for policy in given.policies.split(","):
+        for policy in arguments.policies.split(","):
             cold = dict(measured(folder, jar, policy, 0, []))
-            lines = measured(folder, jar, policy, REHEARSED_PLANS, given.sizes.split(","))
+            lines = measured(folder, jar, policy, REHEARSED_PLANS, arguments.sizes.split(","))
             warm = dict(lines[:3])
             for line in lines[3:]:
                 print(f"| {policy} | {' | '.join(line[1::2])} |", flush=True)

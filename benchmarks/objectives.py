@@ -58,7 +58,7 @@ def main() -> None:
         mean = {policy: float(values.mean()) for policy, values in figures.items()}
         best = min((policy for policy in policies if policy != model), key=mean.__getitem__)
         below = difference_percent(figures[model], figures[best])
-        label = {own: trained_for for trained_for, own in model_of.items()}.get(best, best)
+        label = {model: trained_for for trained_for, model in model_of.items()}.get(best, best)
         table.add_row(
             name,
             *(f"{mean[policy]:.4g}" for policy in policies),

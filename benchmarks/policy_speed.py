@@ -83,16 +83,16 @@ def rollout_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> 
     """Print the decisions per CPU second of a rollout that an update can follow."""
     _roll(network, trace, arrays, lanes=2, jobs=3)
     began = time.process_time()
-    found = _roll(network, trace, arrays, LANES, JOBS)
+    batch = _roll(network, trace, arrays, LANES, JOBS)
     spent_s = time.process_time() - began
-    made = _decisions(found)
-    seen = found.recording.decisions.num_jobs.mean()
+    made = _decisions(batch)
+    mean_jobs = batch.recording.decisions.num_jobs.mean()
     print(
         f"rollout      {_against(made / spent_s, ROLLOUT_TARGET)} decisions per CPU s, "
-        f"{len(found.advantage) / spent_s:,.0f} plans"
-        f"  ({made:,} in {spent_s:.1f} s, {seen:.1f} jobs in the system)"
+        f"{len(batch.advantage) / spent_s:,.0f} plans"
+        f"  ({made:,} in {spent_s:.1f} s, {mean_jobs:.1f} jobs in the system)"
     )
-    return found
+    return batch
 
 
 def _roll(
@@ -107,19 +107,19 @@ def _roll(
         run = Run(drawn.arrival_ms, drawn.job, streams.duration_key())
         episodes.append(Episode(setting, lane, run))
     player = Player(config, arrays, GraphSorter(arrays), OBJECTIVES[AVG_JCT])
-    found = player.rollouts(network, episodes, 0.0, Reference(60.0, 3.0))
-    if found is None:
+    batch = player.rollouts(network, episodes, 0.0, Reference(60.0, 3.0))
+    if batch is None:
         raise RuntimeError("the rollouts held no decision")
-    return found
+    return batch
 
 
-def _decisions(found: Rollouts) -> int:
-    return int(found.recording.plans.used.sum())
+def _decisions(batch: Rollouts) -> int:
+    return int(batch.recording.plans.used.sum())
 
 
-def update_speed(network: PolicyNetwork, arrays: TraceArrays, found: Rollouts) -> None:
+def update_speed(network: PolicyNetwork, arrays: TraceArrays, batch: Rollouts) -> None:
     """Print the decisions per CPU second of one pass: scores, their loss and its gradient."""
-    sorter, recording = GraphSorter(arrays), found.recording
+    sorter, recording = GraphSorter(arrays), batch.recording
     parts = minibatches(recording.decisions.lane)
     spent_s = 0.0
     for number, index in enumerate((parts[0], *parts)):
@@ -127,16 +127,16 @@ def update_speed(network: PolicyNetwork, arrays: TraceArrays, found: Rollouts) -
         for start in range(0, len(index), CHUNK):
             chunk = index[start : start + CHUNK]
             graph = recording.graph(chunk, sorter)
-            own, _ = recording.plans_of(chunk)
+            plans, _ = recording.plans_of(chunk)
             scores = network(graph)
-            taken = plan_probabilities.taken(scores, graph, own)
+            taken = plan_probabilities.taken(scores, graph, plans)
             total = scores.value.square().sum() - (taken.log_prob + taken.entropy).sum()
             (total / len(index)).backward()
         if number > 0:  # the first time is to warm up
             spent_s += time.process_time() - began
     print(
-        f"update       {_against(_decisions(found) / spent_s, UPDATE_TARGET)} decisions per CPU s "
-        f"and pass, {len(found.advantage) / spent_s:,.0f} plans  ({MINIBATCHES} minibatches)"
+        f"update       {_against(_decisions(batch) / spent_s, UPDATE_TARGET)} decisions per CPU s "
+        f"and pass, {len(batch.advantage) / spent_s:,.0f} plans  ({MINIBATCHES} minibatches)"
     )
 
 
@@ -145,13 +145,13 @@ def minibatches(lane: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     order = np.argsort(lane, kind="stable")
     ends = np.flatnonzero(np.diff(lane[order])) + 1
     blocks = [
-        own[start : start + BLOCK]
-        for own in np.split(order, ends)
-        for start in range(0, len(own), BLOCK)
+        of_group[start : start + BLOCK]
+        for of_group in np.split(order, ends)
+        for start in range(0, len(of_group), BLOCK)
     ]
     shuffled = np.random.default_rng(0).permutation(len(blocks))
     return [
-        np.concatenate([blocks[one] for one in part])
+        np.concatenate([blocks[block] for block in part])
         for part in np.array_split(shuffled, MINIBATCHES)
     ]
 
@@ -159,14 +159,14 @@ def minibatches(lane: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 def live_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> None:
     """Print median and 95th percentile of single decisions, by the number of jobs in the system."""
     for jobs in CONCURRENT:
-        found = list(decide(network, trace, arrays, CLUSTER, jobs))
-        every = np.array([one.spent_ms for one in found])
-        planning = np.array([one.spent_ms for one in found if one.has_planned])
+        decisions = list(decide(network, trace, arrays, CLUSTER, jobs))
+        spent_ms = np.array([decision.spent_ms for decision in decisions])
+        planning = np.array([decision.spent_ms for decision in decisions if decision.has_planned])
         target = LIVE_TARGET_MS.get(jobs)
         print(
             f"live         {np.median(planning):.2f} ms median, "
             f"{np.quantile(planning, 0.95):.2f} ms p95 of those that plan, "
-            f"{every.mean():.2f} ms mean of all, at {jobs:,} jobs"
+            f"{spent_ms.mean():.2f} ms mean of all, at {jobs:,} jobs"
             + ("" if target is None else f"  (target: median at most {target:.2f} ms)")
         )
 
@@ -184,12 +184,12 @@ def decide(
             arrays, cluster, drawn.arrival_ms, drawn.job, duration_key=streams.duration_key()
         )
         while simulator.status is Status.DECIDE:
-            seen = simulator.observation()
-            if len(seen.active) < 0.9 * jobs:
+            observation = simulator.observation()
+            if len(observation.active) < 0.9 * jobs:
                 break
             before = policy.planned
             began = time.process_time()
-            action = policy.decide(seen)
+            action = policy.decide(observation)
             spent_ms = 1000 * (time.process_time() - began)
             simulator.step(action)
             made += 1
@@ -212,13 +212,13 @@ def plan_speed(network: PolicyNetwork, trace: Trace, arrays: TraceArrays) -> Non
     choices: list[int] = []
     last_round = -1
     while simulator.status is Status.DECIDE and len(whole) <= PLANS:
-        seen = simulator.observation()
-        if seen.round_number != last_round:
+        observation = simulator.observation()
+        if observation.round_number != last_round:
             whole.append(0.0)
             choices.append(0)
-            last_round = seen.round_number
+            last_round = observation.round_number
         began = time.process_time()
-        action = policy.decide(seen)
+        action = policy.decide(observation)
         whole[-1] += 1000 * (time.process_time() - began)
         choices[-1] += 1
         simulator.step(action)
@@ -268,8 +268,8 @@ def main() -> None:
     live_speed(network, trace, arrays)
     plan_speed(network, trace, arrays)
     session_speed(network, trace, arrays)
-    found = rollout_speed(network, trace, arrays)
-    update_speed(network, arrays, found)
+    batch = rollout_speed(network, trace, arrays)
+    update_speed(network, arrays, batch)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory  {peak_mb:,.0f} MB (target {MEMORY_TARGET_MB:,})")
 

@@ -89,22 +89,22 @@ def measure(setting: Setting, policies: tuple[str, ...], pool: WorkerPool, tuned
     names, parameters = (*PLAIN, *policies), {}
     if tuned:
         training = replace(config, sequences=TUNING_SEQUENCES, policies=("strict_fair",))
-        every = [tune(name, training, pool=pool) for name in TUNABLE]
-        found = sorted(every, key=lambda one: one.figure)
-        parameters = {one.policy: one.parameters for one in found}
-        names = (found[0].policy, *PLAIN, *(one.policy for one in found[1:]), *policies)
+        results = [tune(name, training, pool=pool) for name in TUNABLE]
+        ranked = sorted(results, key=lambda result: result.figure)
+        parameters = {result.policy: result.parameters for result in ranked}
+        names = (ranked[0].policy, *PLAIN, *(result.policy for result in ranked[1:]), *policies)
     return evaluate(replace(config, policies=names, parameters=parameters), pool=pool)
 
 
 def row_of(report: Report, name: str) -> tuple[str, ...]:
     """Cells of one policy: average, difference with its interval, tail, wins."""
-    own, reference = report.policies[name], report.reference
-    tail = difference_percent(own.p95_jct_s, report.policies["strict_fair"].p95_jct_s)
-    wins = (own.avg_jct_s < reference.avg_jct_s).mean()
+    result, reference = report.policies[name], report.reference
+    tail = difference_percent(result.p95_jct_s, report.policies["strict_fair"].p95_jct_s)
+    wins = (result.avg_jct_s < reference.avg_jct_s).mean()
     is_reference = name == report.config.policies[0]
     return (
         name,
-        f"{own.avg_jct_s.mean():.1f}",
+        f"{result.avg_jct_s.mean():.1f}",
         "reference" if is_reference else percent(report.difference(name)),
         "" if is_reference else f"{wins:.0%}",
         percent(tail) if name != "strict_fair" else "",
@@ -119,8 +119,8 @@ def percent(estimate: Estimate) -> str:
 def figures_of(report: Report) -> dict[str, dict[str, list[float]]]:
     """Return average and 95th percentile of the JCT in s, of each policy and sequence."""
     return {
-        name: {"avg_jct_s": own.avg_jct_s.tolist(), "p95_jct_s": own.p95_jct_s.tolist()}
-        for name, own in report.policies.items()
+        name: {"avg_jct_s": result.avg_jct_s.tolist(), "p95_jct_s": result.p95_jct_s.tolist()}
+        for name, result in report.policies.items()
     }
 
 

@@ -13,15 +13,16 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from decima.training.play import ABOVE
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from benchmarks.learning_curves import draw_scores, validations
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import Report
 from decima.rl.colours import job_colour
 from decima.rl.drawing import save_figure
+from decima.rl.run_folder import read_run
 from traces.numbers import MS_PER_S
 
 POLICIES = {"spark_fair": "Spark's FAIR", "decima": "the learned policy"}
@@ -61,12 +62,28 @@ def draw_timeline(axes: Axes, report: Report, policy: str, title: str, end_s: fl
 
 
 def draw_curve(axes: Axes, run: Path) -> None:
-    """Scores of all validations of a training."""
-    draw_scores(axes, [run], ("tuned_srw", "es_rule"))
+    """Average JCT of a training's plans on held-out sequences, and levels of heuristics there."""
+    rows = [row for row in read_run(run).metrics if "validation/score" in row]
     # Evolution, which follows imitation, draws no plans.
-    rows = [row for row in validations(run) if "validation/drawn" in row]
-    drawn = [row["validation/drawn"] for row in rows]
-    axes.plot([row["iteration"] + 1 for row in rows], drawn, label="drawn plans", alpha=0.6)
+    drawn = [row for row in rows if "validation/drawn" in row]
+    iterations = [row["iteration"] + 1 for row in rows]
+    scores = [row["validation/score"] for row in rows]
+    axes.plot(iterations, scores, marker="o", markersize=3, label="likeliest plans")
+    last = rows[-1]
+    for name in ("tuned_srw", "es_rule"):
+        above = last[f"validation/{ABOVE}{name}"]
+        level = 100 * ((1 + last["validation/score"] / 100) / (1 + above / 100) - 1)
+        axes.axhline(level, linestyle=":", color="grey")
+        place = (last["iteration"] + 1, level)
+        axes.annotate(name, place, fontsize=8, ha="right", va="bottom")
+    axes.axhline(0.0, color="grey", linewidth=0.8)
+    axes.set(xlabel="iteration", ylabel="JCT against\nstrict fair, %")
+    axes.plot(
+        [row["iteration"] + 1 for row in drawn],
+        [row["validation/drawn"] for row in drawn],
+        label="drawn plans",
+        alpha=0.6,
+    )
     axes.set_title("Learning from a random network (make run)", loc="left", fontsize=10)
     axes.legend(fontsize=8, frameon=False)
 
@@ -77,7 +94,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder to write to")
     arguments = parser.parse_args()
     report = evaluate(BATCH, timelines=(0,))
-    end_s = max(own.runs[0].metrics.makespan_s for own in report.policies.values())
+    end_s = max(result.runs[0].metrics.makespan_s for result in report.policies.values())
     figure = Figure(figsize=(9, 7), layout="constrained")
     above, below, curve = figure.subplots(3, 1, height_ratios=(1, 1, 0.9))
     for axes, (policy, title) in zip((above, below), POLICIES.items(), strict=True):

@@ -80,10 +80,10 @@ def main() -> None:
     sized = replace(config, classes="1x50", demands="drawn", interarrival_s=40.0)
     alone = None
     for label, classes in (("one", "1x50"), ("four", "0.25x12,0.5x12,0.75x13,1x13")):
-        own = replace(sized, classes=classes)
-        found = measure(Workload.of(own), own, "strict_fair")
-        row(f"  {label}, 40 s gap", found, alone)
-        alone = found
+        setting = replace(sized, classes=classes)
+        speed = measure(Workload.of(setting), setting, "strict_fair")
+        row(f"  {label}, 40 s gap", speed, alone)
+        alone = speed
     print("cost of an event (executors and arrival rate grow together: the load stays)")
     for executors in (50, 500, 5_000):
         scale = executors // 50

@@ -19,8 +19,8 @@ import argparse
 import json
 import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,19 +28,10 @@ import numpy as np
 
 import decima.spark
 from benchmarks.quality import percent
-from benchmarks.spark_mixes import (
-    SHUFFLE_PARTITIONS,
-    batches_s,
-    make_fifo_pool,
-    pool_of,
-    small_jobs,
-    streaming,
-    timed,
-)
 from decima.rl.statistics import difference_percent
 from decima.spark import AutoSettings, Scheduler
 from decima.spark.loading import LOADING_S
-from decima.spark.replay import Replayer, graph_text
+from decima.spark.replay import JOB_PROPERTY, POOL, Replayer, graph_text
 from decima.spark.trial import TrialConfig, draw_jobs, local_session
 from traces import load_trace
 from traces.files.writing import write_json
@@ -50,6 +41,12 @@ FIFO, FAIR, DECIMA, AUTO = WAYS = ("spark-fifo", "spark-fair", "decima", "auto")
 SLOTS = 16
 TASK_MS = 100
 LARGE_TASKS, BATCH_TASKS = 5_000, 300
+SMALL_JOBS = 10
+BATCH_MS, WARM_BATCHES = 500, 3
+ROWS_PER_S, ROW_MS = 32, 20
+"""of the streaming query; a task sleeps `ROW_MS` for each"""
+SHUFFLE_PARTITIONS = 4
+FIFO_POOL = "fifo"
 SEEN = 1_000
 """added to the seed of what "auto" sees first"""
 SETTINGS = AutoSettings(every_s=100_000.0, least_jobs=10)
@@ -68,6 +65,76 @@ def _tasks(tasks: int, task_ms: int = TASK_MS) -> str:
     return ":" + ",".join([str(task_ms)] * tasks)
 
 
+def make_fifo_pool(spark: Any) -> None:
+    """A pool in which jobs are served by their number, independently of the default one."""
+    jvm, context = spark._jvm, spark._jsc.sc()
+    scheduler = jvm.org.apache.spark.scheduler
+    fifo = scheduler.Pool(FIFO_POOL, scheduler.SchedulingMode.FIFO(), 0, 1)
+    context.taskScheduler().rootPool().addSchedulable(fifo)
+
+
+def pool_of(policy: str, name: str) -> str | None:
+    """The pool of a job: only Spark's own schedulers look at it."""
+    return {"spark-fifo": FIFO_POOL, "spark-fair": name}.get(policy)
+
+
+def small_jobs(seed: int, over_s: float) -> list[tuple[float, str]]:
+    """Return the start in seconds and the graph of each small job: 4 to 16 tasks, then 2 to 4."""
+    rng = np.random.default_rng(seed)
+    jobs = []
+    for arrival_s in np.sort(rng.uniform(1.0, over_s, SMALL_JOBS)):
+        ms = int(rng.integers(30, 100))
+        first, second = int(rng.integers(4, 17)), int(rng.integers(2, 5))
+        jobs.append((float(arrival_s), f"{_tasks(first, ms)};0{_tasks(second, ms)}"))
+    return jobs
+
+
+@contextmanager
+def streaming(spark: Any, pool: str | None) -> Iterator[Any]:
+    """A query over a stream of rows, shuffled, so that every batch has two stages.
+
+    It keeps no state: writing that to files takes more of a small machine than all its tasks, and
+    none of it is scheduling.
+    """
+    spark.sparkContext.setLocalProperty(POOL, pool)
+    nap = f"java_method('java.lang.Thread', 'sleep', {ROW_MS}L)"
+    rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_S)
+    query = (
+        rows.option("numPartitions", SHUFFLE_PARTITIONS)
+        .load()
+        .selectExpr("value % 4 AS part", f"{nap} AS slept")
+        .repartition(SHUFFLE_PARTITIONS, "part")
+        .writeStream.format("noop")
+        .trigger(processingTime=f"{BATCH_MS} milliseconds")
+        .start()
+    )
+    try:
+        while len(query.recentProgress) < WARM_BATCHES:
+            time.sleep(0.1)
+        yield query
+    finally:
+        query.stop()
+        spark.sparkContext.setLocalProperty(POOL, None)
+
+
+def batches_s(query: Any, first: int) -> list[float]:
+    """Seconds that each batch with rows took, from the one numbered `first` on."""
+    return [
+        progress["durationMs"]["triggerExecution"] / 1000
+        for progress in query.recentProgress
+        if progress["batchId"] >= first and progress["numInputRows"] > 0
+    ]
+
+
+def timed(context: Any, name: str, pool: str | None, work: Callable[[], None]) -> float:
+    """Seconds that a job takes; called in a thread of its own."""
+    context.setLocalProperty(JOB_PROPERTY, name)
+    context.setLocalProperty(POOL, pool)
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
 def ordinary(seed: int) -> list[Work]:
     """Ten small jobs and a large one, which comes first."""
     small = small_jobs(seed, over_s=0.8 * LARGE_TASKS * TASK_MS / 1000 / SLOTS)
@@ -78,7 +145,10 @@ def ordinary(seed: int) -> list[Work]:
 def batch(seed: int) -> list[Work]:
     """Three jobs, a few seconds apart, beside the stream."""
     at_s = np.cumsum(np.random.default_rng(seed).uniform(0.5, 1.5, 3))
-    return [Work(f"batch {row}", float(one), _tasks(BATCH_TASKS)) for row, one in enumerate(at_s)]
+    return [
+        Work(f"batch {row}", float(arrival_s), _tasks(BATCH_TASKS))
+        for row, arrival_s in enumerate(at_s)
+    ]
 
 
 def tpch(seed: int) -> list[Work]:
@@ -113,8 +183,8 @@ MIXES: dict[str, Callable[[int], list[Work]]] = {
 def play(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> dict[str, float]:
     """JCT of every job in seconds, by name, under the attached policy or one of Spark's own."""
     took_s: dict[str, float] = {}
-    own = FIFO if policy == FIFO else FAIR
-    stream = streaming(spark, pool_of(own, "stream")) if mix == "streaming" else nullcontext()
+    pools = FIFO if policy == FIFO else FAIR
+    stream = streaming(spark, pool_of(pools, "stream")) if mix == "streaming" else nullcontext()
     with stream as query:
         first_batch = 0 if query is None else query.lastProgress["batchId"] + 1
         begun = time.monotonic()
@@ -122,7 +192,7 @@ def play(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> di
         def submit(job: Work) -> None:
             time.sleep(max(0.0, job.arrival_s - (time.monotonic() - begun)))
             name = f"{job.name} of {begun:.0f}"
-            pool = pool_of(own, name)
+            pool = pool_of(pools, name)
             took_s[job.name] = timed(
                 spark.sparkContext, name, pool, lambda: replayer.run_one(name, job.graph)
             )
@@ -135,8 +205,10 @@ def play(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> di
         for thread in threads:
             thread.join()
         if query is not None:
-            found = batches_s(query, first_batch)
-            took_s |= {f"batch {row} of the stream": one for row, one in enumerate(found)}
+            took_s |= {
+                f"batch {row} of the stream": batch_s
+                for row, batch_s in enumerate(batches_s(query, first_batch))
+            }
     return took_s
 
 
@@ -159,13 +231,13 @@ def run(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> dic
     with decima.spark.attach(spark, policy, auto=auto, ready_s=LOADING_S) as scheduler:
         if policy == AUTO:
             seen(spark, replayer, mix, seed, scheduler)
-        found = play(spark, replayer, mix, policy, seed)
+        jct_s = play(spark, replayer, mix, policy, seed)
         status = scheduler.status()
     chosen = (
         {} if status.choice is None else {"chosen": status.choice.policy, "why": status.choice.why}
     )
     return {
-        "jct_s": found,
+        "jct_s": jct_s,
         **chosen,
         "fallbacks": status.fallbacks,
         "faults": status.jvm.get("faults"),
@@ -173,9 +245,9 @@ def run(spark: Any, replayer: Replayer, mix: str, policy: str, seed: int) -> dic
     }
 
 
-def mean_s(found: dict[str, Any]) -> float:
+def mean_s(outcome: dict[str, Any]) -> float:
     """Average JCT of a run."""
-    return float(np.mean(list(found["jct_s"].values())))
+    return float(np.mean(list(outcome["jct_s"].values())))
 
 
 def show(stored: dict[str, Any]) -> None:
@@ -209,25 +281,28 @@ def main() -> None:
     parser.add_argument("--mixes", default=",".join(MIXES))
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path, required=True)
-    given = parser.parse_args()
-    stored: dict[str, Any] = json.loads(given.json.read_text()) if given.json.exists() else {}
+    arguments = parser.parse_args()
+    stored: dict[str, Any] = (
+        json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
+    )
     spark = local_session(SLOTS, fair=True)
     spark.conf.set("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS)
     make_fifo_pool(spark)
     replayer = Replayer(spark)
-    for mix in given.mixes.split(","):
+    for mix in arguments.mixes.split(","):
         play(spark, replayer, mix, FAIR, 2 * SEEN)  # warms the JVM up
-        for seed in range(given.runs):
-            found = stored.setdefault(mix, {}).setdefault(str(seed), {})
+        for seed in range(arguments.runs):
+            outcomes = stored.setdefault(mix, {}).setdefault(str(seed), {})
             turn = seed % len(WAYS)
             for policy in (*WAYS[turn:], *WAYS[:turn]):
-                if policy not in found:
-                    found[policy] = run(spark, replayer, mix, policy, seed)
-                    told = found[policy].get("chosen", "")
+                if policy not in outcomes:
+                    outcomes[policy] = run(spark, replayer, mix, policy, seed)
+                    chosen = outcomes[policy].get("chosen", "")
                     print(
-                        f"{mix} {seed}, {policy}: {mean_s(found[policy]):.2f} s {told}", flush=True
+                        f"{mix} {seed}, {policy}: {mean_s(outcomes[policy]):.2f} s {chosen}",
+                        flush=True,
                     )
-                    write_json(given.json, stored)
+                    write_json(arguments.json, stored)
     spark.stop()
     show(stored)
 

@@ -54,9 +54,9 @@ class RandomPlans:
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - no secret
 
-    def decide(self, seen: Observation) -> Action:
-        stage = int(self._rng.choice(list(seen.open_stages())))
-        return Action(stage, self._rng.choice(list(seen.legal_limits(stage))[:4]))
+    def decide(self, observation: Observation) -> Action:
+        stage = int(self._rng.choice(list(observation.open_stages())))
+        return Action(stage, self._rng.choice(list(observation.legal_limits(stage))[:4]))
 
 
 class Launch(NamedTuple):
@@ -125,9 +125,9 @@ def read_launches(event_log: Path) -> list[Launch]:
                 job_of_stage[stage.stage] = job_of(event.properties, event.job)
         elif isinstance(event, TaskEnd):
             tasks.append(event)
-    found = (Launch(one.launch_ms, one.finish_ms, one.stage, job_of_stage[one.stage])
-             for one in tasks)  # fmt: skip
-    return sorted(found)
+    launches = (Launch(task.launch_ms, task.finish_ms, task.stage, job_of_stage[task.stage])
+             for task in tasks)  # fmt: skip
+    return sorted(launches)
 
 
 def check(launches: list[Launch], plans: Sequence[LoggedPlan]) -> Found:
@@ -152,20 +152,22 @@ def check(launches: list[Launch], plans: Sequence[LoggedPlan]) -> Found:
 
 
 def _held(before: Iterable[Launch], job: str, time_ms: int) -> int:
-    return sum(one.job == job and one.finish_ms > time_ms + TOLERANCE_MS for one in before)
+    return sum(
+        launched.job == job and launched.finish_ms > time_ms + TOLERANCE_MS for launched in before
+    )
 
 
 def _is_passed_over(launches: list[Launch], launch: Launch, plan: LoggedPlan) -> bool:
     """Return whether a stage before that of `launch` in the plan could have had its slot."""
     for stage in plan.chosen[: plan.chosen.index(launch.stage)]:
-        own = [one for one in launches if one.stage == stage]
+        of_stage = [launched for launched in launches if launched.stage == stage]
         # Those launched around that time may have come first.
-        waits = any(one.time_ms > launch.time_ms + TOLERANCE_MS for one in own)
-        job = own[0].job if own else ""
+        waits = any(launched.time_ms > launch.time_ms + TOLERANCE_MS for launched in of_stage)
+        job = of_stage[0].job if of_stage else ""
         held = sum(
-            one.job == job and one.time_ms <= launch.time_ms + TOLERANCE_MS
-            and one.finish_ms > launch.time_ms - TOLERANCE_MS
-            for one in launches
+            launched.job == job and launched.time_ms <= launch.time_ms + TOLERANCE_MS
+            and launched.finish_ms > launch.time_ms - TOLERANCE_MS
+            for launched in launches
         )  # fmt: skip
         if waits and held < plan.limits[job]:
             return True
@@ -177,23 +179,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=6)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         counters = []
         with logging_session(folder) as spark:
-            for seed in range(given.runs):
-                counters.append(run(spark, seed, given.jobs, folder / f"plans-{seed}.jsonl"))
+            for seed in range(arguments.runs):
+                counters.append(run(spark, seed, arguments.jobs, folder / f"plans-{seed}.jsonl"))
                 print(f"run {seed}: {counters[-1]['launches_under_limit']} launches", flush=True)
         launches = read_launches(next(folder.glob("local-*")))
-        for seed, own in enumerate(counters):
+        for seed, counted in enumerate(counters):
             plans = read_decision_log(folder / f"plans-{seed}.jsonl").plans
-            found = check([one for one in launches if one.job.startswith(f"job run{seed}-")], plans)
+            outcome = check(
+                [launch for launch in launches if launch.job.startswith(f"job run{seed}-")], plans
+            )
             print(
-                f"run {seed}: {len(plans)} plans; JVM: {own['launches_under_limit']} launches, "
-                f"{own['launches_over_limit']} over a limit; event log: {found.launches} launches, "
-                f"{found.over_limit} over a limit, {found.out_of_order} out of order "
-                f"({found.skipped} while a plan changed)"
+                f"run {seed}: {len(plans)} plans; JVM: {counted['launches_under_limit']} launches, "
+                f"{counted['launches_over_limit']} over a limit; event log: "
+                f"{outcome.launches} launches, {outcome.over_limit} over a limit, "
+                f"{outcome.out_of_order} out of order "
+                f"({outcome.skipped} while a plan changed)"
             )
 
 

@@ -68,10 +68,12 @@ def settings_of(
 
 def play(config: EvaluationConfig) -> World:
     """Every policy in one world."""
-    found = evaluate(config).policies
-    fair = found[FAIR].avg_jct_s
+    results = evaluate(config).policies
+    fair = results[FAIR].avg_jct_s
     percent = {
-        name: difference_percent(found[name].avg_jct_s, fair).mean for name in found if name != FAIR
+        name: difference_percent(results[name].avg_jct_s, fair).mean
+        for name in results
+        if name != FAIR
     }
     arrivals = "batch" if config.arrivals == "batch" else f"gap {config.interarrival_s:.3g} s"
     name = f"{config.trace}, {config.executors} executors, {arrivals}, {config.moving_delay_s} s"
@@ -106,8 +108,8 @@ def main() -> None:
     parser.add_argument("--protocol", default="executors")
     parser.add_argument("--count", type=int, default=100)
     arguments = parser.parse_args()
-    asked = (name for name in arguments.policies.split(",") if name not in _BASELINES)
-    policies = (*_BASELINES, *asked)
+    others = (name for name in arguments.policies.split(",") if name not in _BASELINES)
+    policies = (*_BASELINES, *others)
     worlds = [
         play(settings_of(number, arguments.family, arguments.protocol, policies))
         for number in range(arguments.count)

@@ -135,7 +135,7 @@ def evaluate(
     Example: deeprm evaluate --load 0.9 runs/deeprm/model.safetensors
     """
     from decima.rl.tables import print_rows
-    from deeprm.comparison import compare
+    from deeprm.evaluation import compare
 
     rows = compare(config, objective, models, sets, seed)
     print_rows(next(rows), rows)
@@ -158,7 +158,7 @@ def show(output: Path, config: Config, step: int, seed: int, model: Path | None)
 
     Example: deeprm show --load 1.3 -o cluster.png
     """
-    from deeprm.comparison import picture
+    from deeprm.drawing import picture
 
     check_picture(output)
     picture(config, model, seed, step, output)

@@ -109,23 +109,6 @@ class Config(Settings):
             self.max_duration <= longest,
             f"jobs last up to {self.max_duration} steps: at most {longest} can be placed",
         )
-        self._check_capacities()
-        most = self.arrival_steps * self.arrival_trials
-        self.require(
-            most <= MAX_JOBS, f"up to {most} jobs may arrive: at most {MAX_JOBS} are allowed"
-        )
-        self.require(
-            self.arrival_steps < self.max_steps <= MAX_STEPS,
-            f"max_steps is {self.max_steps}: jobs arrive for {self.arrival_steps}, and at most "
-            f"{MAX_STEPS} can be counted",
-        )
-        self.require(
-            self.arrival_rate <= self.arrival_trials,
-            f"a load of {self.load} needs {self.arrival_rate:.2f} jobs in a step: "
-            f"{self.arrival_trials} can arrive",
-        )
-
-    def _check_capacities(self) -> None:
         count = len(self.capacity_by_resource)
         self.require(
             count in (0, self.resources),
@@ -145,10 +128,24 @@ class Config(Settings):
             self.pools <= MAX_POOLS,
             f"{self.machines} machines of {self.resources} resources: at most {MAX_POOLS} in all",
         )
-        whole = math.lcm(*self.capacities)
+        multiple = math.lcm(*self.capacities)
         self.require(
-            whole <= MAX_WHOLE,
-            f"the least common multiple of the capacities is {whole}: at most {MAX_WHOLE:,}",
+            multiple <= MAX_WHOLE,
+            f"the least common multiple of the capacities is {multiple}: at most {MAX_WHOLE:,}",
+        )
+        most = self.arrival_steps * self.arrival_trials
+        self.require(
+            most <= MAX_JOBS, f"up to {most} jobs may arrive: at most {MAX_JOBS} are allowed"
+        )
+        self.require(
+            self.arrival_steps < self.max_steps <= MAX_STEPS,
+            f"max_steps is {self.max_steps}: jobs arrive for {self.arrival_steps}, and at most "
+            f"{MAX_STEPS} can be counted",
+        )
+        self.require(
+            self.arrival_rate <= self.arrival_trials,
+            f"a load of {self.load} needs {self.arrival_rate:.2f} jobs in a step: "
+            f"{self.arrival_trials} can arrive",
         )
 
     # --- what follows from it --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,33 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from decima.rl.colours import job_colour
-from decima.rl.drawing import panels
+from decima.rl.drawing import panels, save_figure
+from decima.rl.study.lockstep import play_up_to
+from decima.rl.study.streams import Purpose
+from deeprm.config import Config
 from deeprm.episodes import Episodes
+from deeprm.jobs import draw_jobs
+from deeprm.models import load_scheduler
 from deeprm.render import CELL, GAP, machine_cells, panel_corners, rgb
+from deeprm.schedulers import SJF
 from deeprm.tables import NONE
 
 _INCH = 110.0
 """pixels of one"""
 _SMALL: dict[str, Any] = {"fontsize": 7, "clip_on": False}
+
+
+def picture(config: Config, model: Path | None, seed: int, step: int, output: Path) -> None:
+    """Write the first state at or after a time step of a test episode, as PNG.
+
+    Raises:
+        StudyError: the episode is over before.
+        RunError: the file cannot be written.
+    """
+    scheduler = SJF if model is None else load_scheduler(model, config)
+    episodes = Episodes(config, draw_jobs(config, 1, seed, Purpose.TEST))
+    play_up_to(scheduler, episodes, seed, episodes.state.time, step, "step")
+    save_figure(picture_of(episodes), output, "png")
 
 
 def picture_of(episodes: Episodes) -> Figure:
@@ -30,7 +50,18 @@ def picture_of(episodes: Episodes) -> Figure:
     axes.set_axis_off()
     _label_columns(axes, episodes)
     _label_rows(axes, episodes)
-    _name_running(figure, episodes)
+    machines = range(episodes.config.machines)
+    jobs = np.unique([machine_cells(episodes, 0, machine, 0) for machine in machines])
+    running = [Patch(color=job_colour(j), label=f"job {j}") for j in jobs.tolist() if j >= 0]
+    if running:
+        figure.legend(
+            handles=running,
+            loc="outside lower left",
+            title="in the cluster",
+            fontsize=7,
+            title_fontsize=7,
+            ncols=12,
+        )
     figure.suptitle(f"time step {int(episodes.state.time[0])}", fontsize=9)
     return figure
 
@@ -43,7 +74,7 @@ def _label_columns(axes: Axes, episodes: Episodes) -> None:
         f"slot {number + 1}\n" + ("empty" if job == NONE else f"job {job}")
         for number, job in enumerate(episodes.state.slot[0].tolist())
     ]
-    units = "/".join(str(one) for one in dict.fromkeys(config.capacities))
+    units = "/".join(str(capacity) for capacity in dict.fromkeys(config.capacities))
     machines = [f"machine {number + 1} of\n{units} units" for number in range(config.machines)]
     if config.machines == 1:
         machines = [f"cluster of\n{units} units"]
@@ -63,21 +94,3 @@ def _label_rows(axes: Axes, episodes: Episodes) -> None:
         label = f"resource {resource + 1}\nsteps ahead"
         middle = top + config.horizon * CELL / 2
         axes.text(-18, middle, label, ha="center", va="center", rotation=90, **_SMALL)
-
-
-def _name_running(figure: Figure, episodes: Episodes) -> None:
-    """Write the colours of the running jobs below the cluster."""
-    machines = range(episodes.config.machines)
-    jobs = np.unique([machine_cells(episodes, 0, one, 0) for one in machines])
-    handles = [
-        Patch(color=job_colour(job), label=f"job {job}") for job in jobs.tolist() if job >= 0
-    ]
-    if handles:
-        figure.legend(
-            handles=handles,
-            loc="outside lower left",
-            title="in the cluster",
-            fontsize=7,
-            title_fontsize=7,
-            ncols=12,
-        )

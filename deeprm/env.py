@@ -16,12 +16,11 @@ from decima.rl.errors import StudyError
 from decima.rl.study import env
 from decima.rl.study.env import ONLY, StudyEnv
 from decima.rl.study.streams import Purpose
-from deeprm.compact import CompactLayout
 from deeprm.config import CONFIGS, Config
 from deeprm.episodes import Episodes
-from deeprm.image import ImageLayout
 from deeprm.jobs import draw_jobs
 from deeprm.objectives import Objective
+from deeprm.observations import CompactLayout, ImageLayout
 from deeprm.render import rgb
 from deeprm.tables import Float32, Jobs, UInt8
 
@@ -57,7 +56,7 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
     slots, row by row, up to the number that fits. More of them wait too; only the count ends.
 
     With `observation="compact"` a `Box` of shape (F,): shares by job and resource, see
-    `deeprm.compact.CompactLayout`.
+    `deeprm.observations.CompactLayout`.
 
     ## Rewards
     Those of the objective, for the time that passed since the last action: 0 if none did. Over an
@@ -105,23 +104,21 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
         Raises:
             StudyError: a name is unknown, or the load cannot be reached.
         """
-        found = env.configuration(config, CONFIGS)
-        names = [one.value for one in Objective]
-        env.check_choice("objective", objective, names)
+        cluster = env.configuration(config, CONFIGS)
+        env.check_choice("objective", objective, [known.value for known in Objective])
         if observation not in ("image", "compact"):
             raise StudyError(f"observation is {observation!r}: image or compact")
         if render_mode not in (None, "rgb_array"):
             raise StudyError(f"render_mode is {render_mode!r}: rgb_array or None")
-        self.config = found if load is None else found.at_load(load)
+        self.config = cluster if load is None else cluster.at_load(load)
         self.render_mode = render_mode
         self._objective = Objective(objective)
-        self._image = ImageLayout(self.config)
+        self._image = ImageLayout(self.config) if observation == "image" else None
         self._compact = CompactLayout(self.config)
-        self._is_image = observation == "image"
-        shape = (self.config.horizon, self._image.columns)
-        self.observation_space = spaces.Box(
-            0.0, 1.0, shape if self._is_image else (self._compact.size,), np.float32
-        )
+        shape: tuple[int, ...] = (self._compact.size,)
+        if self._image is not None:
+            shape = (self.config.horizon, self._image.columns)
+        self.observation_space = spaces.Box(0.0, 1.0, shape, np.float32)
         self.action_space = spaces.Discrete(self.config.actions)
 
     def render(self) -> UInt8:
@@ -150,13 +147,12 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
         return reward, {}
 
     def _observation(self, episodes: Episodes) -> Float32:
-        if self._is_image:
+        if self._image is not None:
             return np.asarray(self._image.pixels(episodes, ONLY)[0])
         return np.asarray(self._compact.read(episodes, ONLY)[0])
 
     def _summary(self, episodes: Episodes) -> dict[str, Any]:
-        """Figures of an episode that is over."""
-        figures = {name: float(one[0]) for name, one in episodes.figures().items()}
+        figures = {name: float(values[0]) for name, values in episodes.figures().items()}
         return {**figures, "jobs": int(episodes.jobs.number[0])}
 
 

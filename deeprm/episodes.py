@@ -39,8 +39,33 @@ class Episodes(Lockstep):
         super().__init__(jobs, jobs_of)
         self.jobs: Jobs
         self.config = config
-        self.rules = rules_of(config)
-        self.state: State = self._empty()
+        capacity, whole = np.array(config.capacities, np.int64), Objective.UTILISATION.unit(config)
+        self.rules = Rules(
+            capacity,
+            whole // capacity,
+            whole,
+            config.reach,
+            common_multiple(config),
+            config.arrival_steps,
+            config.last_step,
+        )
+        most, zeros = jobs.arrival.shape[1], self._zeros
+        self.state: State = State(
+            jobs_of=self._jobs_of,
+            time=zeros(),
+            arrived=zeros(),
+            entered=zeros(),
+            finished=zeros(),
+            last_arrival=zeros(),
+            slot=zeros(config.slots),
+            start=zeros(most),
+            machine=zeros(most),
+            used=zeros(config.horizon, config.pools),
+            ending=zeros(config.horizon),
+            ending_weight=zeros(config.horizon, kind=np.int64),
+            weight=zeros(kind=np.int64),
+            cost=zeros(COSTS, kind=np.int64),
+        )
         sim_kernels.begin(self.rules, self.jobs, self.state, self._all)
 
     @property
@@ -60,9 +85,9 @@ class Episodes(Lockstep):
         """
         if action.size and not 0 <= action.min() <= action.max() <= self.config.slots:
             raise StudyError(f"an action is not in 0..{self.config.slots}: {action}")
-        found = Steps(np.empty((len(rows), COSTS), np.int64), np.empty(len(rows), np.bool_))
-        sim_kernels.act_all(self.rules, self.jobs, self.state, rows, action, *found)
-        return found
+        steps = Steps(np.empty((len(rows), COSTS), np.int64), np.empty(len(rows), np.bool_))
+        sim_kernels.act_all(self.rules, self.jobs, self.state, rows, action, *steps)
+        return steps
 
     def delays(self, rows: Int32) -> Int32:
         """Return how soon the job in each slot could start.
@@ -70,9 +95,9 @@ class Episodes(Lockstep):
         Returns:
             (n, M) steps; NONE for an empty slot and a job that cannot end within the horizon.
         """
-        found = np.empty((len(rows), self.config.slots), np.int32)
-        sim_kernels.delays(self.rules, self.jobs, self.state, rows, found)
-        return found
+        wait = np.empty((len(rows), self.config.slots), np.int32)
+        sim_kernels.delays(self.rules, self.jobs, self.state, rows, wait)
+        return wait
 
     def masks(self, rows: Int32) -> Bool:
         """(n, M + 1) which actions are void or place a job; the others let time pass, too."""
@@ -83,7 +108,7 @@ class Episodes(Lockstep):
     def figures(self) -> dict[str, Float64]:
         """(E,) figure of each objective by name: means over jobs, or while jobs arrive."""
         config, cost = self.config, self.state.cost
-        total = {one: np.abs(one.reward(config, cost)) for one in Objective}
+        total = {objective: np.abs(objective.reward(config, cost)) for objective in Objective}
         jobs = self.jobs.number[self.state.jobs_of]
         return {
             "slowdown": total[Objective.SLOWDOWN] / jobs,
@@ -95,37 +120,3 @@ class Episodes(Lockstep):
     def backlog(self, rows: Int32) -> Int32:
         """(n,) jobs that wait beyond the slots, however many."""
         return np.asarray(self.state.arrived[rows] - self.state.entered[rows])
-
-    def _empty(self) -> State:
-        config, most, zeros = self.config, self.jobs.arrival.shape[1], self._zeros
-        return State(
-            jobs_of=self._jobs_of,
-            time=zeros(),
-            arrived=zeros(),
-            entered=zeros(),
-            finished=zeros(),
-            last_arrival=zeros(),
-            slot=zeros(config.slots),
-            start=zeros(most),
-            machine=zeros(most),
-            used=zeros(config.horizon, config.pools),
-            ending=zeros(config.horizon),
-            ending_weight=zeros(config.horizon, kind=np.int64),
-            weight=zeros(kind=np.int64),
-            cost=zeros(COSTS, kind=np.int64),
-        )
-
-
-def rules_of(config: Config) -> Rules:
-    """Return the parts of a configuration that kernels need."""
-    capacity = np.array(config.capacities, np.int64)
-    whole = Objective.UTILISATION.unit(config)
-    return Rules(
-        capacity,
-        whole // capacity,
-        whole,
-        config.reach,
-        common_multiple(config),
-        config.arrival_steps,
-        config.last_step,
-    )

@@ -1,19 +1,23 @@
-"""Evaluation of schedulers on job sets, by every measure of the paper.
+"""Evaluation and comparison of schedulers on job sets, by every measure of the paper.
 
 Letters: S job sets, J the most jobs of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from decima.rl.statistics import difference_percent
 from decima.rl.study.lockstep import play
-from decima.rl.study.streams import Draws
+from decima.rl.study.streams import Draws, Purpose
 from deeprm.config import Config
 from deeprm.episodes import Episodes, Steps
+from deeprm.jobs import draw_jobs
+from deeprm.models import load_scheduler
 from deeprm.objectives import Objective
 from deeprm.schedulers import PACKER, SJF, RandomChoice, Scheduler, Scored
 from deeprm.tables import Bool, Float64, Int32, Jobs
@@ -49,8 +53,8 @@ class Outcome:
 
     def measure(self, objective: Objective) -> Float64:
         """(S,) the objective's figure; lower is better but for utilisation."""
-        found: Float64 = getattr(self, objective.value)
-        return found
+        figure: Float64 = getattr(self, objective.value)
+        return figure
 
 
 def score_of(outcome: Outcome, objective: Objective) -> float:
@@ -63,14 +67,14 @@ def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Out
     """Let a scheduler play each job set once.
 
     Args:
-        scheduler: who chooses.
+        scheduler: chooses.
         config: the cluster.
         jobs: S job sets.
         seed: of what is random in the choices.
     """
     episodes = Episodes(config, jobs)
-    watcher = _HeldJobs(episodes)
-    play(_Watched(scheduler, watcher), episodes, Draws(seed, len(episodes)), watcher.passed)
+    watched = _Watched(scheduler, episodes)
+    play(watched, episodes, Draws(seed, len(episodes)), watched.acted)
     state = episodes.state
     exists = jobs.duration > 0
     # A job that was never placed, or not to its end, is in the system until the cut.
@@ -81,29 +85,29 @@ def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Out
         **episodes.figures(),
         duration=jobs.duration,
         job_slowdown=job_slowdown,
-        held_steps=watcher.steps / state.time,
-        held=watcher.held,
+        held_steps=watched.steps / state.time,
+        held=watched.held,
         cut=int(episodes.cut.sum()),
     )
 
 
-class _HeldJobs:
-    """Notes jobs that could have started when a scheduler let time pass."""
+class _Watched:
+    """A scheduler, and the jobs that could have started when it let time pass."""
 
-    def __init__(self, episodes: Episodes) -> None:
+    def __init__(self, scheduler: Scheduler, episodes: Episodes) -> None:
+        self._scheduler = scheduler
         self._episodes = episodes
         self._could_start: Bool = np.empty((0, 0), np.bool_)
         self._slot: Int32 = np.empty((0, 0), np.int32)
-        self._time: Int32 = np.empty(0, np.int32)
         self.steps = np.zeros(len(episodes))
         self.held = np.zeros(episodes.state.start.shape, np.bool_)
 
-    def about_to_act(self, rows: Int32) -> None:
-        self._could_start = self._episodes.delays(rows) == 0
-        self._slot = self._episodes.state.slot[rows]
-        self._time = self._episodes.state.time[rows].copy()
+    def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
+        self._could_start = episodes.delays(rows) == 0
+        self._slot = episodes.state.slot[rows]
+        return self._scheduler.choose(episodes, rows, draws)
 
-    def passed(self, rows: Int32, action: Int32, steps: Steps) -> None:
+    def acted(self, rows: Int32, action: Int32, _steps: Steps) -> None:
         # A placement may let time pass too: no job was left in a slot then.
         placed = np.zeros(len(rows), np.bool_)
         chosen = action > 0
@@ -113,18 +117,6 @@ class _HeldJobs:
         self.steps[rows] += held.any(axis=1)
         row, slot = np.nonzero(held)
         self.held[rows[row], self._slot[row, slot]] = True
-
-
-class _Watched:
-    """A scheduler whose watcher sees each state before it acts."""
-
-    def __init__(self, scheduler: Scheduler, watcher: _HeldJobs) -> None:
-        self._scheduler = scheduler
-        self._watcher = watcher
-
-    def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
-        self._watcher.about_to_act(rows)
-        return self._scheduler.choose(episodes, rows, draws)
 
 
 def tuned_tetris(config: Config, jobs: Jobs, objective: Objective) -> Scored:
@@ -162,3 +154,40 @@ def baselines(config: Config, tuning: Jobs, objective: Objective) -> Mapping[str
         "packer": PACKER,
         "random": RandomChoice(),
     }
+
+
+def compare(
+    config: Config, objective: str, models: Sequence[Path], sets: int, seed: int
+) -> Iterator[list[str]]:
+    """Rows of a table, headings first: each scheduler's figures, and how far it is from Tetris*.
+
+    Args:
+        config: the cluster.
+        objective: what Tetris* is tuned for and the difference is taken in.
+        models: files of `deeprm.models`.
+        sets: how many unseen job sets.
+        seed: of the job sets and of choices.
+
+    Raises:
+        StudyError: a model is none, or was made for a cluster of another shape.
+    """
+    learned = {
+        str(path): load_scheduler(path, config) for path in models
+    }  # before anything compiles
+    measure = Objective(objective)
+    tuning = draw_jobs(config, TUNING_SETS, seed, Purpose.TUNING)
+    jobs = draw_jobs(config, sets, seed, Purpose.TEST)
+    schedulers = dict(baselines(config, tuning, measure)) | learned
+    reference = evaluate(schedulers["tetris"], config, jobs, seed).measure(measure)
+    yield [
+        "scheduler",
+        *(measured.value for measured in Objective),
+        "held steps",
+        f"{objective} against tetris, 95 %",
+    ]
+    for name, scheduler in schedulers.items():
+        outcome = evaluate(scheduler, config, jobs, seed)
+        figures = [f"{outcome.measure(measured).mean():.3f}" for measured in Objective]
+        difference = difference_percent(outcome.measure(measure)[None], reference)
+        held = f"{100 * outcome.held_steps.mean():.1f} %"
+        yield [name, *figures, held, difference.words("+.1f", " %")]

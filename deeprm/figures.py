@@ -1,4 +1,4 @@
-"""Measurements of the paper's figures: numbers with intervals, no drawing.
+"""The paper's figures: measured as numbers with intervals, and drawn from those.
 
 Every figure is measured on the same 100 job sets, of the purpose `TEST`, which no training and no
 tuning has seen. Source: DeepRM (HotNets 2016), section 4.
@@ -12,7 +12,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from decima.rl.drawing import Found, errors, panels
 from decima.rl.errors import NoModelsError
 from decima.rl.statistics import compared, mean_of, mean_of_chosen
 from decima.rl.study.streams import Purpose
@@ -33,7 +35,7 @@ from deeprm.study import (
     Training,
     branches_for,
 )
-from deeprm.tables import Float64, Int32, Jobs
+from deeprm.tables import Bool, Float64, Int32, Jobs
 from deeprm.training_config import OBJECTIVES
 
 SEED = 2016
@@ -44,6 +46,25 @@ PLAYS = 5
 """episodes of a policy on each job set, as its actions are drawn"""
 SIZES = {1: 10, 2: 15, 4: 20}
 """capacity, in that of the paper's cluster, and slots"""
+
+
+LABELS = {
+    "on branches": "DeepRM on branches",
+    "tetris": "Tetris*",
+    "hold": "hold",
+    "sjf": "SJF",
+    "packer": "Packer",
+    "random": "random",
+}
+COLOURS = {
+    "deeprm": "tab:blue",
+    "on branches": "tab:purple",
+    "tetris": "tab:orange",
+    "hold": "black",
+    "sjf": "tab:green",
+    "packer": "tab:red",
+    "random": "tab:gray",
+}
 
 
 class Bench(NamedTuple):
@@ -69,12 +90,15 @@ class Bench(NamedTuple):
 
     def heuristics(self, config: Config, objective: Objective) -> dict[str, Outcome]:
         """Return the heuristics' outcomes by name."""
-        found, jobs = self.tuned(config, objective), self.jobs(config)
-        return {name: evaluate(one, config, jobs, self.seed) for name, one in found.items()}
+        jobs = self.jobs(config)
+        return {
+            name: evaluate(scheduler, config, jobs, self.seed)
+            for name, scheduler in self.tuned(config, objective).items()
+        }
 
     def learned(self, kind: Kind, load: int) -> list[Plays]:
         """Return the plays of each training of that kind."""
-        return [self.played(one, self.cluster(load)) for one in self.models.of(kind, load)]
+        return [self.played(model, self.cluster(load)) for model in self.models.of(kind, load)]
 
     def played(self, model: Model, config: Config) -> Plays:
         """Return the plays of a model on such a cluster."""
@@ -86,10 +110,13 @@ class Bench(NamedTuple):
         self, config: Config, learned: Mapping[str, Sequence[Plays]]
     ) -> dict[str, dict[str, Any]]:
         """Return slowdowns of the heuristics, and of trainings against them."""
-        others = self.heuristics(config, Objective.SLOWDOWN)
+        heuristics = self.heuristics(config, Objective.SLOWDOWN)
         return compared(
-            {name: one.slowdown for name, one in others.items()},
-            {name: [one.mean(_slowdown) for one in plays] for name, plays in learned.items()},
+            {name: outcome.slowdown for name, outcome in heuristics.items()},
+            {
+                name: [plays.mean(lambda outcome: outcome.slowdown) for plays in runs]
+                for name, runs in learned.items()
+            },
         )
 
 
@@ -101,11 +128,7 @@ class Plays(NamedTuple):
 
     def mean(self, of: Callable[[Outcome], Float64]) -> Float64:
         """(S,) mean over the episodes of each job set."""
-        return np.asarray(np.mean([of(one) for one in self.outcomes], axis=0))
-
-
-def _slowdown(one: Outcome) -> Float64:
-    return one.slowdown
+        return np.asarray(np.mean([of(outcome) for outcome in self.outcomes], axis=0))
 
 
 def _values(learned: list[Plays], of: Callable[[Outcome], Float64]) -> Float64:
@@ -115,27 +138,41 @@ def _values(learned: list[Plays], of: Callable[[Outcome], Float64]) -> Float64:
 
 def figure_4(bench: Bench) -> dict[str, Any]:
     """Average slowdown against load, one policy a load; those on branches serve several."""
-    return {"loads": {str(load): _at_load(bench, load) for load in LOADS}}
+    by_load = {}
+    for load in LOADS:
+        on_branches = bench.models.of("branches", branches_for(load))
+        learned = {
+            "deeprm": bench.learned("slowdown", load),
+            "on branches": [bench.played(model, bench.cluster(load)) for model in on_branches],
+        }
+        if load == FIRST_AT:
+            learned["paper's recipe"] = bench.learned("paper", load)
+        by_load[str(load)] = bench.slowdowns(bench.cluster(load), learned)
+    return {"loads": by_load}
 
 
-def _at_load(bench: Bench, load: int) -> dict[str, Any]:
-    on_branches = bench.models.of("branches", branches_for(load))
-    learned = {
-        "deeprm": bench.learned("slowdown", load),
-        "on branches": [bench.played(one, bench.cluster(load)) for one in on_branches],
-    }
-    if load == FIRST_AT:
-        learned["paper's recipe"] = bench.learned("paper", load)
-    return bench.slowdowns(bench.cluster(load), learned)
+def _lines(table: Found, label: str, ours: str, at: Callable[[str], int | str]) -> Figure:
+    """Slowdown of each scheduler along the table, whose keys `at` places."""
+    figure, (axes,) = panels(1)
+    for name, colour in COLOURS.items():
+        keys = [key for key, entry in table.items() if name in entry]
+        entries = [table[key][name] for key in keys]
+        means = [entry["mean"] for entry in entries]
+        style: dict[str, Any] = {"color": colour, "capsize": 2, "lw": 1.2}
+        name_shown = LABELS.get(name, ours)
+        axes.errorbar([at(key) for key in keys], means, errors(entries), label=name_shown, **style)
+    axes.set(xlabel=label, ylabel="average slowdown", ylim=(0, None))
+    axes.legend()
+    return figure
 
 
 def figure_5(bench: Bench) -> dict[str, Any]:
     """Every objective at 130 %, of the heuristics and of a policy trained for each."""
-    measures: dict[str, Any] = {one.value: {} for one in Objective}
-    others = bench.heuristics(bench.cluster(OBJECTIVES_AT), Objective.SLOWDOWN)
-    for name, one in others.items():
+    measures: dict[str, Any] = {objective.value: {} for objective in Objective}
+    heuristics = bench.heuristics(bench.cluster(OBJECTIVES_AT), Objective.SLOWDOWN)
+    for name, outcome in heuristics.items():
         for objective in Objective:
-            figure = mean_of(one.measure(objective)[None]).to_json()
+            figure = mean_of(outcome.measure(objective)[None]).to_json()
             measures[objective.value][name] = figure
     for name in OBJECTIVES:
         learned = bench.learned(name, OBJECTIVES_AT)
@@ -144,6 +181,25 @@ def figure_5(bench: Bench) -> dict[str, Any]:
             figure = {**mean_of(_values(learned, measured)).to_json(), "trainings": len(learned)}
             measures[objective.value][f"deeprm for {name}"] = figure
     return {"load": OBJECTIVES_AT, "measures": measures}
+
+
+def _draw_figure_5(figures: Found) -> Figure:
+    units = {
+        "slowdown": "average slowdown",
+        "completion": "average completion time, steps",
+        "utilisation": "utilisation while jobs arrive",
+        "makespan": "makespan, steps",
+    }
+    figure, axes_of = panels(len(units))
+    for axes, (measure, label) in zip(axes_of, units.items(), strict=True):
+        entries = figures["measures"][measure]
+        names = [LABELS.get(name, name.replace("deeprm", "DeepRM")) for name in entries]
+        colours = [COLOURS.get(name, COLOURS["deeprm"]) for name in entries]
+        means = [entry["mean"] for entry in entries.values()]
+        axes.barh(names, means, xerr=errors(list(entries.values())), color=colours, capsize=2)
+        axes.invert_yaxis()
+        axes.set(xlabel=label)
+    return figure
 
 
 def figure_6(bench: Bench) -> dict[str, Any]:
@@ -157,14 +213,38 @@ def figure_6(bench: Bench) -> dict[str, Any]:
     lines: dict[str, Any] = {}
     for seed in SEEDS:
         held_back = draw_jobs(config, 100, seed, Purpose.VALIDATION)
-        for name, one in schedulers.items():
-            found = evaluate(one, config, held_back, bench.seed).slowdown.mean()
-            lines.setdefault(name, []).append(float(found))
+        for name, scheduler in schedulers.items():
+            slowdown = evaluate(scheduler, config, held_back, bench.seed).slowdown.mean()
+            lines.setdefault(name, []).append(float(slowdown))
     return {
         "load": FIRST_AT,
         "heuristics_by_seed": lines,
         "curves": {name: curves[name] for name in names if name in curves},
     }
+
+
+def _draw_figure_6(figures: Found) -> Figure:
+    figure, (slowdown, reward) = panels(2)
+    for number, rows in enumerate(figures["curves"].values()):
+        checked = [row for row in rows if "slowdown" in row]
+        at = [row["iteration"] + 1 for row in checked]
+        values = [row["slowdown"] for row in checked]
+        label = "DeepRM, each training" if number == 0 else None
+        slowdown.plot(at, values, color=COLOURS["deeprm"], lw=0.9, label=label)
+        for key, colour in (("max_reward", "tab:purple"), ("mean_reward", COLOURS["deeprm"])):
+            has_key = [row for row in rows if key in row]
+            line = [row["iteration"] + 1 for row in has_key], [row[key] for row in has_key]
+            name = key.replace("_", " ") if number == 0 else None
+            reward.plot(*line, color=colour, lw=0.7, label=name)
+    for name, values in figures["heuristics_by_seed"].items():
+        mean = sum(values) / len(values)
+        slowdown.axhline(mean, color=COLOURS[name], ls="--", lw=1, label=LABELS[name])
+    slowdown.set(xlabel="iteration", ylabel="average slowdown, held-back job sets")
+    reward.set(xlabel="iteration", ylabel="total reward")
+    slowdown.legend()
+    if reward.lines:
+        reward.legend()
+    return figure
 
 
 def figure_7(bench: Bench) -> dict[str, Any]:
@@ -173,32 +253,52 @@ def figure_7(bench: Bench) -> dict[str, Any]:
     learned = bench.learned("slowdown", HELD_AT)
     if not learned:
         raise NoModelsError(Training("slowdown", HELD_AT, 0).name)
-    found: dict[str, Any] = {"load": HELD_AT, "trainings": len(learned)}
-    found["held_steps"] = mean_of(_values(learned, lambda one: one.held_steps)).to_json()
-    played = [one for plays in learned for one in plays.outcomes]
-    durations = np.concatenate([one.duration[one.held] for one in played])
-    exists = np.concatenate([one.duration[one.duration > 0] for one in played])
-    found["withheld_jobs_by_duration"] = _counts(durations)
-    found["jobs_by_duration"] = _counts(exists)
-    sizes: Mapping[str, Callable[[Outcome], Float64]] = {
-        "small": lambda one: mean_of_chosen(
-            one.job_slowdown, (one.duration > 0) & (one.duration <= 3)
-        ),
-        "large": lambda one: mean_of_chosen(one.job_slowdown, one.duration > 3),
-    }
-    found["slowdown"] = {
-        size: {
+    outcomes = [outcome for plays in learned for outcome in plays.outcomes]
+
+    def by_duration(chosen: Callable[[Outcome], Bool]) -> dict[str, int]:
+        durations = np.concatenate([outcome.duration[chosen(outcome)] for outcome in outcomes])
+        values, counts = np.unique(durations, return_counts=True)
+        return {str(value): int(count) for value, count in zip(values, counts, strict=True)}
+
+    def slowdown(chosen: Callable[[Int32], Bool]) -> dict[str, Any]:
+        def of(outcome: Outcome) -> Float64:
+            return mean_of_chosen(outcome.job_slowdown, chosen(outcome.duration))
+
+        return {
             "deeprm": mean_of(_values(learned, of)).to_json(),
             **{name: mean_of(of(heuristics[name])[None]).to_json() for name in ("hold", "tetris")},
         }
-        for size, of in sizes.items()
+
+    return {
+        "load": HELD_AT,
+        "trainings": len(learned),
+        "held_steps": mean_of(_values(learned, lambda outcome: outcome.held_steps)).to_json(),
+        "withheld_jobs_by_duration": by_duration(lambda outcome: outcome.held),
+        "jobs_by_duration": by_duration(lambda outcome: outcome.duration > 0),
+        "slowdown": {
+            "small": slowdown(lambda duration: (duration > 0) & (duration <= 3)),
+            "large": slowdown(lambda duration: duration > 3),
+        },
     }
-    return found
 
 
-def _counts(durations: Int32) -> dict[str, int]:
-    values, counts = np.unique(durations, return_counts=True)
-    return {str(value): int(count) for value, count in zip(values, counts, strict=True)}
+def _draw_figure_7(figures: Found) -> Figure:
+    figure, (withheld, slowdown) = panels(2)
+    counts = figures["withheld_jobs_by_duration"]
+    total = sum(counts.values())
+    shares = [count / total for count in counts.values()]
+    withheld.bar([int(steps) for steps in counts], shares, color=COLOURS["deeprm"])
+    withheld.set(xlabel="duration of withheld jobs, steps", ylabel="share of them")
+    for shift, name in ((-0.26, "deeprm"), (0.0, "hold"), (0.26, "tetris")):
+        entries = [figures["slowdown"][size][name] for size in ("small", "large")]
+        at = [shift, 1 + shift]
+        means = [entry["mean"] for entry in entries]
+        label = LABELS.get(name, "DeepRM")
+        slowdown.bar(at, means, 0.24, yerr=errors(entries), color=COLOURS[name], label=label)
+    slowdown.set_xticks([0, 1], ["small jobs", "large jobs"])
+    slowdown.set(ylabel="average slowdown")
+    slowdown.legend()
+    return figure
 
 
 def sizes(bench: Bench) -> dict[str, Any]:
@@ -207,7 +307,7 @@ def sizes(bench: Bench) -> dict[str, Any]:
     The jobs stay as they are, and more of them come, so that the load does. Not in the paper.
     """
     models = bench.models.of("compact", SIZES_AT)
-    found: dict[str, Any] = {"load": SIZES_AT, "sizes": {}}
+    slowdowns: dict[str, Any] = {}
     for times, slots in SIZES.items():
         config = replace(
             bench.cluster(SIZES_AT),
@@ -215,16 +315,24 @@ def sizes(bench: Bench) -> dict[str, Any]:
             slots=slots,
             arrival_trials=times * PAPER.arrival_trials,
         )
-        learned = [bench.played(one, config) for one in models]
-        found["sizes"][str(times)] = bench.slowdowns(config, {"deeprm": learned})
-    return found
+        learned = [bench.played(model, config) for model in models]
+        slowdowns[str(times)] = bench.slowdowns(config, {"deeprm": learned})
+    return {"load": SIZES_AT, "sizes": slowdowns}
 
 
-FIGURES: Mapping[str, Callable[[Bench], dict[str, Any]]] = {
-    "figure4": figure_4,
-    "figure5": figure_5,
-    "figure6": figure_6,
-    "figure7": figure_7,
-    "sizes": sizes,
+FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found], Figure]]] = {
+    "figure4": (
+        figure_4,
+        lambda figures: _lines(figures["loads"], "load in percent", "DeepRM", int),
+    ),
+    "figure5": (figure_5, _draw_figure_5),
+    "figure6": (figure_6, _draw_figure_6),
+    "figure7": (figure_7, _draw_figure_7),
+    "sizes": (
+        sizes,
+        lambda figures: _lines(
+            figures["sizes"], "size of the cluster (trained at 1)", "DeepRM on numbers", str
+        ),
+    ),
 }
-"""by name; those of the paper by their number there"""
+"""how each is measured and drawn, by name; those of the paper by their number there"""

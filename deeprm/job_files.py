@@ -64,7 +64,7 @@ class JobTable(NamedTuple):
     """(n, d) units of each resource"""
 
 
-class Asked(NamedTuple):
+class TraceJob(NamedTuple):
     """A job of a trace."""
 
     arrival_s: float
@@ -91,8 +91,8 @@ def read_table(path: str, config: Config) -> JobTable:
         jobs.append((arrival, duration, *units))
     if not jobs:
         raise StudyError(f"{path}: no jobs: at least 1 is needed")
-    found = np.array(sorted(jobs), np.int32)
-    return JobTable(found[:, 0] - found[0, 0], found[:, 1], found[:, 2:])
+    table = np.array(sorted(jobs), np.int32)
+    return JobTable(table[:, 0] - table[0, 0], table[:, 1], table[:, 2:])
 
 
 def write_import(form: str, path: Path, config: Config, step_s: float, out: Path) -> str:
@@ -117,11 +117,11 @@ def write_import(form: str, path: Path, config: Config, step_s: float, out: Path
     jobs = sorted(READERS[form](path))
     if not jobs:
         raise StudyError(f"{path}: no complete job with a request for CPU and memory")
-    asked = np.array([(job.cpu, job.memory) for job in jobs])
-    largest = np.quantile(asked, _COMMON, axis=0, method="higher")
+    requests = np.array([(job.cpu, job.memory) for job in jobs])
+    largest = np.quantile(requests, _COMMON, axis=0, method="higher")
     cut = 0
     rows: list[list[object]] = [["arrival", "duration", "demand_1", "demand_2"]]
-    for job, shares in zip(jobs, np.minimum(asked / largest, 1.0).tolist(), strict=True):
+    for job, shares in zip(jobs, np.minimum(requests / largest, 1.0).tolist(), strict=True):
         steps = max(1, math.ceil(job.duration_s / step_s))
         cut += steps > config.max_duration
         arrival = int((job.arrival_s - jobs[0].arrival_s) / step_s)
@@ -131,7 +131,7 @@ def write_import(form: str, path: Path, config: Config, step_s: float, out: Path
     return f"{out}: {len(jobs)} jobs; {cut} durations cut to {config.max_duration} steps"
 
 
-def _alibaba(path: Path) -> Iterator[Asked]:
+def _alibaba(path: Path) -> Iterator[TraceJob]:
     """Tasks of Alibaba's `batch_task.csv` of 2018 that ended: all their instances are one job."""
     for row in read_rows(path, _ALIBABA, StudyError, headless=True):
         if row.cells["status"] == "Terminated" and _has(row, "plan_cpu", "plan_mem"):
@@ -139,31 +139,34 @@ def _alibaba(path: Path) -> Iterator[Asked]:
             start, end = (row.number(name, 0, _MOST) for name in ("start_time", "end_time"))
             cpu, memory = (row.number(name, 0, _MOST) for name in ("plan_cpu", "plan_mem"))
             if end >= start and min(instances, cpu, memory) > 0:
-                yield Asked(start, end - start, cpu * instances, memory * instances)
+                yield TraceJob(start, end - start, cpu * instances, memory * instances)
 
 
-def _google(path: Path) -> Iterator[Asked]:
+def _google(path: Path) -> Iterator[TraceJob]:
     """Tasks of Google's `task_events` of 2011 with a submission, a start and a normal end."""
     submitted: dict[tuple[str, str], float] = {}
     scheduled: dict[tuple[str, str], float] = {}
     for row in read_rows(path, _GOOGLE, StudyError, headless=True):
         task, time_s = (row.cells["job ID"], row.cells["task index"]), row.number("time", 0, 1e19)
-        kind = row.whole("event type", 0, 8)
-        if kind == _SUBMIT:
+        event = row.whole("event type", 0, 8)
+        if event == _SUBMIT:
             submitted[task] = time_s / _MICROSECONDS
-        elif kind == _SCHEDULE:
+        elif event == _SCHEDULE:
             scheduled[task] = time_s / _MICROSECONDS
-        elif kind == _FINISH and task in submitted and task in scheduled:
+        elif event == _FINISH and task in submitted and task in scheduled:
             begun, arrival = scheduled.pop(task), submitted.pop(task)
             if _has(row, "CPU request", "memory request"):
-                cpu, memory = (row.number(f"{one} request", 0, 1) for one in ("CPU", "memory"))
+                cpu, memory = (row.number(f"{kind} request", 0, 1) for kind in ("CPU", "memory"))
                 if min(cpu, memory) > 0:
-                    yield Asked(arrival, time_s / _MICROSECONDS - begun, cpu, memory)
+                    yield TraceJob(arrival, time_s / _MICROSECONDS - begun, cpu, memory)
 
 
 def _has(row: Row, *names: str) -> bool:
     return all(row.cells[name] for name in names)
 
 
-READERS: Mapping[str, Callable[[Path], Iterator[Asked]]] = {"alibaba": _alibaba, "google": _google}
+READERS: Mapping[str, Callable[[Path], Iterator[TraceJob]]] = {
+    "alibaba": _alibaba,
+    "google": _google,
+}
 """by the name of the trace"""

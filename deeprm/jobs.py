@@ -1,4 +1,4 @@
-"""Job sets: who arrives when, drawn from named streams of one seed.
+"""Job sets: arrivals, durations and demands, drawn from named streams of one seed.
 
 `deeprm.tables.Jobs` is what they are made into.
 """
@@ -30,10 +30,15 @@ def draw_jobs(config: Config, sets: int, seed: int, purpose: Purpose, first: int
 
 def stack(sets: list[Jobs]) -> Jobs:
     """Job sets of any number of rows, one after another."""
-    most = max(one.arrival.shape[1] for one in sets)
-    number = np.concatenate([one.number for one in sets])
-    columns = zip(*(one[1:] for one in sets), strict=True)
-    return Jobs(number, *(np.concatenate([_widened(x, most) for x in c]) for c in columns))
+    most = max(jobs.arrival.shape[1] for jobs in sets)
+
+    def widened(rows: Int32) -> Int32:
+        padding = [(0, 0), (0, most - rows.shape[1]), *[(0, 0)] * (rows.ndim - 2)]
+        return np.pad(rows, padding)
+
+    number = np.concatenate([jobs.number for jobs in sets])
+    columns = zip(*(jobs[1:] for jobs in sets), strict=True)
+    return Jobs(number, *(np.concatenate([widened(x) for x in column]) for column in columns))
 
 
 def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) -> Jobs:
@@ -114,8 +119,3 @@ def _draw(config: Config, rng: np.random.Generator) -> Jobs:
 
 def _uniform(rng: np.random.Generator, span: tuple[int, int], size: int | tuple[int, int]) -> Int32:
     return rng.integers(span[0], span[1], size=size, endpoint=True, dtype=np.int32)
-
-
-def _widened(rows: Int32, most: int) -> Int32:
-    padding = [(0, 0), (0, most - rows.shape[1]), *[(0, 0)] * (rows.ndim - 2)]
-    return np.pad(rows, padding)

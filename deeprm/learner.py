@@ -17,17 +17,16 @@ from decima.rl.losses import entropy_loss, policy_gradient_loss
 from decima.rl.optimiser import Optimiser, RmsProp, flat_parameters, set_flat_parameters
 from decima.rl.study.learner import NetworkLearner, entropy_of, taken_of
 from decima.rl.study.streams import Draws, Purpose, seed_of, torch_seed
-from deeprm.branches import branched
 from deeprm.episodes import Episodes
 from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold
-from deeprm.imitation import imitated
 from deeprm.jobs import draw_jobs, stack
-from deeprm.learned import Learned, Seen
 from deeprm.models import AnyNetwork, new_network
+from deeprm.network import Input
 from deeprm.objectives import Objective
-from deeprm.rollouts import Grouping, Rollouts, roll_out
-from deeprm.schedulers import SJF, Scheduler
+from deeprm.rollouts import roll_out
+from deeprm.schedulers import SJF, Learned, Scheduler
 from deeprm.tables import Float64, Int32, Jobs
+from deeprm.teachers import branched, imitated
 from deeprm.training_config import TrainConfig
 
 _PASSES = 2
@@ -48,7 +47,10 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         self._objective = Objective(config.objective)
         generator = torch.Generator().manual_seed(torch_seed(config.seed))
         network = new_network(config, generator)
-        super().__init__(network, _optimiser_of(config, network))
+        optimiser: Optimiser = RmsProp(network, config.learning_rate, config.decay)
+        if config.optimiser == "adam":
+            optimiser = Optimiser(network, config.learning_rate, _MAX_NORM)
+        super().__init__(network, optimiser)
         self._averaged = deepcopy(network)
         """what is validated and saved"""
         self._jobs = draw_jobs(config.cluster, config.job_sets, config.seed, Purpose.TRAINING)
@@ -83,55 +85,72 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play, improve the weights, and move their mean."""
-        found = self._iterate(iteration)
-        mean, newest = flat_parameters(self._averaged), flat_parameters(self.network)
-        part = 1.0 / self._config.average_iterations
-        set_flat_parameters(self._averaged, newest if part == 1.0 else mean.lerp(newest, part))
-        return found
-
-    def _iterate(self, iteration: int) -> Mapping[str, float]:
-        """Play N episodes on each job set, then move the weights once."""
         config = self._config
         jobs = self._jobs_of(iteration)
-        rate = self._learning_rate(iteration)
-        teacher = self._teachers[iteration % len(config.clusters)]
-        if iteration < config.imitation:
-            seen, action = imitated(self.network.frozen(), teacher, config.cluster, jobs)
-            weight = np.ones(len(action))
-            found = self._update(seen, action, weight, rate)
-            return {"imitation_loss": found["entropy"], "gradient_norm": found["gradient_norm"]}
+        done = iteration / config.iterations
+        rate = config.learning_rate + done * (config.final_learning_rate - config.learning_rate)
         if iteration < config.imitation + config.branches:
-            return self._improve(iteration, jobs, teacher, rate)
+            teacher = self._teachers[iteration % len(config.clusters)]
+            if iteration < config.imitation:
+                inputs, action = imitated(self.network.frozen(), teacher, config.cluster, jobs)
+                update = self._update(inputs, action, np.ones(len(action)), rate)
+                figures = {
+                    "imitation_loss": update["entropy"],
+                    "gradient_norm": update["gradient_norm"],
+                }
+            else:
+                figures = self._improve(iteration, jobs, teacher, rate)
+        else:
+            figures = self._reinforce(iteration, jobs, rate)
+        mean, newest = flat_parameters(self._averaged), flat_parameters(self.network)
+        part = 1.0 / config.average_iterations
+        set_flat_parameters(self._averaged, newest if part == 1.0 else mean.lerp(newest, part))
+        return figures
+
+    def _reinforce(self, iteration: int, jobs: Jobs, rate: float) -> dict[str, float]:
+        """Play N episodes on each job set, then move the weights once.
+
+        Returns:
+            also the curves of the paper's figure 6: mean and best reward of the job sets.
+        """
+        config = self._config
         repeated = np.repeat(np.arange(config.job_sets, dtype=np.int32), config.episodes)
         episodes = Episodes(config.cluster, jobs, repeated)
-        draws = Draws(config.seed, len(episodes), iteration)
-        grouping = Grouping(config.episodes, config.baseline)
-        played = roll_out(
-            self.network.frozen(), episodes, draws, self._objective, grouping, config.discount
+        rollouts = roll_out(
+            self.network.frozen(),
+            episodes,
+            Draws(config.seed, len(episodes), iteration),
+            self._objective,
+            config.episodes,
+            config.baseline,
+            config.discount,
         )
         return {
-            **self._update(played.seen, played.action, played.advantage, rate),
-            **_figures(played),
+            **self._update(rollouts.inputs, rollouts.action, rollouts.advantage, rate),
+            "mean_reward": float(rollouts.reward.mean()),
+            "max_reward": float(rollouts.reward.max(axis=1).mean()),
         }
 
     def _improve(
         self, iteration: int, jobs: Jobs, teacher: Scheduler, rate: float
-    ) -> Mapping[str, float]:
+    ) -> dict[str, float]:
         """Lower the expected cost of branches, in minibatches."""
         config = self._config
         episodes = Episodes(config.cluster, jobs)
         draws = Draws(config.seed, len(episodes), iteration)
-        found = branched(self.network.frozen(), teacher, episodes, draws, self._objective)
-        count = len(found.seen)
-        size = np.abs(found.excess).mean()
+        branches = branched(self.network.frozen(), teacher, episodes, draws, self._objective)
+        count = len(branches.inputs)
+        size = np.abs(branches.excess).mean()
         # Loads differ in their costs, and a few decisions cost far more than the others.
-        weights = np.clip(found.excess / size, -_LARGEST, _LARGEST) if size > 0 else found.excess
+        weights = branches.excess
+        if size > 0:
+            weights = np.clip(weights / size, -_LARGEST, _LARGEST)
         rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
         order = np.concatenate([rng.permutation(count) for _ in range(_PASSES)])
         loss_sum, norm, steps = 0.0, 0.0, 0
         for first in range(0, len(order), config.branch_batch):
             part = order[first : first + config.branch_batch]
-            probability = self.network(torch.from_numpy(found.seen[part])).softmax(1)
+            probability = self.network(torch.from_numpy(branches.inputs[part])).softmax(1)
             excess = torch.from_numpy(weights[part]).float()
             loss = (probability * excess).sum(1).mean()
             torch.autograd.backward(loss)
@@ -152,9 +171,11 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
             each objective's, and "score": that of the training, negated where more is better.
         """
         scheduler = Learned(self._averaged.frozen(), greedy=self._config.is_greedy)
-        found = evaluate(scheduler, self._config.cluster, self._validation, self._config.seed)
-        figures = {one.value: float(found.measure(one).mean()) for one in Objective}
-        return {"score": score_of(found, self._objective), **figures}
+        outcome = evaluate(scheduler, self._config.cluster, self._validation, self._config.seed)
+        figures = {
+            measured.value: float(outcome.measure(measured).mean()) for measured in Objective
+        }
+        return {"score": score_of(outcome, self._objective), **figures}
 
     @cached_property
     def _teachers(self) -> list[Scheduler]:
@@ -179,20 +200,15 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
         cluster = config.clusters[iteration % len(config.clusters)]
         return draw_jobs(cluster, config.job_sets, config.seed, Purpose.TRAINING, first)
 
-    def _learning_rate(self, iteration: int) -> float:
-        config = self._config
-        done = iteration / config.iterations
-        return config.learning_rate + done * (config.final_learning_rate - config.learning_rate)
-
     def _update(
-        self, seen: Seen, action: Int32, advantage: Float64, rate: float
+        self, inputs: Input, action: Int32, advantage: Float64, rate: float
     ) -> dict[str, float]:
         """One step of the optimiser for Q decisions."""
         total = len(action)
-        surprise = 0.0
+        log_loss = 0.0
         for first in range(0, total, CHUNK):
             part = slice(first, first + CHUNK)
-            log_prob = self.network(torch.from_numpy(seen[part])).log_softmax(1)
+            log_prob = self.network(torch.from_numpy(inputs[part])).log_softmax(1)
             taken = taken_of(log_prob, torch.from_numpy(action[part]))
             gain = torch.from_numpy(advantage[part]).float()
             loss = policy_gradient_loss(taken, gain, total=total)
@@ -200,21 +216,7 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
                 bonus = entropy_loss(entropy_of(log_prob), self._config.entropy, total=total)
                 loss = loss + bonus
             torch.autograd.backward(loss)
-            surprise -= float(taken.detach().sum())
+            log_loss -= float(taken.detach().sum())
         norm = self._move(rate)
-        # Of actions that were drawn, the mean surprise estimates the entropy.
-        return {"gradient_norm": norm, "entropy": surprise / total, "decisions": float(total)}
-
-
-def _figures(played: Rollouts) -> dict[str, float]:
-    """Return the curves of the paper's figure 6: mean and best reward of the job sets."""
-    return {
-        "mean_reward": float(played.reward.mean()),
-        "max_reward": float(played.reward.max(axis=1).mean()),
-    }
-
-
-def _optimiser_of(config: TrainConfig, network: AnyNetwork) -> Optimiser:
-    if config.optimiser == "adam":
-        return Optimiser(network, config.learning_rate, _MAX_NORM)
-    return RmsProp(network, config.learning_rate, config.decay)
+        # Of actions that were drawn, the mean estimates the entropy.
+        return {"gradient_norm": norm, "entropy": log_loss / total, "decisions": float(total)}

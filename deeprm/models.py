@@ -9,10 +9,9 @@ import torch
 from decima.rl.errors import StudyError
 from decima.rl.study import models
 from decima.rl.study.models import ModelKind
-from deeprm.compact_policy import CompactPolicy
-from deeprm.image_policy import ImagePolicy
-from deeprm.learned import Learned
-from deeprm.schedulers import Scheduler
+from deeprm.config import Config
+from deeprm.network import CompactPolicy, ImagePolicy
+from deeprm.schedulers import Learned, Scheduler
 from deeprm.training_config import TrainConfig
 
 AnyNetwork = ImagePolicy | CompactPolicy
@@ -48,3 +47,15 @@ def network_to_begin_with(path: Path, config: TrainConfig) -> AnyNetwork:
 def scheduler_of(model: Model) -> Scheduler:
     """A model as a scheduler, which draws its actions or not, as it was trained."""
     return Learned(model.network.frozen(), greedy=model.config.is_greedy)
+
+
+def load_scheduler(path: Path, config: Config) -> Scheduler:
+    """Load a model as a scheduler for a cluster.
+
+    Raises:
+        StudyError: it is no model, or was made for a cluster of another shape.
+    """
+    model = load_model(path)
+    if not model.network.fits(config):
+        raise StudyError(f"{path}: was made for a cluster of another shape")
+    return scheduler_of(model)

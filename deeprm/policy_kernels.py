@@ -1,4 +1,4 @@
-"""The network's first layer as sums of table rows, its gradient, and drawing an action.
+"""Scores of both networks, the gradient of the image's first layer, and drawing an action.
 
 Letters: n decisions, K rectangles of each, R rows of the table, H hidden units, A actions.
 """
@@ -6,9 +6,32 @@ Letters: n decisions, K rectangles of each, R rows of the table, H hidden units,
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from deeprm.compile import kernel
+import numpy as np
+
+from deeprm.compile import inlined_kernel, kernel
+from deeprm.observation_kernels import THERE, WAIT
 from deeprm.tables import NONE, Float32, Float64, Int16, Int32
+
+
+class Weights(NamedTuple):
+    """Weights of `deeprm.network.CompactPolicy`; H hidden units."""
+
+    job: Float32
+    """(d + 3, H) of the numbers of a slot"""
+    around: Float32
+    """(G, H) of the numbers of the cluster, for jobs"""
+    around_void: Float32
+    """(G, H) the same, for void"""
+    bias: Float32
+    """(H,)"""
+    bias_void: Float32
+    """(H,)"""
+    score: Float32
+    """(H,)"""
+    score_void: Float32
+    """(H,)"""
 
 
 @kernel
@@ -34,18 +57,65 @@ def spread_rows(gradient: Float32, chosen: Int16, table: Float32) -> None:
 
 
 @kernel
-def scores(hidden: Float32, weight: Float32, bias: Float32, found: Float32) -> None:
-    """Write (n, A) scores of the (n, H) hidden units; those below 0 are silent.
+def image_scores(hidden: Float32, weight: Float32, bias: Float32, score: Float32) -> None:
+    """Write (n, A) scores of the (n, H) hidden units; those below 0 count nothing.
 
-    Row by row and in one order, so that they do not depend on who plays beside.
+    Row by row and in one order, so that they do not depend on the other rows.
     """
     for i in range(hidden.shape[0]):
         for a in range(weight.shape[0]):
-            found[i, a] = bias[a]
+            score[i, a] = bias[a]
         for h in range(hidden.shape[1]):
             if hidden[i, h] > 0.0:
                 for a in range(weight.shape[0]):
-                    found[i, a] += weight[a, h] * hidden[i, h]
+                    score[i, a] += weight[a, h] * hidden[i, h]
+
+
+@inlined_kernel
+def _add(weight: Float32, inputs: Float32, i: int, first: int, total: Float32) -> None:
+    """Add to (H,) `total` the (G, H) weights times the G numbers of row i from `first` on."""
+    for g in range(weight.shape[0]):
+        value = inputs[i, first + g]
+        if value != 0.0:
+            for h in range(weight.shape[1]):
+                total[h] += weight[g, h] * value
+
+
+@inlined_kernel
+def _score(hidden: Float32, weight: Float32) -> float:
+    """Sum of the (H,) hidden units above 0, times their weights."""
+    total = 0.0
+    for h in range(len(hidden)):
+        if hidden[h] > 0.0:
+            total += hidden[h] * weight[h]
+    return total
+
+
+@kernel
+def compact_scores(
+    net: Weights, slots: int, inputs: Float32, scratch: Float32, score: Float32
+) -> None:
+    """Write (n, M + 1) scores of (n, F) numbers; minus infinity for a job that does not fit.
+
+    Row by row and in one order, so that they do not depend on the other rows. `scratch` is
+    (2, H), overwritten.
+    """
+    each = net.job.shape[0]
+    shared, hidden = scratch[0], scratch[1]
+    for i in range(len(inputs)):
+        for h in range(len(hidden)):
+            shared[h] = net.bias[h]
+            hidden[h] = net.bias_void[h]
+        _add(net.around, inputs, i, slots * each, shared)
+        _add(net.around_void, inputs, i, slots * each, hidden)
+        score[i, 0] = _score(hidden, net.score_void)
+        for m in range(slots):
+            score[i, m + 1] = -np.inf
+            if inputs[i, m * each + THERE] > 0.0 and inputs[i, m * each + WAIT] < 1.0:
+                for h in range(len(hidden)):
+                    hidden[h] = shared[h]
+                _add(net.job, inputs, i, m * each, hidden)
+                score[i, m + 1] = _score(hidden, net.score)
 
 
 @kernel
@@ -63,12 +133,12 @@ def draw_action(score: Float32, chance: Float64, action: Int32) -> None:
         total = 0.0
         for a in range(score.shape[1]):
             total += math.exp(score[i, a] - score[i, best])
-        left = chance[i] * total
+        rest = chance[i] * total
         action[i] = best
         if chance[i] >= 0.0:
             for a in range(score.shape[1]):
                 share = math.exp(score[i, a] - score[i, best])
-                if left < share:
+                if rest < share:
                     action[i] = a
                     break
-                left -= share
+                rest -= share

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from decima.rl.study.models import MODEL
-from deeprm.comparison import compare, picture
 from deeprm.config import PAPER
+from deeprm.drawing import picture
+from deeprm.evaluation import compare
 from deeprm.session import new_run, run_training
 from deeprm.training_config import TrainConfig
 

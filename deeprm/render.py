@@ -25,10 +25,31 @@ _GREY = (120, 120, 120)
 
 def rgb(episodes: Episodes, e: int = 0) -> UInt8:
     """(H, W, 3) picture of episode `e`."""
-    config = episodes.config
-    rows = [_resource(episodes, e, r) for r in range(config.resources)]
-    left = np.concatenate(rows)
-    return np.concatenate([left, _backlog(episodes, e, len(left))], axis=1)
+    config, state, jobs = episodes.config, episodes.state, episodes.jobs
+    rows = []
+    for resource in range(config.resources):
+        parts = [
+            _panel(machine_cells(episodes, e, machine, resource))
+            for machine in range(config.machines)
+        ]
+        for job in state.slot[e]:
+            cells = np.full((config.horizon, config.max_demand), NONE, np.int32)
+            if job != NONE:
+                s = state.jobs_of[e]
+                cells[: jobs.duration[s, job], : jobs.demand[s, job, resource]] = job
+            parts.append(_panel(cells))
+        rows.append(np.concatenate(parts, axis=1))
+    cluster = np.concatenate(rows)
+
+    # The count of jobs beyond the slots, up to what the image of the network can show.
+    columns = -(-config.backlog // config.horizon)
+    waiting = int(episodes.backlog(np.array([e], np.int32))[0])
+    place = np.arange(config.horizon * columns).reshape(config.horizon, columns)
+    shown = np.where(place < min(waiting, config.backlog), MISSING, NONE).astype(np.int32)
+    panel = _panel(shown)
+    backlog = np.full((len(cluster), panel.shape[1], 3), _WHITE, np.uint8)
+    backlog[: len(panel)] = panel
+    return np.concatenate([cluster, backlog], axis=1)
 
 
 def panel_corners(episodes: Episodes) -> list[tuple[int, int]]:
@@ -37,12 +58,12 @@ def panel_corners(episodes: Episodes) -> list[tuple[int, int]]:
     beyond = -(-config.backlog // config.horizon)
     machines = [max(config.capacities)] * config.machines
     widths = [*machines, *[config.max_demand] * config.slots, beyond]
-    found, left = [], 0
+    corners, left = [], 0
     for columns in widths:
         width = columns * CELL + 2
-        found.append((left + GAP, left + GAP + width))
+        corners.append((left + GAP, left + GAP + width))
         left += width + 2 * GAP
-    return found
+    return corners
 
 
 def machine_cells(episodes: Episodes, e: int, machine: int, resource: int) -> Int32:
@@ -62,47 +83,14 @@ def machine_cells(episodes: Episodes, e: int, machine: int, resource: int) -> In
     return cells
 
 
-def _resource(episodes: Episodes, e: int, resource: int) -> UInt8:
-    """One row of the picture."""
-    config, state, jobs = episodes.config, episodes.state, episodes.jobs
-    machines = range(config.machines)
-    parts = [_panel(machine_cells(episodes, e, one, resource)) for one in machines]
-    for job in state.slot[e]:
-        cells = np.full((config.horizon, config.max_demand), NONE, np.int32)
-        if job != NONE:
-            s = state.jobs_of[e]
-            cells[: jobs.duration[s, job], : jobs.demand[s, job, resource]] = job
-        parts.append(_panel(cells))
-    return np.concatenate(parts, axis=1)
-
-
-def _backlog(episodes: Episodes, e: int, height: int) -> UInt8:
-    """The count of jobs beyond the slots, up to what the image of the network can show."""
-    config = episodes.config
-    columns = -(-config.backlog // config.horizon)
-    waiting = int(episodes.backlog(np.array([e], np.int32))[0])
-    place = np.arange(config.horizon * columns).reshape(config.horizon, columns)
-    shown = np.where(place < min(waiting, config.backlog), MISSING, NONE).astype(np.int32)
-    panel = _panel(shown)
-    picture = np.full((height, panel.shape[1], 3), _WHITE, np.uint8)
-    picture[: len(panel)] = panel
-    return picture
-
-
 def _panel(cells: Int32) -> UInt8:
     """Cells as squares, framed, with a gap around."""
-    colours = np.array([_colour(int(job)) for job in cells.flat], np.uint8).reshape(*cells.shape, 3)
+    colours = np.full((*cells.shape, 3), _WHITE, np.uint8)
+    colours[cells == MISSING] = _GREY
+    for job in np.unique(cells[cells >= 0]):
+        colours[cells == job] = [round(255 * part) for part in job_colour(int(job))]
     squares = colours.repeat(CELL, axis=0).repeat(CELL, axis=1)
     framed = np.pad(squares, ((1, 1), (1, 1), (0, 0)))
     framed[[0, -1]] = _FRAME
     framed[:, [0, -1]] = _FRAME
     return np.pad(framed, ((GAP, GAP), (GAP, GAP), (0, 0)), constant_values=255)
-
-
-def _colour(job: int) -> tuple[int, int, int]:
-    if job == NONE:
-        return _WHITE
-    if job < 0:
-        return _GREY
-    red, green, blue = job_colour(job)
-    return round(255 * red), round(255 * green), round(255 * blue)

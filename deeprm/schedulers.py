@@ -1,4 +1,4 @@
-"""Interface of the schedulers, and the heuristics.
+"""Schedulers: the heuristics, and a network that chooses.
 
 Source of the heuristics: DeepRM (HotNets 2016), section 4.1, paragraph "Comparables"; Packer and
 Tetris* after Tetris (SIGCOMM 2014). Like DeepRM they see the jobs in the slots and no others, and
@@ -14,8 +14,9 @@ import numpy as np
 from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import Chooser
 from decima.rl.study.streams import Draws
-from deeprm import rule_kernels
+from deeprm import policy_kernels, rule_kernels
 from deeprm.episodes import Episodes
+from deeprm.network import Frozen, Input
 from deeprm.tables import Int32
 
 Scheduler = Chooser[Episodes]
@@ -62,3 +63,26 @@ class RandomChoice:
         allowed = episodes.masks(rows)
         passed = (draws.next(rows) * allowed.sum(axis=1)).astype(np.int32)
         return np.asarray((allowed.cumsum(axis=1) <= passed[:, None]).sum(axis=1, dtype=np.int32))
+
+
+class Learned:
+    """A network as a scheduler.
+
+    Args:
+        network: as it is now.
+        greedy: take the action with the highest score instead of drawing one. The paper draws.
+    """
+
+    def __init__(self, network: Frozen, *, greedy: bool = False) -> None:
+        self._network = network
+        self._greedy = greedy
+        self.inputs: Input
+        """the network's, at the last choice"""
+
+    def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
+        """(n,) actions."""
+        self.inputs = self._network.observe(episodes, rows)
+        chance = np.full(len(rows), -1.0) if self._greedy else draws.next(rows)
+        action = np.empty(len(rows), np.int32)
+        policy_kernels.draw_action(self._network.scores(self.inputs), chance, action)
+        return action

@@ -1,15 +1,23 @@
-"""A training from its configuration to a model file."""
+"""A training from its configuration to a model file, and the scores to compare it with."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from decima.rl.progress import Reference
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.models import INITIAL
+from decima.rl.study.streams import Purpose
 from decima.rl.study.trainings import Trainer
+from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold, tuned_tetris
+from deeprm.jobs import draw_jobs
 from deeprm.learner import DeepRmLearner
 from deeprm.models import POLICY, network_to_begin_with
+from deeprm.objectives import Objective
+from deeprm.schedulers import SJF
 from deeprm.training_config import TrainConfig
 
 
@@ -26,6 +34,29 @@ def new_run(path: Path, config: TrainConfig, initial: Path | None = None) -> Run
         network_to_begin_with(initial, config)
         config = replace(config, initial=True)
     return POLICY.new_folder(path, config, {INITIAL: initial})
+
+
+def references(folder: RunFolder) -> tuple[Reference, ...]:
+    """Tetris*, `hold` and SJF on the job sets that choose the best weights of a run.
+
+    Raises:
+        StudyError: the folder is of another kind of training.
+    """
+    config = config_of(folder)
+    objective = Objective(config.objective)
+    scores: dict[str, list[float]] = {"Tetris*": [], "hold": [], "SJF": []}
+    for cluster in config.clusters:
+        jobs = draw_jobs(cluster, config.validation_sets, config.seed, Purpose.VALIDATION)
+        tuning = draw_jobs(cluster, TUNING_SETS, config.seed, Purpose.TUNING)
+        heuristics = {
+            "Tetris*": tuned_tetris(cluster, tuning, objective),
+            "hold": tuned_hold(cluster, tuning, objective),
+            "SJF": SJF,
+        }
+        for name, scheduler in heuristics.items():
+            scores[name].append(score_of(evaluate(scheduler, cluster, jobs, 0), objective))
+    label = f"{objective.value}, negated" if objective.is_gain else f"average {objective.value}"
+    return tuple(Reference(label, name, float(np.mean(of))) for name, of in scores.items())
 
 
 def _learner(config: TrainConfig, folder: RunFolder) -> DeepRmLearner:

@@ -52,12 +52,12 @@ def soonest(rules: Rules, jobs: Jobs, state: State, e: int, job: int) -> tuple[i
     """
     wait = _delay_on(rules, jobs, state, e, job, 0)
     machine = 0
-    for other in range(1, state.used.shape[2] // jobs.demand.shape[2]):
+    for candidate in range(1, state.used.shape[2] // jobs.demand.shape[2]):
         if wait != 0:
-            found = _delay_on(rules, jobs, state, e, job, other)
-            if found != NONE and (wait == NONE or found < wait):
-                wait = found
-                machine = other
+            start = _delay_on(rules, jobs, state, e, job, candidate)
+            if start != NONE and (wait == NONE or start < wait):
+                wait = start
+                machine = candidate
     return wait, machine
 
 
@@ -107,8 +107,9 @@ def _place(rules: Rules, jobs: Jobs, state: State, e: int, m: int, wait: int, ma
 
 
 @inlined_kernel
-def _charge(rules: Rules, state: State, e: int) -> None:
-    """Charge the present step's cost of all jobs in the system, visible or not."""
+def _pass(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
+    """One step of time: charge it, end jobs, move what is planned, let in new jobs."""
+    # The cost of all jobs in the system, visible or not.
     state.cost[e, SLOWDOWN] += state.weight[e]
     state.cost[e, COMPLETION] += state.arrived[e] - state.finished[e]
     state.cost[e, MAKESPAN] += 1
@@ -116,12 +117,6 @@ def _charge(rules: Rules, state: State, e: int) -> None:
         for pool in range(state.used.shape[2]):
             share = rules.share[pool % len(rules.share)]
             state.cost[e, UTILISATION] -= state.used[e, 0, pool] * share
-
-
-@inlined_kernel
-def _pass(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
-    """One step of time: charge it, end jobs, move what is planned, let in new jobs."""
-    _charge(rules, state, e)
     state.finished[e] += state.ending[e, 0]
     state.weight[e] -= state.ending_weight[e, 0]
     last = state.used.shape[1] - 1
@@ -147,20 +142,15 @@ def is_over(rules: Rules, jobs: Jobs, state: State, e: int) -> bool:
 
 
 @inlined_kernel
-def _has_waiting(state: State, e: int) -> bool:
-    """Return whether there is a job in any slot; if not, none waits beyond them either."""
-    count = 0
-    for m in range(state.slot.shape[1]):
-        if state.slot[e, m] != NONE:
-            count += 1
-    return count > 0
-
-
-@inlined_kernel
 def _until_choice(rules: Rules, jobs: Jobs, state: State, e: int) -> None:
-    """Let time pass while no job waits: then there is nothing to choose."""
-    while not is_over(rules, jobs, state, e) and not _has_waiting(state, e):
-        _pass(rules, jobs, state, e)
+    """Let time pass while no job waits in a slot: then none waits beyond them either."""
+    waiting = 0
+    while waiting == 0 and not is_over(rules, jobs, state, e):
+        for m in range(state.slot.shape[1]):
+            if state.slot[e, m] != NONE:
+                waiting += 1
+        if waiting == 0:
+            _pass(rules, jobs, state, e)
 
 
 @inlined_kernel
@@ -223,11 +213,11 @@ def act_all(
 
 
 @kernel
-def delays(rules: Rules, jobs: Jobs, state: State, rows: Int32, found: Int32) -> None:
+def delays(rules: Rules, jobs: Jobs, state: State, rows: Int32, wait: Int32) -> None:
     """Write for each slot of (n,) episodes how soon its job could start: (n, M), NONE if not."""
     for i in range(len(rows)):
         e = rows[i]
         for m in range(state.slot.shape[1]):
-            found[i, m] = NONE
+            wait[i, m] = NONE
             if state.slot[e, m] != NONE:
-                found[i, m] = delay(rules, jobs, state, e, state.slot[e, m])
+                wait[i, m] = delay(rules, jobs, state, e, state.slot[e, m])

@@ -104,20 +104,22 @@ class Training(NamedTuple):
 
 def trainings() -> list[Training]:
     """All, in an order in which each has what it begins with."""
-    found = []
+    planned = []
     for seed in SEEDS:
         loads = (*_SOONEST, *(load for load in LOADS if load not in _SOONEST))
-        found.append(Training("paper", FIRST_AT, seed))
-        found += [Training("slowdown", load, seed) for load in loads]
-        found += [Training(name, OBJECTIVES_AT, seed) for name in OBJECTIVES if name != "slowdown"]
-        found.append(Training("compact", SIZES_AT, seed))
-        found += [Training("branches", load, seed) for load in BRANCHES_AT]
-    return found
+        planned.append(Training("paper", FIRST_AT, seed))
+        planned += [Training("slowdown", load, seed) for load in loads]
+        planned += [
+            Training(name, OBJECTIVES_AT, seed) for name in OBJECTIVES if name != "slowdown"
+        ]
+        planned.append(Training("compact", SIZES_AT, seed))
+        planned += [Training("branches", load, seed) for load in BRANCHES_AT]
+    return planned
 
 
 def branches_for(load: int) -> int:
     """Load of the policies on branches that play at a load, both in percent."""
-    return min(BRANCHES_AT, key=lambda one: abs(one - load))
+    return min(BRANCHES_AT, key=lambda trained: abs(trained - load))
 
 
 class Models(ModelFolder):
@@ -136,33 +138,30 @@ class Models(ModelFolder):
             StudyError: the file is there and holds something else.
         """
         path = self.path / CURVES
-        found = read_json(path, StudyError) if path.is_file() else {}
-        if not isinstance(found, dict):
+        curves = read_json(path, StudyError) if path.is_file() else {}
+        if not isinstance(curves, dict):
             raise StudyError(f"{path}: holds no JSON object")
-        for name, rows in found.items():
-            if not isinstance(rows, list) or not all(map(_is_row, rows)):
+        for name, rows in curves.items():
+            if not isinstance(rows, list) or not all(
+                isinstance(row, dict) and "iteration" in row and all(map(is_number, row.values()))
+                for row in rows
+            ):
                 raise StudyError(f"{path}: {name!r:.60} is no list of rows of numbers")
-        return found
-
-
-def _is_row(value: object) -> bool:
-    return isinstance(value, dict) and "iteration" in value and all(map(is_number, value.values()))
+        return curves
 
 
 def _gather_curves(runs: Path, out: Path, names: Sequence[str]) -> None:
-    """Copy the learning curves of figure 6."""
-    papers = [name for name in names if name.startswith("paper-")]
-    write_json(out / CURVES, {name: _curve(runs / name) for name in papers}, StudyError)
-
-
-def _curve(folder: Path) -> list[dict[str, float]]:
-    """Rewards of each iteration and slowdowns of each validation, as figure 6 shows them."""
-    names = {"iteration": "iteration", "mean_reward": "mean_reward", "max_reward": "max_reward"}
-    names["validation/slowdown"] = "slowdown"
-    return [
-        {short: round(row[name], 4) for name, short in names.items() if name in row}
-        for row in read_run(folder).metrics
-    ]
+    """Copy the learning curves of figure 6: rewards of iterations, slowdowns of validations."""
+    metrics = ("iteration", "mean_reward", "max_reward", "validation/slowdown")
+    curves = {
+        name: [
+            {key.removeprefix("validation/"): round(row[key], 4) for key in metrics if key in row}
+            for row in read_run(runs / name).metrics
+        ]
+        for name in names
+        if name.startswith("paper-")
+    }
+    write_json(out / CURVES, curves, StudyError)
 
 
 STUDY = Study((POLICY,), trainings, _gather_curves)

@@ -57,7 +57,7 @@ class TrainConfig(Settings):
     branch_batch: int = 512
     """decisions of one step of the optimiser in these iterations; each comes twice"""
     teacher: Literal["sjf", "hold"] = "sjf"
-    """who is imitated and goes on in branches: shortest job first, as in the released code, or
+    """imitated, and goes on in branches: shortest job first, as in the released code, or
     `hold`, tuned"""
     validate_every: int = 10
     """iterations"""

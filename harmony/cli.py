@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,8 +26,7 @@ from decima.rl.study.command import (
     seed_option,
     train_in,
 )
-from harmony.config import CONFIGS, RATES, Arrivals, Config
-from harmony.gpu_types import servers_of
+from harmony.config import CONFIGS, RATES, Arrivals, Config, GpuType
 from harmony.jobs import equal_arrivals
 from traces.files.private import read_secret
 from traces.files.settings import changed
@@ -68,7 +68,9 @@ def _cluster(
     """Return the configuration of these options; those that a command lacks change nothing."""
     config = CONFIGS[servers].arriving(arrivals)
     if gpu:
-        config = replace(config, gpu_types=gpu, servers=servers_of(gpu))
+        config = replace(
+            config, gpu_types=gpu, servers=sum(GpuType.parse(text).servers for text in gpu)
+        )
     if trace is not None:
         config = replace(config, arrivals_file=str(trace))
     if table is not None:
@@ -147,14 +149,13 @@ def train(
     """
     # torch takes a second to load, which other commands need not wait for.
     from harmony.measured import measured
-    from harmony.reward_config import RewardConfig
     from harmony.session import AnyConfig, new_run
-    from harmony.training_config import TrainConfig, recipe
+    from harmony.training_config import RewardConfig, TrainConfig, recipe
 
     def begin() -> Any:
-        first: AnyConfig = recipe() if what == "recipe" else TrainConfig()
-        if what == "reward":
-            first = RewardConfig()
+        makers: dict[str, Callable[[], AnyConfig]]
+        makers = {"policy": TrainConfig, "recipe": recipe, "reward": RewardConfig}
+        first = makers[what]()
         models, types = len(measured(config.table_file).models), len(config.gpu_table)
         size = replace(first.size, models=models, gpu_types=types)
         settings = replace(first, cluster=config, size=size, seed=seed).to_json()
@@ -186,7 +187,7 @@ def evaluate(
     Example: harmony evaluate --arrivals poisson runs/harmony/model.safetensors
     """
     from decima.rl.tables import print_rows
-    from harmony.comparison import compare
+    from harmony.evaluation import compare
 
     config = changed(Config, config.to_json(), changes, StudyError)
     rows = compare(config, models, sequences, seed)
@@ -220,17 +221,7 @@ def update(
     from decima.rl.tables import print_rows
     from harmony.updating import rows_of, use
 
-    rows = rows_of(
-        use(
-            models,
-            config,
-            periods=periods,
-            sequences=sequences,
-            seed=seed,
-            changes=changes,
-            output=output,
-        )
-    )
+    rows = rows_of(use(models, config, periods, sequences, seed, changes, output))
     print_rows(next(rows), rows)
 
 
@@ -241,11 +232,11 @@ def update(
 @seed_option
 @click.option("--model", type=INPUT)
 def show(output: Path, config: Config, interval: int, seed: int, model: Path | None) -> None:
-    """Draw who is where in a cluster at an interval, under Tiresias or a model (PNG).
+    """Draw the tasks on each server at an interval, under Tiresias or a model (PNG).
 
     Example: harmony show -o cluster.png
     """
-    from harmony.comparison import picture
+    from harmony.drawing import picture
 
     check_picture(output)
     picture(config, model, seed, interval, output)

@@ -74,7 +74,37 @@ class Clusters(Lockstep):
             discount,
             np.array(config.capacity, np.int32),
         )
-        self.state: State = self._empty(seed)
+        most, zeros = self.jobs.arrival_min.shape[1], self._zeros
+        servers = [gpu.servers for gpu in config.gpu_table]
+        gpus = np.arange(len(servers), dtype=np.int32)
+        keys = seed_of(seed, Purpose.NOISE).generate_state(len(self), np.uint64)
+        self.state: State = State(
+            jobs_of=self._jobs_of,
+            key=keys.astype(np.uint64),
+            interval=zeros(),
+            arrived=zeros(),
+            finished=zeros(),
+            gpu=np.tile(np.repeat(gpus, servers), (len(self), 1)),
+            free=zeros(config.servers, K),
+            tasks=zeros(config.servers),
+            owner=zeros(config.servers),
+            placed=zeros(most, config.servers, 2, kind=np.int8),
+            left=zeros(most, 2),
+            spread=zeros(most),
+            running=zeros(config.most_running + 1),
+            running_count=zeros(),
+            speed=zeros(config.most_running + 1, kind=np.float64),
+            waiting=zeros(most),
+            waiting_count=zeros(),
+            priority=zeros(most, kind=np.float64),
+            refused=zeros(most),
+            current=zeros(),
+            plan=zeros(2 * config.max_workers),
+            worth=zeros(config.most_running + 1, kind=np.float64),
+            done=zeros(most, kind=np.float64),
+            placed_in=zeros(most),
+            end_min=zeros(most, kind=np.float64),
+        )
         if priority is not None:
             self.state.priority[:] = priority[self._jobs_of]
         self._predictor = predictor
@@ -127,35 +157,34 @@ class Clusters(Lockstep):
         if not allowed.all():
             wrong = int(action[~allowed][0])
             raise StudyError(f"action {wrong}: no such task is left, or there is no room for it")
-        found = Steps(
+        steps = Steps(
             np.empty(len(rows)), np.empty(len(rows), np.int32), np.empty(len(rows), np.bool_)
         )
-        sim_kernels.act_all(*self.world, rows, action, *found)
+        sim_kernels.act_all(*self.world, rows, action, *steps)
         if self._predictor is not None:
-            self._pass_intervals(rows, found.reward, found.passed)
-            found.over[:] = self.over[rows]
-        return found
+            self._pass_intervals(rows, steps.reward, steps.passed)
+            steps.over[:] = self.over[rows]
+        return steps
 
     def fork_until(self, rows: Int32, coming: int) -> Clusters:
         """Return a `fork` whose episodes end with the next `coming` jobs that arrive."""
-        found = self.fork(rows)
-        own = Jobs._make(column[found.state.jobs_of] for column in self.jobs)
-        number = np.minimum(own.number, found.state.arrived + coming)
-        found.jobs = own._replace(number=number.astype(np.int32))
-        found.state.jobs_of[:] = found._all
-        return found
+        fork = self.fork(rows)
+        jobs = Jobs._make(column[fork.state.jobs_of] for column in self.jobs)
+        number = np.minimum(jobs.number, fork.state.arrived + coming)
+        fork.jobs = jobs._replace(number=number.astype(np.int32))
+        fork.state.jobs_of[:] = fork._all
+        return fork
 
     def _pass_intervals(self, rows: Int32, reward: Float64, passed: Int32) -> None:
         """Let intervals pass at predicted speeds until each of (n,) episodes has a choice."""
         while self._predictor is not None:
-            stand = self.over & ~self.complete & ~self.is_time_up
-            at = np.nonzero(stand[rows])[0]
+            idle = self.over & ~self.complete & ~self.is_time_up
+            at = np.nonzero(idle[rows])[0]
             if len(at) == 0:
                 return
-            held = rows[at]
-            self.state.speed[held] = self._predictor(self, held)
+            self.state.speed[rows[at]] = self._predictor(self, rows[at])
             earned = np.empty(len(at))
-            sim_kernels.pass_interval(*self.world, held, earned)
+            sim_kernels.pass_interval(*self.world, rows[at], earned)
             reward[at] += self.rules.discount ** passed[at] * earned
             passed[at] += 1
 
@@ -169,40 +198,3 @@ class Clusters(Lockstep):
         """(E,) mean time from arrival to completion, in intervals."""
         number = self.jobs.number[self.state.jobs_of]
         return np.asarray(self.completion_min().sum(axis=1) / number / self.config.interval_min)
-
-    def _empty(self, seed: int) -> State:
-        config, most, zeros = self.config, self.jobs.arrival_min.shape[1], self._zeros
-        keys = seed_of(seed, Purpose.NOISE).generate_state(len(self), np.uint64)
-        return State(
-            jobs_of=self._jobs_of,
-            key=keys.astype(np.uint64),
-            interval=zeros(),
-            arrived=zeros(),
-            finished=zeros(),
-            gpu=np.tile(_gpu_of_server(config), (len(self), 1)),
-            free=zeros(config.servers, K),
-            tasks=zeros(config.servers),
-            owner=zeros(config.servers),
-            placed=zeros(most, config.servers, 2, kind=np.int8),
-            left=zeros(most, 2),
-            spread=zeros(most),
-            running=zeros(config.most_running + 1),
-            running_count=zeros(),
-            speed=zeros(config.most_running + 1, kind=np.float64),
-            waiting=zeros(most),
-            waiting_count=zeros(),
-            priority=zeros(most, kind=np.float64),
-            refused=zeros(most),
-            current=zeros(),
-            plan=zeros(2 * config.max_workers),
-            worth=zeros(config.most_running + 1, kind=np.float64),
-            done=zeros(most, kind=np.float64),
-            placed_in=zeros(most),
-            end_min=zeros(most, kind=np.float64),
-        )
-
-
-def _gpu_of_server(config: Config) -> Int32:
-    """(M,) type of each server's GPUs."""
-    counts = [one.servers for one in config.gpu_table]
-    return np.repeat(np.arange(len(counts), dtype=np.int32), counts)

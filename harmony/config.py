@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from decima.rl.errors import StudyError
 from decima.rl.study.settings import ABOVE_0, Settings
-from harmony.gpu_types import GpuType, parse_gpu_types
 from harmony.tables import ANALYTIC, MEASURED_PRODUCT, MEASURED_WORST
 
 Arrivals = Literal["uniform", "poisson", "trace"]
@@ -24,6 +24,46 @@ MAX_SAMPLES = 1_000_000
 MAX_MIN = 1e10
 """minutes that a float represents to a millisecond"""
 _RATE_MIN = 20.0
+MOST_GPU_TYPES = 16
+_SLOWEST, _FASTEST = 0.01, 100.0
+_LONGEST_NAME = 40
+
+
+class GpuType(NamedTuple):
+    """One type of GPU, written `NAME:SERVERS:SPEED`, such as `V100:3:2`.
+
+    Speeds are relative: those that are measured, and the minutes of jobs, are of a type with speed
+    1.
+    """
+
+    name: str
+    servers: int
+    """that have GPUs of this type alone"""
+    speed: float
+    """of a job whose slowest worker has one, over its speed on a type of speed 1"""
+
+    @classmethod
+    def parse(cls, text: str) -> GpuType:
+        """Return the type that a text describes.
+
+        Raises:
+            StudyError: it describes none.
+        """
+        name, *numbers = text.split(":")
+        rule = f"gpu_types has {text!r:.60}: NAME:SERVERS:SPEED is needed, such as V100:3:2"
+        if len(numbers) != 2 or not 0 < len(name) <= _LONGEST_NAME:
+            raise StudyError(rule)
+        try:
+            gpu = cls(name, int(numbers[0]), float(numbers[1]))
+        except ValueError as fault:
+            raise StudyError(rule) from fault
+        if gpu.servers < 0:
+            raise StudyError(f"gpu_types has {text!r:.60}: servers must not be negative")
+        if not _SLOWEST <= gpu.speed <= _FASTEST:
+            raise StudyError(
+                f"gpu_types has {text!r:.60}: a speed from {_SLOWEST:g} to {_FASTEST:g}"
+            )
+        return gpu
 
 
 @dataclass(frozen=True)
@@ -38,7 +78,7 @@ class Config(Settings):
     memory_gb: int = 48
     network_gbps: int = 50
     gpu_types: tuple[str, ...] = ()
-    """of the servers in their order, each `NAME:SERVERS:SPEED` (`harmony.gpu_types`); without any
+    """of the servers in their order, each `NAME:SERVERS:SPEED` (`GpuType`); without any
     all GPUs are alike"""
     gpu_required_share: float = 0.0
     """of drawn jobs, which need a certain type: that of a random server, if they find room there"""
@@ -123,8 +163,33 @@ class Config(Settings):
 
     @property
     def gpu_table(self) -> tuple[GpuType, ...]:
-        """Types of GPU, at least one."""
-        return parse_gpu_types(self.gpu_types, self.servers)
+        """Types of GPU; one without a name where all are alike."""
+        if not self.gpu_types:
+            return (GpuType("", self.servers, 1.0),)
+        if len(self.gpu_types) > MOST_GPU_TYPES:
+            raise StudyError(
+                f"{len(self.gpu_types)} types of GPU: at most {MOST_GPU_TYPES} are possible"
+            )
+        table = tuple(GpuType.parse(text) for text in self.gpu_types)
+        names = [gpu.name for gpu in table]
+        if len(set(names)) < len(names):
+            raise StudyError(f"gpu_types names a type twice: {', '.join(names)}")
+        total = sum(gpu.servers for gpu in table)
+        if total != self.servers:
+            raise StudyError(f"gpu_types has {total} servers, where the cluster has {self.servers}")
+        return table
+
+    def gpu_number(self, name: str) -> int:
+        """Return the number of a type of GPU by its name.
+
+        Raises:
+            StudyError: there is no such type.
+        """
+        names = [gpu.name for gpu in self.gpu_table]
+        if name not in names:
+            there = f"there are {', '.join(names)}" if self.gpu_types else "the cluster names none"
+            raise StudyError(f"GPU is {name!r:.40}; {there}")
+        return names.index(name)
 
     @property
     def actions(self) -> int:

@@ -1,17 +1,44 @@
-"""A cluster as a picture: who is where."""
+"""A cluster as a picture: the tasks on each server."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from decima.rl.colours import job_colour
-from decima.rl.drawing import panels
+from decima.rl.drawing import panels, save_figure
+from decima.rl.study.lockstep import play_up_to
+from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
+from harmony.config import Config
+from harmony.jobs import draw_jobs
+from harmony.learned import Learned
 from harmony.measured import measured
+from harmony.models import load_model
+from harmony.schedulers import Scheduler, Tiresias
 
 _LEGEND_ROWS = 16
+
+
+def picture(config: Config, model: Path | None, seed: int, interval: int, output: Path) -> None:
+    """Write the tasks on each server, a colour and a number for each job, at an interval, as PNG.
+
+    Raises:
+        StudyError: the episode is over before.
+        RunError: the file cannot be written.
+    """
+    scheduler: Scheduler
+    if model is None:
+        scheduler = Tiresias(config)
+    else:
+        scheduler = Learned(load_model(model).network.policy, config)
+    jobs = draw_jobs(config, 1, seed, Purpose.TEST)
+    clusters = Clusters(config, jobs, seed=seed, priority=scheduler.priority(jobs))
+    play_up_to(scheduler, clusters, seed, clusters.state.interval, interval, "interval")
+    save_figure(picture_of(clusters), output, "png")
 
 
 def picture_of(clusters: Clusters) -> Figure:
@@ -19,7 +46,9 @@ def picture_of(clusters: Clusters) -> Figure:
     state, models = clusters.state, measured(clusters.config.table_file).models
     running = sorted(state.running[0, : state.running_count[0]].tolist())
     figure, (axes,) = panels(1)
-    figure.set_size_inches(*_size(clusters.config.servers, len(running)))
+    # A third of an inch for each server, and room for the columns of the legend.
+    columns = -(-max(len(running), 1) // _LEGEND_ROWS)
+    figure.set_size_inches(max(4.6, 0.33 * clusters.config.servers) + 1.4 * columns, 3.6)
     bottom = np.zeros(clusters.config.servers)
     for rank, job in enumerate(running):
         tasks = state.placed[0, job].sum(axis=1)
@@ -43,15 +72,6 @@ def picture_of(clusters: Clusters) -> Figure:
         title="job and model",
         fontsize=7,
         title_fontsize=7,
-        ncols=_columns(len(running)),
+        ncols=columns,
     )
     return figure
-
-
-def _size(servers: int, jobs: int) -> tuple[float, float]:
-    """Inches: a third for each server, and room for the columns of the legend."""
-    return max(4.6, 0.33 * servers) + 1.4 * _columns(jobs), 3.6
-
-
-def _columns(jobs: int) -> int:
-    return -(-max(jobs, 1) // _LEGEND_ROWS)

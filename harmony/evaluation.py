@@ -1,18 +1,21 @@
-"""Evaluation of schedulers on job sequences: mean completion times, in intervals."""
+"""Evaluation and comparison of schedulers on sequences: mean completion times, in intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from decima.rl.statistics import mean_of_chosen
+from decima.rl.statistics import difference_percent, mean_of, mean_of_chosen
 from decima.rl.study.lockstep import play
-from decima.rl.study.streams import Draws
+from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import Config
-from harmony.interference import LINEAR, QUADRATIC, fit_lif, fit_pairs
-from harmony.samples import Samples
+from harmony.interference import LINEAR, QUADRATIC, Samples, fit_lif, fit_pairs, samples_of
+from harmony.jobs import draw_jobs
+from harmony.learned import Learned
+from harmony.models import load_model
 from harmony.schedulers import (
     InOrder,
     LeastInterference,
@@ -32,7 +35,7 @@ def completion_of(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -
     """Let a scheduler play each sequence once.
 
     Args:
-        scheduler: who places.
+        scheduler: places the jobs.
         config: the cluster.
         jobs: S sequences.
         seed: of what is random in choices and speeds.
@@ -80,10 +83,36 @@ def baselines(config: Config, samples: Samples) -> Mapping[str, Scheduler]:
         "lif_quad": LeastInterference(fit_lif(samples, QUADRATIC, gpus)),
         "lookahead": Lookahead(fit_pairs(config, samples)),
     }
-    found: dict[str, Scheduler] = {
+    schedulers: dict[str, Scheduler] = {
         "tiresias": tiresias,
         "tiresias_las": Tiresias(config, "las"),
     }
-    for name, one in by_arrival.items():
-        found |= {name: one, f"{name}_gittins": InOrder(one, tiresias)}
-    return found
+    for name, scheduler in by_arrival.items():
+        schedulers |= {name: scheduler, f"{name}_gittins": InOrder(scheduler, tiresias)}
+    return schedulers
+
+
+def compare(
+    config: Config, models: Sequence[Path], sequences: int, seed: int
+) -> Iterator[list[str]]:
+    """Rows of a table, headings first: completion times, and how far they are from Tiresias.
+
+    Args:
+        config: the cluster.
+        models: files of policies.
+        sequences: how many unseen ones.
+        seed: of the sequences and of choices.
+
+    Raises:
+        StudyError: a file is no such model.
+    """
+    # Before anything compiles.
+    learned = {str(path): Learned(load_model(path).network.policy, config) for path in models}
+    schedulers: dict[str, Scheduler] = dict(baselines(config, samples_of(config))) | learned
+    jobs = draw_jobs(config, sequences, seed, Purpose.TEST)
+    reference = completion_of(schedulers["tiresias"], config, jobs, seed)
+    yield ["scheduler", "completion, intervals, 95 %", "against tiresias, 95 %"]
+    for name, scheduler in schedulers.items():
+        values = completion_of(scheduler, config, jobs, seed)[None]
+        mean, against = mean_of(values), difference_percent(values, reference)
+        yield [name, mean.words(".2f"), against.words("+.1f", " %")]

@@ -1,4 +1,4 @@
-"""Measurements of the paper's figures and table: numbers with intervals, no drawing.
+"""The paper's figures and table: measured as numbers with intervals, and drawn from those.
 
 All on sequences of the purpose `TEST`, which no training and no fitting has seen; every scheduler
 plays the same ones. Source: Harmony, section VI.
@@ -10,12 +10,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from decima.rl.drawing import Found, errors, panels
 from decima.rl.errors import NoModelsError
 from decima.rl.optimiser import one_thread
 from decima.rl.statistics import compared, difference_percent, mean_of
@@ -23,27 +26,58 @@ from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Config
 from harmony.evaluation import baselines, completion_by_type, played
-from harmony.interference import LINEAR, QUADRATIC, fit_lif, predict_lif, relative_error
+from harmony.interference import (
+    LINEAR,
+    QUADRATIC,
+    SEED,
+    Samples,
+    draw_samples,
+    fit_lif,
+    predict_lif,
+    relative_error,
+    samples_of,
+)
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned
 from harmony.measured import measured
-from harmony.network import ActorCritic
-from harmony.reward_config import RewardConfig
+from harmony.network import ActorCritic, RewardModel
 from harmony.reward_learner import CLOSE, predict, split
-from harmony.samples import Samples, draw_samples
 from harmony.schedulers import Scheduler
 from harmony.study import ABLATIONS, SIZES, Models, Training
 from harmony.tables import Float64
+from harmony.training_config import RewardConfig
 
-SEED = 2019
-"""of sequences and samples; trainings have theirs"""
-SAMPLES = 10_000
-"""states that LIF and the table of pairs are fitted to, for each cluster"""
 GROUPS, STATES = 20, 150
 """of sequences whose speeds are predicted, and states of each: states of one are not independent"""
 UNSEEN = 2_981
 """added to the seed, gives that of the first group, and on from there"""
 INTERVALS_MIN = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0)
+LABELS = {
+    "lb": "LB",
+    "tetris": "Tetris",
+    "tiresias": "Tiresias",
+    "tiresias_las": "Tiresias, LAS",
+    "lif_linear": "LIF-Linear",
+    "lif_quad": "LIF-Quad",
+    "lookahead": "lookahead (added)",
+    "lb_gittins": "LB, Gittins",
+    "tetris_gittins": "Tetris, Gittins",
+    "lif_linear_gittins": "LIF-Linear, Gittins",
+    "lif_quad_gittins": "LIF-Quad, Gittins",
+    "lookahead_gittins": "lookahead, Gittins",
+    "harmony": "Harmony",
+    "harmony for 6 servers": "Harmony for 6 servers",
+    "harmony on the reward model": "Harmony on the reward model",
+    "no_critic": "no critic",
+    "no_exploration": "no exploration",
+    "one_head": "one head",
+    "no_replay": "no replay",
+}
+_TITLES = {
+    "patterns": "",
+    "worst": "only the worst neighbour counts",
+    "analytic": "analytic model of speeds",
+}
 
 
 class Bench(NamedTuple):
@@ -55,77 +89,91 @@ class Bench(NamedTuple):
 
     def completions(self, pairs: Sequence[tuple[ActorCritic, Config]]) -> list[Float64]:
         """(S,) mean completion times in intervals of each policy in its cluster."""
-        return [one.mean_completion() for one in self.played(pairs)]
+        return [clusters.mean_completion() for clusters in self.played(pairs)]
 
     def played(self, pairs: Sequence[tuple[ActorCritic, Config]]) -> list[Clusters]:
         """Clusters in which each policy has played all sequences."""
-        return self._on_all_cores([(_scheduler(*pair), pair[1]) for pair in pairs], [])
+        learned = [(Learned(network.policy, config), config) for network, config in pairs]
+        return self._on_all_cores(learned, [])
 
-    def heuristics(self, config: Config) -> dict[str, Clusters]:
-        """Clusters in which each heuristic has played all sequences, by name."""
-        found = self._baselines(config)
-        return {name: self._played(one, config) for name, one in found.items()}
+    def baselines(self, config: Config) -> Mapping[str, Scheduler]:
+        """Return the heuristics by name."""
+        return baselines(config, samples_of(config, self.seed))
+
+    def played_by(self, scheduler: Scheduler, config: Config) -> Clusters:
+        """Clusters in which a scheduler has played all sequences."""
+        jobs = draw_jobs(config, self.sequences, self.seed, Purpose.TEST)
+        return played(scheduler, config, jobs, self.seed)
 
     def compared(
         self, configs: Mapping[str, Config], policies: Mapping[str, Sequence[ActorCritic]]
     ) -> dict[str, Any]:
         """Completion times by cluster of heuristics and trainings, and differences in percent."""
-        others = {key: self._baselines(config) for key, config in configs.items()}
+        by_cluster = {key: self.baselines(config) for key, config in configs.items()}
         learned = [
-            (_scheduler(network, config), config)
+            (Learned(network.policy, config), config)
             for config in configs.values()
-            for own in policies.values()
-            for network in own
+            for networks in policies.values()
+            for network in networks
         ]
-        heuristics = [(one, configs[key]) for key, own in others.items() for one in own.values()]
+        heuristics = [
+            (scheduler, configs[key])
+            for key, schedulers in by_cluster.items()
+            for scheduler in schedulers.values()
+        ]
         clusters = self._on_all_cores(learned, heuristics)
-        values = iter([one.mean_completion() for one in clusters])
+        values = iter([played.mean_completion() for played in clusters])
         of_learned = {
-            key: {name: [next(values) for _ in own] for name, own in policies.items()}
+            key: {name: [next(values) for _ in networks] for name, networks in policies.items()}
             for key in configs
         }
         return {
-            key: compared({name: next(values) for name in own}, of_learned[key])
-            for key, own in others.items()
+            key: compared({name: next(values) for name in schedulers}, of_learned[key])
+            for key, schedulers in by_cluster.items()
         }
-
-    def _baselines(self, config: Config) -> Mapping[str, Scheduler]:
-        return baselines(config, samples_of(config, self.seed))
 
     def _on_all_cores(
         self,
         learned: Sequence[tuple[Scheduler, Config]],
-        others: Sequence[tuple[Scheduler, Config]],
+        heuristics: Sequence[tuple[Scheduler, Config]],
     ) -> list[Clusters]:
         """Clusters in which each scheduler has played all sequences, policies first."""
         # Threads: torch holds no lock while it computes, which is nearly all that a policy does.
         # Heuristics do hold it, so they are spread evenly among the policies.
-        pairs = [*learned, *others]
-        turn = [(n + 0.5) / len(own) for own in (learned, others) for n in range(len(own))]
+        pairs = [*learned, *heuristics]
+        turn = [(n + 0.5) / len(kind) for kind in (learned, heuristics) for n in range(len(kind))]
         # Each sets torch's number of threads for itself, and MKL's for all.
         single = partial(torch.set_num_threads, 1)
         with one_thread(), ThreadPoolExecutor(os.cpu_count(), initializer=single) as pool:
             order = sorted(range(len(pairs)), key=lambda n: turn[n])
-            begun = {n: pool.submit(self._played, *pairs[n]) for n in order}
-            return [begun[n].result() for n in range(len(pairs))]
-
-    def _played(self, scheduler: Scheduler, config: Config) -> Clusters:
-        jobs = draw_jobs(config, self.sequences, self.seed, Purpose.TEST)
-        return played(scheduler, config, jobs, self.seed)
+            futures = {n: pool.submit(self.played_by, *pairs[n]) for n in order}
+            return [futures[n].result() for n in range(len(pairs))]
 
 
-def _scheduler(network: ActorCritic, config: Config) -> Scheduler:
-    return Learned(network.policy, config)
+def _bars(axes: Axes, entries: Found, at: float, width: float, label: str | None) -> None:
+    """A group of bars with their intervals, one for each name."""
+    means = [entry["mean"] for entry in entries.values()]
+    places = [number + at for number in range(len(means))]
+    axes.bar(places, means, width, yerr=errors(list(entries.values())), label=label, capsize=2)
 
 
-def samples_of(config: Config, seed: int = SEED) -> Samples:
-    """States of a cluster at the default interval and rate, that models are fitted to."""
-    return _samples(replace(config.arriving("uniform"), interval_min=20.0), seed)
+def _named(axes: Axes, names: list[str], label: str) -> None:
+    axes.set_xticks(range(len(names)), [LABELS.get(name, name) for name in names], rotation=60)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set(ylabel=label, ylim=(0, None))
 
 
-@cache
-def _samples(config: Config, seed: int) -> Samples:
-    return draw_samples(config, SAMPLES, seed)
+def _draw_patterns(figures: Found) -> Figure:
+    """One panel for each group of the figure, one colour for each pattern of arrival."""
+    groups = {name: figures[name] for name in _TITLES if name in figures}
+    figure, axes_of = panels(len(groups))
+    for axes, (group, patterns) in zip(axes_of, groups.items(), strict=True):
+        for number, (pattern, entries) in enumerate(patterns.items()):
+            _bars(axes, entries, 0.27 * (number - 1), 0.27, pattern)
+        _named(axes, list(next(iter(patterns.values()))), "average completion time, intervals")
+        axes.set_title(_TITLES[group])
+    axes_of[0].legend()  # the colours of all panels
+    return figure
 
 
 def figure_10(bench: Bench) -> dict[str, Any]:
@@ -134,11 +182,11 @@ def figure_10(bench: Bench) -> dict[str, Any]:
         "harmony": bench.models.policies("policy", "6"),
         "harmony on the reward model": bench.models.policies("model", "6"),
     }
-    worst = replace(CONFIGS["6"], several="worst")
+    analytic = {"harmony": bench.models.policies("analytic", "6")}
     return {
         "patterns": _by_pattern(bench, CONFIGS["6"], policies),
-        "worst": _by_pattern(bench, worst, policies),
-        "analytic": _on_analytic_speeds(bench, "6"),
+        "worst": _by_pattern(bench, replace(CONFIGS["6"], several="worst"), policies),
+        "analytic": _by_pattern(bench, replace(CONFIGS["6"], speed="analytic"), analytic),
     }
 
 
@@ -148,34 +196,44 @@ def figure_14(bench: Bench) -> dict[str, Any]:
         "harmony": bench.models.policies("policy", "30"),
         "harmony for 6 servers": bench.models.policies("policy", "6"),
     }
+    analytic = {"harmony": bench.models.policies("analytic", "30")}
     return {
         "patterns": _by_pattern(bench, CONFIGS["30"], policies),
-        "analytic": _on_analytic_speeds(bench, "30"),
+        "analytic": _by_pattern(bench, replace(CONFIGS["30"], speed="analytic"), analytic),
     }
-
-
-def _on_analytic_speeds(bench: Bench, servers: str) -> dict[str, Any]:
-    policies = {"harmony": bench.models.policies("analytic", servers)}
-    return _by_pattern(bench, replace(CONFIGS[servers], speed="analytic"), policies)
 
 
 def _by_pattern(
     bench: Bench, config: Config, policies: Mapping[str, list[ActorCritic]]
 ) -> dict[str, Any]:
-    return bench.compared({one: config.arriving(one) for one in RATES}, policies)
+    return bench.compared({pattern: config.arriving(pattern) for pattern in RATES}, policies)
 
 
 def figure_11(bench: Bench) -> dict[str, Any]:
     """Completion time by type of job on 6 servers, uniform arrivals."""
     policies = bench.models.policies("policy", "6")
-    learned = bench.played([(one, CONFIGS["6"]) for one in policies])
-    heuristics = bench.heuristics(CONFIGS["6"])
-    found = {}
-    for number, name in enumerate(measured().models):
-        others = {key: completion_by_type(one, number) for key, one in heuristics.items()}
-        own = [completion_by_type(one, number) for one in learned]
-        found[name] = compared(others, {"harmony": own})
-    return {"types": found}
+    learned = bench.played([(network, CONFIGS["6"]) for network in policies])
+    heuristics = {
+        name: bench.played_by(scheduler, CONFIGS["6"])
+        for name, scheduler in bench.baselines(CONFIGS["6"]).items()
+    }
+    types = {}
+    for number, model in enumerate(measured().models):
+        times = {name: completion_by_type(played, number) for name, played in heuristics.items()}
+        of_learned = [completion_by_type(clusters, number) for clusters in learned]
+        types[model] = compared(times, {"harmony": of_learned})
+    return {"types": types}
+
+
+def _draw_figure_11(figures: Found) -> Figure:
+    figure, (axes,) = panels(1)
+    shown = ("harmony", "tiresias", "lookahead_gittins")
+    for number, name in enumerate(shown):
+        entries = {kind: times[name] for kind, times in figures["types"].items() if name in times}
+        _bars(axes, entries, 0.27 * (number - 1), 0.27, LABELS[name])
+    _named(axes, list(figures["types"]), "average completion time, intervals")
+    axes.legend()
+    return figure
 
 
 def figure_12(bench: Bench) -> dict[str, Any]:
@@ -184,77 +242,96 @@ def figure_12(bench: Bench) -> dict[str, Any]:
     if not policies:
         raise NoModelsError(Training("policy", "6", 0).name)
     configs = [replace(CONFIGS["6"], interval_min=minutes) for minutes in INTERVALS_MIN]
-    values = bench.completions([(one, config) for config in configs for one in policies])
-    found: dict[str, Any] = {}
-    for number, minutes in enumerate(INTERVALS_MIN):
-        own = np.stack(values[number * len(policies) :][: len(policies)])
-        found[f"{minutes:.0f}"] = mean_of(own * minutes).to_json()
-    return {"minutes": found}
+    pairs = [(network, config) for config in configs for network in policies]
+    values = np.stack(bench.completions(pairs)).reshape(len(configs), len(policies), -1)
+    return {
+        "minutes": {
+            f"{minutes:.0f}": mean_of(intervals * minutes).to_json()
+            for minutes, intervals in zip(INTERVALS_MIN, values, strict=True)
+        }
+    }
+
+
+def _draw_figure_12(figures: Found) -> Figure:
+    figure, (axes,) = panels(1)
+    minutes = [int(key) for key in figures["minutes"]]
+    entries = list(figures["minutes"].values())
+    axes.errorbar(minutes, [entry["mean"] for entry in entries], errors(entries), capsize=2, lw=1.2)
+    axes.set(xlabel="interval, minutes", ylabel="average completion time, minutes", ylim=(0, None))
+    return figure
 
 
 def figure_13(bench: Bench) -> dict[str, Any]:
     """Relative errors of predicted speeds in sequences nothing has seen, and shares within 10 %."""
-    found: dict[str, Any] = {}
+    by_servers: dict[str, Any] = {}
     first = bench.seed + UNSEEN
     for servers, config in CONFIGS.items():
         models = bench.models.rewards(servers)
-        if not models:
-            continue
-        unseen = [draw_samples(config, STATES, seed) for seed in range(first, first + GROUPS)]
-        errors: dict[str, list[_Errors]] = {}
-        for model in models:
-            for name, one in _errors(model.network, model.config, unseen).items():
-                errors.setdefault(name, []).append(one)
-        found[servers] = {name: _error_figures(one) for name, one in errors.items()}
-    if not found:
+        if models:
+            unseen = [draw_samples(config, STATES, seed) for seed in range(first, first + GROUPS)]
+            runs = [_errors(model.network, model.config, unseen) for model in models]
+            by_servers[servers] = {
+                name: _error_figures([errors[name] for errors in runs], unseen) for name in runs[0]
+            }
+    if not by_servers:
         raise NoModelsError(Training("reward", "6", 0).name)
-    return {"servers": found, "models": list(measured().models)}
+    return {"servers": by_servers, "models": list(measured().models)}
 
 
-class _Errors(NamedTuple):
-    """Errors of one way to predict."""
+def _errors(
+    network: RewardModel, config: RewardConfig, unseen: list[Samples]
+) -> dict[str, list[Float64]]:
+    """Errors of all jobs of each group of sequences, by what predicts.
 
-    groups: list[Float64]
-    """of all jobs of each group of sequences"""
-    models: list[Float64]
-    """of all jobs of each type"""
-
-
-def _errors(network: Any, config: RewardConfig, unseen: list[Samples]) -> dict[str, _Errors]:
-    """Errors by who predicts; LIF is fitted to what the network has learned from."""
-    known, _ = split(config)
+    LIF is fitted to what the network has learned from.
+    """
+    learned_from, _ = split(config)
     gpus = len(config.cluster.gpu_table)
-    linear, quadratic = (fit_lif(known, terms, gpus) for terms in (LINEAR, QUADRATIC))
+    linear, quadratic = (fit_lif(learned_from, terms, gpus) for terms in (LINEAR, QUADRATIC))
     predictors: dict[str, Callable[[Samples], Float64]] = {
         "reward model": lambda samples: predict(network, samples),
         "lif_linear": lambda samples: predict_lif(samples, linear),
         "lif_quad": lambda samples: predict_lif(samples, quadratic),
     }
-    found = {}
-    for name, predictor in predictors.items():
-        predicted = [(predictor(samples), samples) for samples in unseen]
-        found[name] = _Errors(
-            [relative_error(*pair) for pair in predicted],
-            [
-                np.concatenate([relative_error(*pair, model=kind) for pair in predicted])
-                for kind in range(len(measured().models))
-            ],
-        )
-    return found
-
-
-def _error_figures(runs: list[_Errors]) -> dict[str, Any]:
-    """Mean errors and shares within 10 %: of all jobs, intervals over groups, and by type."""
-    by_model = [np.concatenate(k) for k in zip(*(run.models for run in runs), strict=True)]
     return {
-        "error": mean_of(np.array([[g.mean() for g in run.groups] for run in runs])).to_json(),
-        "close": mean_of(
-            np.array([[(g < CLOSE).mean() for g in run.groups] for run in runs])
-        ).to_json(),
-        "error_by_model": [float(one.mean()) for one in by_model],
-        "close_by_model": [float((one < CLOSE).mean()) for one in by_model],
+        name: [relative_error(predictor(samples), samples) for samples in unseen]
+        for name, predictor in predictors.items()
+    }
+
+
+def _error_figures(runs: list[list[Float64]], unseen: list[Samples]) -> dict[str, Any]:
+    """Mean errors and shares within 10 %: of all jobs, intervals over groups, and by type."""
+    model = np.concatenate(
+        [samples.running.shape[samples.running.is_job][:, 0] for samples in unseen] * len(runs)
+    )
+    errors = np.concatenate([group for groups in runs for group in groups])
+    by_model = [errors[model == number] for number in range(len(measured().models))]
+    means = np.array([[group.mean() for group in groups] for groups in runs])
+    close = np.array([[(group < CLOSE).mean() for group in groups] for groups in runs])
+    return {
+        "error": mean_of(means).to_json(),
+        "close": mean_of(close).to_json(),
+        "error_by_model": [float(of_model.mean()) for of_model in by_model],
+        "close_by_model": [float((of_model < CLOSE).mean()) for of_model in by_model],
         "trainings": len(runs),
     }
+
+
+def _draw_figure_13(figures: Found) -> Figure:
+    figure, (error, close, by_model) = panels(3)
+    for number, (servers, entries) in enumerate(figures["servers"].items()):
+        for axes, key in ((error, "error"), (close, "close")):
+            chosen = {name: entry[key] for name, entry in entries.items()}
+            _bars(axes, chosen, 0.4 * number, 0.4, f"{servers} servers")
+            _named(axes, list(entries), {"error": "relative error", "close": "within 10 %"}[key])
+            axes.legend()
+    for number, (name, entry) in enumerate(figures["servers"].get("6", {}).items()):
+        places = [place + 0.27 * (number - 1) for place in range(len(figures["models"]))]
+        by_model.bar(places, entry["error_by_model"], 0.27, label=LABELS.get(name, name))
+    _named(by_model, list(figures["models"]), "relative error, 6 servers")
+    if by_model.patches:
+        by_model.legend()
+    return figure
 
 
 def figure_15(bench: Bench) -> dict[str, Any]:
@@ -269,29 +346,37 @@ def table_2(bench: Bench) -> dict[str, Any]:
 
 def _variants(bench: Bench, kinds: list[str], reference: str) -> dict[str, Any]:
     values = {
-        kind: np.stack(bench.completions([(one, CONFIGS["6"]) for one in networks]))
+        kind: np.stack(bench.completions([(network, CONFIGS["6"]) for network in networks]))
         for kind in kinds
         if (networks := bench.models.policies(kind, "6"))
     }
     if not values:
         raise NoModelsError(", ".join(Training(kind, "6", 0).name for kind in kinds))
-    found: dict[str, Any] = {}
-    for kind, own in values.items():
-        each = [float(one.mean()) for one in own]
-        found[kind] = {**mean_of(own).to_json(), "trainings": len(own), "each": each}
+    rows: dict[str, Any] = {}
+    for kind, times in values.items():
+        each = [float(training.mean()) for training in times]
+        rows[kind] = {**mean_of(times).to_json(), "trainings": len(times), "each": each}
         if reference in values and kind != reference:
-            against = difference_percent(own, values[reference])
-            found[kind]["percent_against"] = {reference: against.to_json()}
-    return found
+            against = difference_percent(times, values[reference])
+            rows[kind]["percent_against"] = {reference: against.to_json()}
+    return rows
 
 
-FIGURES: Mapping[str, Callable[[Bench], dict[str, Any]]] = {
-    "figure10": figure_10,
-    "figure11": figure_11,
-    "figure12": figure_12,
-    "figure13": figure_13,
-    "figure14": figure_14,
-    "figure15": figure_15,
-    "table2": table_2,
+def _draw_variants(figures: Found) -> Figure:
+    figure, (axes,) = panels(1)
+    entries = figures["rows"] if "rows" in figures else figures["sizes"]
+    _bars(axes, entries, 0.0, 0.7, None)
+    _named(axes, list(entries), "average completion time, intervals")
+    return figure
+
+
+FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found], Figure]]] = {
+    "figure10": (figure_10, _draw_patterns),
+    "figure11": (figure_11, _draw_figure_11),
+    "figure12": (figure_12, _draw_figure_12),
+    "figure13": (figure_13, _draw_figure_13),
+    "figure14": (figure_14, _draw_patterns),
+    "figure15": (figure_15, _draw_variants),
+    "table2": (table_2, _draw_variants),
 }
-"""by name; those of the paper by their number there"""
+"""how each is measured and drawn, by name; those of the paper by their number there"""

@@ -17,7 +17,6 @@ import numpy as np
 
 from decima.rl.errors import StudyError
 from harmony.config import MAX_MIN, Config
-from harmony.gpu_types import number_of
 from harmony.measured import measured
 from harmony.tables import NONE, Float64, Int32
 from traces.files.names import clean
@@ -62,7 +61,7 @@ class JobTable(NamedTuple):
     """(n,) type of GPU that its workers need, or NONE"""
 
 
-class Asked(NamedTuple):
+class TraceJob(NamedTuple):
     """A job of a trace."""
 
     arrival_s: float
@@ -105,7 +104,7 @@ def _needed_gpu(row: Row, config: Config, workers: int) -> int:
     if not name:
         return NONE
     try:
-        number = number_of(config.gpu_table, name)
+        number = config.gpu_number(name)
     except StudyError as fault:
         raise StudyError(f"{row.where}: {fault}") from fault
     there = config.gpu_table[number].servers * config.gpus
@@ -136,8 +135,8 @@ def write_import(
     """
     if machines is not None and form != "philly":
         raise StudyError(f"{machines}: a list of machines belongs to philly, not {form}")
-    asked = _philly(path, machines) if machines is not None else READERS[form](path)
-    jobs = sorted(job for job in asked if job.workers > 0 and job.minutes > 0.0)
+    read = _philly(path, machines) if machines is not None else READERS[form](path)
+    jobs = sorted(job for job in read if job.workers > 0 and job.minutes > 0.0)
     if not jobs:
         raise StudyError(f"{path}: no complete job with a GPU")
     rows = [_cells(job, jobs[0].arrival_s, config) for job in jobs]
@@ -150,12 +149,12 @@ def write_import(
     return f"{out}: {len(jobs)} jobs; {cut} cut to {most} workers or parameter servers{typed}"
 
 
-def _cells(job: Asked, begin_s: float, config: Config) -> list[str]:
+def _cells(job: TraceJob, begin_s: float, config: Config) -> list[str]:
     """Return the row of a job, the type of GPU last."""
     models, most = measured(config.table_file).models, config.max_workers
     model = models[int.from_bytes(sha256(clean(job.owner).encode()).digest()[:8]) % len(models)]
     workers, ps = min(job.workers, most), min(job.ps, most)
-    type_of = {one.name: one for one in config.gpu_table if one.name}.get(job.gpu)
+    type_of = {gpu.name: gpu for gpu in config.gpu_table if gpu.name}.get(job.gpu)
     minutes, gpu = job.minutes, ""
     if type_of is not None:
         minutes *= type_of.speed
@@ -164,15 +163,15 @@ def _cells(job: Asked, begin_s: float, config: Config) -> list[str]:
     return [f"{arrival_min:.3f}", model, str(workers), str(ps), f"{minutes:.3f}", gpu]
 
 
-def _helios(path: Path) -> Iterator[Asked]:
+def _helios(path: Path) -> Iterator[TraceJob]:
     """Jobs of SenseTime's Helios trace, `cluster_log.csv`."""
     for row in read_rows(path, _HELIOS, StudyError, others=True):
         gpus, seconds = row.whole("gpu_num", 0, _MOST_GPUS), row.number("duration", 0.0, _MOST_S)
         owner, arrival_s = row.cells["user"], row.seconds("submit_time")
-        yield Asked(arrival_s, owner, gpus, 0, seconds / _S_PER_MIN)
+        yield TraceJob(arrival_s, owner, gpus, 0, seconds / _S_PER_MIN)
 
 
-def _alibaba(path: Path) -> Iterator[Asked]:
+def _alibaba(path: Path) -> Iterator[TraceJob]:
     """Jobs of Alibaba's PAI trace of 2020, `pai_task_table.csv`; tasks named ps are servers."""
     tasks: dict[str, list[Row]] = {}
     for row in read_rows(path, _ALIBABA, StudyError, headless=True):
@@ -186,10 +185,10 @@ def _alibaba(path: Path) -> Iterator[Asked]:
         ps = sum(count for row, count in counts if row.cells["task_name"] == "ps")
         types = {row.cells["gpu_type"] for row in rows if row.cells["plan_gpu"] not in ("", "0")}
         gpu = min(types) if len(types) == 1 else ""
-        yield Asked(start_s, name, workers, ps, (end_s - start_s) / _S_PER_MIN, gpu)
+        yield TraceJob(start_s, name, workers, ps, (end_s - start_s) / _S_PER_MIN, gpu)
 
 
-def _philly(path: Path, machines: Path | None = None) -> Iterator[Asked]:
+def _philly(path: Path, machines: Path | None = None) -> Iterator[TraceJob]:
     """Jobs of Microsoft's Philly trace, `cluster_job_log`, by their last attempt."""
     memory = {} if machines is None else _philly_memory(machines)
     content = read_json(path, StudyError, _PHILLY_BYTES)
@@ -209,7 +208,7 @@ def _philly(path: Path, machines: Path | None = None) -> Iterator[Asked]:
             row = Row(f"{path}: job {number}", {n: str(t) for n, t in times.items()}, StudyError)
             seconds = row.seconds("end_time") - row.seconds("start_time")
             gpu = min(types) if len(types) == 1 else ""
-            yield Asked(row.seconds("submitted_time"), owner, gpus, 0, seconds / _S_PER_MIN, gpu)
+            yield TraceJob(row.seconds("submitted_time"), owner, gpus, 0, seconds / _S_PER_MIN, gpu)
 
 
 def _philly_memory(path: Path) -> dict[str, str]:
@@ -218,7 +217,7 @@ def _philly_memory(path: Path) -> dict[str, str]:
     return {row.cells["machineId"]: row.cells["single GPU mem"] for row in rows}
 
 
-READERS: Mapping[str, Callable[[Path], Iterator[Asked]]] = {
+READERS: Mapping[str, Callable[[Path], Iterator[TraceJob]]] = {
     "alibaba": _alibaba,
     "helios": _helios,
     "philly": _philly,

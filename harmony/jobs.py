@@ -1,4 +1,4 @@
-"""Job sequences: who arrives when and how large, drawn from named streams of one seed."""
+"""Job sequences: arrivals and sizes, drawn from named streams of one seed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from decima.rl.errors import StudyError
 from decima.rl.study.lockstep import joined
 from decima.rl.study.streams import Purpose, each_drawn
 from harmony.config import MAX_MIN, Config
-from harmony.gpu_types import number_of
 from harmony.job_files import JobTable, read_table
 from harmony.measured import measured, types_of
-from harmony.tables import GPU, NONE, WORKER, Float64, Int32, Jobs
+from harmony.tables import GPU, NONE, WORKER, Float64, Jobs
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
 
@@ -75,6 +74,7 @@ def job_sequence(
                 f"job {number} trains {epochs} epochs: more than 0, at most {_MOST_EPOCHS:g}"
             )
     columns = list(zip(*jobs, strict=True))
+    numbers = [config.gpu_number(name) if name else NONE for name in gpu or [""] * len(jobs)]
     return Jobs(
         np.array([len(jobs)], np.int32),
         np.array([columns[0]], np.float64),
@@ -83,29 +83,28 @@ def job_sequence(
         np.array([columns[3]], np.int32),
         np.array([columns[4]], np.float64),
         np.array([[False] * len(jobs) if exclusive is None else list(exclusive)], np.bool_),
-        np.array([[_gpu_number(config, name) for name in gpu or [""] * len(jobs)]], np.int32),
+        np.array([numbers], np.int32),
     )
 
 
-def _gpu_number(config: Config, name: str) -> int:
-    return number_of(config.gpu_table, name) if name else NONE
-
-
 def _draw(config: Config, rng: np.random.Generator) -> Jobs:
-    asked = _of_file(config, rng) if config.jobs_file else _drawn(config, rng)
+    table = _of_file(config, rng) if config.jobs_file else _drawn(config, rng)
+    # Epochs a minute on the fewest servers whose GPUs suffice.
+    fewest = -(-table.workers // config.gpus)
+    alone = types_of(config).alone[table.model, table.workers, table.ps, fewest]
     count = config.jobs
     exclusive = np.zeros(count, np.bool_)
     if config.exclusive_share > 0.0:
         exclusive = rng.random(count) < config.exclusive_share
     return Jobs(
         np.array([count], np.int32),
-        asked.arrival_min[None],
-        asked.model[None],
-        asked.workers[None],
-        asked.ps[None],
-        (asked.minutes * _alone(config, asked.model, asked.workers, asked.ps))[None],
+        table.arrival_min[None],
+        table.model[None],
+        table.workers[None],
+        table.ps[None],
+        (table.minutes * alone)[None],
         exclusive[None],
-        asked.gpu[None],
+        table.gpu[None],
     )
 
 
@@ -120,18 +119,13 @@ def _drawn(config: Config, rng: np.random.Generator) -> JobTable:
     time_min = np.clip(time_min, _SHORTEST * config.median_min, config.longest_min)
     gpu = np.full(count, NONE, np.int32)
     if config.gpu_required_share > 0.0:
-        gpu = _required_gpu(config, model, workers, rng)
+        # The type of a random server; none where the workers find no room.
+        servers = np.array([gpu_type.servers for gpu_type in config.gpu_table])
+        drawn = rng.choice(len(servers), count, p=servers / servers.sum())
+        needs = rng.random(count) < config.gpu_required_share
+        room = servers[drawn] * (config.gpus // types_of(config).demand[model, WORKER, GPU])
+        gpu = np.where(needs & (workers <= room), drawn, NONE).astype(np.int32)
     return JobTable(arrival_min, model, workers, ps, time_min, gpu)
-
-
-def _required_gpu(config: Config, model: Int32, workers: Int32, rng: np.random.Generator) -> Int32:
-    """(J,) types of GPU that a share of the jobs needs; NONE where the workers find no room."""
-    servers = np.array([one.servers for one in config.gpu_table])
-    drawn = rng.choice(len(servers), len(model), p=servers / servers.sum())
-    needs = rng.random(len(model)) < config.gpu_required_share
-    of_worker = types_of(config).demand
-    room = servers[drawn] * (config.gpus // of_worker[model, WORKER, GPU])
-    return np.where(needs & (workers <= room), drawn, NONE).astype(np.int32)
 
 
 def _of_file(config: Config, rng: np.random.Generator) -> JobTable:
@@ -151,12 +145,6 @@ def _of_file(config: Config, rng: np.random.Generator) -> JobTable:
         table.minutes[taken],
         table.gpu[taken],
     )
-
-
-def _alone(config: Config, model: Int32, workers: Int32, ps: Int32) -> Float64:
-    """(J,) epochs a minute on the fewest servers whose GPUs suffice."""
-    fewest = -(-workers // config.gpus)
-    return np.asarray(types_of(config).alone[model, workers, ps, fewest])
 
 
 def _arrivals(config: Config, rng: np.random.Generator) -> Float64:
@@ -192,17 +180,17 @@ def read_arrivals(path: str) -> Float64:
     times = content.get("arrivals") if isinstance(content, dict) else None
     if not isinstance(times, list) or not 2 <= len(times) <= _MOST_ARRIVALS:
         raise StudyError(f"{file}: a list `arrivals` of 2 or more times is needed")
-    for one in times:
-        if not is_number(one):
-            raise StudyError(f"{file}: a time of `arrivals` is {one!r:.40}: no finite number")
-    found = np.array(times, float)
-    if not (found[0] >= 0.0 and (np.diff(found) >= 0.0).all() and found[-1] > 0.0):
+    for time in times:
+        if not is_number(time):
+            raise StudyError(f"{file}: a time of `arrivals` is {time!r:.40}: no finite number")
+    rising = np.array(times, float)
+    if not (rising[0] >= 0.0 and (np.diff(rising) >= 0.0).all() and rising[-1] > 0.0):
         raise StudyError(f"{file}: times of `arrivals` must not fall, nor be below 0")
-    if not 1.0 / _LATEST <= found[-1] <= _LATEST:
+    if not 1.0 / _LATEST <= rising[-1] <= _LATEST:
         raise StudyError(
-            f"{file}: the last time of `arrivals` is {found[-1]:g}: {1 / _LATEST:g} to {_LATEST:g}"
+            f"{file}: the last time of `arrivals` is {rising[-1]:g}: {1 / _LATEST:g} to {_LATEST:g}"
         )
-    return found
+    return rising
 
 
 def equal_arrivals(config: Config) -> str | None:

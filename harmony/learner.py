@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,46 +25,29 @@ from decima.rl.study.streams import Draws, Purpose, seed_of
 from harmony.clusters import Clusters, Predictor
 from harmony.config import Config
 from harmony.evaluation import completion_of
-from harmony.interference import fit_pairs
+from harmony.interference import draw_samples, fit_pairs
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned
 from harmony.models import new_network
 from harmony.network import ActorCritic
 from harmony.rollouts import (
     VALUE_SCALE,
-    Manner,
-    Played,
     advantages_of,
     numbered_on,
     returns_of,
     roll_out,
 )
-from harmony.samples import draw_samples
-from harmony.schedulers import LoadBalance, Lookahead, Mixed, Scheduler, Tetris, Tiresias
-from harmony.tables import Float64, Int32, Jobs
+from harmony.schedulers import LoadBalance, Lookahead, Scheduler, Tiresias
+from harmony.tables import Int32, Jobs
 from harmony.teachers import Branches, Sure, Teacher
 from harmony.training_config import TrainConfig
 
-_KEPT = 0.9
+_MEMORY = 0.9
 """of the moving average of returns, from one iteration to the next"""
 
 
-class Workload(NamedTuple):
-    """Sequences of one cluster."""
-
-    cluster: Config
-    jobs: Jobs
-
-
-class _Examples(NamedTuple):
-    """Examples that an iteration learns from."""
-
-    played: Played
-    returns: Float64
-    """(Q,)"""
-    advantage: Float64
-    """(Q,) of mean 0 and deviation 1"""
-    imitates: bool
+Workload = tuple[Config, Jobs]
+"""a cluster, and sequences that are played in it"""
 
 
 class HarmonyLearner(NetworkLearner[ActorCritic]):
@@ -83,7 +65,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         network = new_network(config.size, config.seed)
         super().__init__(network, Optimiser(network, config.learning_rate, config.max_norm))
         self._mean_return: Tensor | None = None
-        self._kept: ActorCritic = new_network(config.size, config.seed)
+        self._spare: ActorCritic = new_network(config.size, config.seed)
         self._averaged = flat_parameters(self.network)
 
     def begin_with(self, network: ActorCritic) -> None:
@@ -98,27 +80,76 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
     def learn_on(self, iteration: int, workloads: Sequence[Workload]) -> Mapping[str, float]:
         """Place the jobs of some sequences, then learn from minibatches of the choices."""
         config = self._config
-        left = 1.0 - iteration / config.iterations
+        remaining = 1.0 - iteration / config.iterations
         imitates = iteration < config.imitation
-        explorer = Mixed((LoadBalance(), Tetris()))
-        manner = Manner(
-            explorer,
-            0.0 if imitates else config.exploration * left,
-            self._teacher if imitates else None,
-        )
-        played, completion = self._play(iteration, workloads, manner)
-        examples = self._examples(played, imitates)
-        rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
+        parts, completion = [], []
+        for number, (cluster, jobs) in enumerate(workloads):
+            clusters = Clusters(
+                cluster,
+                jobs,
+                seed=config.seed + iteration,
+                discount=config.discount,
+                priority=self._order.priority(jobs),
+                predictor=self._predictor,
+            )
+            draws = Draws(config.seed, len(clusters), iteration, number)
+            teacher = self._teacher if imitates else None
+            exploration = 0.0 if imitates else config.exploration * remaining
+            parts.append(roll_out(self.network, clusters, draws, exploration, teacher))
+            completion.append(clusters.mean_completion().mean())
+        played = numbered_on(parts)
+
+        returns = returns_of(played, config.discount)
+        if config.critic:
+            advantage = advantages_of(played, config.discount, config.smoothing)
+        else:
+            now = torch.tensor([returns.mean()])
+            mean_return = now if self._mean_return is None else self._mean_return
+            advantage = returns - float(mean_return)
+            self._mean_return = _MEMORY * mean_return + (1.0 - _MEMORY) * now
+        advantage = normalised(
+            torch.from_numpy(advantage), float(advantage.mean()), float(advantage.std())
+        ).numpy()
+
         fall = config.learning_rate - config.final_learning_rate
-        rate = config.learning_rate - (1.0 - left) * fall
-        found = self._learn(examples, rng, rate, left * config.entropy)
+        rate = config.learning_rate - (1.0 - remaining) * fall
+        rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
+        batches = self._batches(len(returns), rng)
+        means: dict[str, float] = {}
+        for batch in batches:
+            scene = played.scene.rows(batch).trimmed()
+            log_prob = self.network.policy(scene).log_softmax(1)
+            entropy = entropy_of(log_prob)
+            figures = {"entropy": float(entropy.detach().mean())}
+            if imitates:
+                target = torch.from_numpy(played.target[batch])
+                loss = -(target * log_prob.clamp(min=LOWEST)).sum(1).mean()
+                figures["imitation_loss"] = float(loss.detach())
+            else:
+                taken = taken_of(log_prob, torch.from_numpy(played.action[batch]))
+                gain = torch.from_numpy(advantage[batch]).float()
+                if config.clip == 0.0:
+                    loss = policy_gradient_loss(taken, gain)
+                else:
+                    old = torch.from_numpy(played.log_prob[batch]).float().clamp(min=LOWEST)
+                    loss = clipped_ratio_loss(taken, old, gain, config.clip).loss
+                loss = loss + entropy_loss(entropy, remaining * config.entropy)
+            if config.critic:
+                target = torch.from_numpy(returns[batch] / VALUE_SCALE).float()
+                error = value_loss(self.network.value(scene), target)
+                figures["value_loss"] = float(error.detach())
+                loss = loss + error
+            torch.autograd.backward(loss)
+            figures["gradient_norm"] = self._move(rate)
+            for name, figure in figures.items():
+                means[name] = means.get(name, 0.0) + figure / len(batches)
+
         reached = flat_parameters(self.network)
         self._averaged = torch.lerp(self._averaged, reached, 1.0 / config.average_iterations)
-        episodes = len(np.unique(played.episode))
         return {
-            **found,
-            "completion_intervals": completion,
-            "reward": float(played.reward.sum() / episodes),
+            **means,
+            "completion_intervals": float(np.mean(completion)),
+            "reward": float(played.reward.sum() / len(np.unique(played.episode))),
             "choices": float(len(played.reward)),
         }
 
@@ -128,7 +159,7 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         Returns:
             each pattern's, and "score": the mean of their logarithms.
         """
-        scheduler = Learned(self._kept_network().policy, self._config.cluster)
+        scheduler = Learned(self._averaged_network().policy, self._config.cluster)
         return validation_of(scheduler, self._config)
 
     def state(self) -> dict[str, Tensor]:
@@ -148,11 +179,11 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
 
     def model_state(self) -> dict[str, Tensor]:
         """The averaged weights by name."""
-        return dict(self._kept_network().state_dict())
+        return dict(self._averaged_network().state_dict())
 
-    def _kept_network(self) -> ActorCritic:
-        set_flat_parameters(self._kept, self._averaged)
-        return self._kept
+    def _averaged_network(self) -> ActorCritic:
+        set_flat_parameters(self._spare, self._averaged)
+        return self._spare
 
     @cached_property
     def _teacher(self) -> Teacher:
@@ -172,61 +203,12 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         kinds = len(config.patterns)
         wanted = config.replay / (config.cluster.jobs * config.cluster.mean_tasks)
         count = max(1, round(wanted / kinds))
-        found = []
-        for pattern in config.patterns:
-            cluster = config.cluster.arriving(pattern)
-            jobs = draw_jobs(cluster, count, config.seed, Purpose.TRAINING, iteration * count)
-            found.append(Workload(cluster, jobs))
-        return found
-
-    def _play(
-        self, iteration: int, workloads: Sequence[Workload], manner: Manner
-    ) -> tuple[Played, float]:
-        """Play all sequences; also return the mean completion time in intervals."""
-        config = self._config
-        parts, completion = [], []
-        for number, (cluster, jobs) in enumerate(workloads):
-            clusters = Clusters(
-                cluster,
-                jobs,
-                seed=config.seed + iteration,
-                discount=config.discount,
-                priority=self._order.priority(jobs),
-                predictor=self._predictor,
-            )
-            draws = Draws(config.seed, len(clusters), iteration, number)
-            parts.append(roll_out(self.network, clusters, draws, manner))
-            completion.append(clusters.mean_completion().mean())
-        return numbered_on(parts), float(np.mean(completion))
-
-    def _examples(self, played: Played, imitates: bool) -> _Examples:
-        config = self._config
-        returns = returns_of(played, config.discount)
-        if config.critic:
-            advantage = advantages_of(played, config.discount, config.smoothing)
-        else:
-            now = torch.tensor([returns.mean()])
-            known = now if self._mean_return is None else self._mean_return
-            advantage = returns - float(known)
-            self._mean_return = _KEPT * known + (1.0 - _KEPT) * now
-        scaled = normalised(
-            torch.from_numpy(advantage), float(advantage.mean()), float(advantage.std())
-        )
-        return _Examples(played, returns, scaled.numpy(), imitates)
-
-    def _learn(
-        self, examples: _Examples, rng: np.random.Generator, rate: float, entropy: float
-    ) -> dict[str, float]:
-        """One step of the optimiser for each minibatch; means of what was recorded."""
-        sums: dict[str, float] = {}
-        batches = self._batches(len(examples.returns), rng)
-        for batch in batches:
-            loss, figures = self._loss(examples, batch, entropy)
-            torch.autograd.backward(loss)
-            norm = self._move(rate)
-            for name, one in {**figures, "gradient_norm": norm}.items():
-                sums[name] = sums.get(name, 0.0) + one / len(batches)
-        return sums
+        clusters = [config.cluster.arriving(pattern) for pattern in config.patterns]
+        first = iteration * count
+        return [
+            (cluster, draw_jobs(cluster, count, config.seed, Purpose.TRAINING, first))
+            for cluster in clusters
+        ]
 
     def _batches(self, count: int, rng: np.random.Generator) -> list[Int32]:
         """Minibatches of choices: drawn at random from the buffer, or as they came."""
@@ -236,36 +218,6 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
             starts = (size * np.arange(number)) % max(1, count - size + 1)
             return [np.arange(at, at + size, dtype=np.int32) for at in starts]
         return [rng.choice(count, size, replace=False).astype(np.int32) for _ in range(number)]
-
-    def _loss(
-        self, examples: _Examples, batch: Int32, entropy: float
-    ) -> tuple[Tensor, dict[str, float]]:
-        config, played = self._config, examples.played
-        scene = played.scene.rows(batch).trimmed()
-        log_prob = self.network.policy(scene).log_softmax(1)
-        spread = entropy_of(log_prob)
-        figures = {"entropy": float(spread.detach().mean())}
-        if examples.imitates:
-            target = torch.from_numpy(played.target[batch])
-            loss = -(target * log_prob.clamp(min=LOWEST)).sum(1).mean()
-            figures["imitation_loss"] = float(loss.detach())
-        else:
-            taken = taken_of(log_prob, torch.from_numpy(played.action[batch]))
-            gain = torch.from_numpy(examples.advantage[batch]).float()
-            loss = self._gradient_loss(taken, played.log_prob[batch], gain)
-            loss = loss + entropy_loss(spread, entropy)
-        if config.critic:
-            target = torch.from_numpy(examples.returns[batch] / VALUE_SCALE).float()
-            error = value_loss(self.network.value(scene), target)
-            figures["value_loss"] = float(error.detach())
-            loss = loss + error
-        return loss, figures
-
-    def _gradient_loss(self, taken: Tensor, before: Float64, gain: Tensor) -> Tensor:
-        if self._config.clip == 0.0:
-            return policy_gradient_loss(taken, gain)
-        old = torch.from_numpy(before).float().clamp(min=LOWEST)
-        return clipped_ratio_loss(taken, old, gain, self._config.clip).loss
 
 
 def validation_of(scheduler: Scheduler, config: TrainConfig) -> dict[str, float]:

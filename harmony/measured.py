@@ -1,15 +1,27 @@
-"""Measured interference, from the file in the package, and the interpolation between measurements.
+"""Measured interference, of the package or of one's own models, and its interpolation.
 
 DeepShare measured each model as jobs of 2, 4 and 8 GPUs at 1, 2 and 4 GPUs a server. A job is
 placed on that grid by its number of workers and by its tasks per server; between the points the
 logarithm of its speed is linear in both logarithms, beyond the last size it goes on as between the
 last two. Four points are not measured and are filled in (`_filled`).
 
+A file of one's own models is JSON: `models`, a list of objects, and `ratio`, a square table: what
+share of its speed alone the job of the row keeps beside the one of the column. A model has
+
+* `name`;
+* `epochs_per_min`, of one worker alone;
+* `scaling` (1): with twice the workers it is 2 to this power times as fast;
+* `spread` (1): share of its speed with one task on each server, over four on each;
+* `worker` and `ps`: GPUs, cores, GB and Gbit/s of one such task (1, 2, 8, 5 and 0, 1, 4, 5);
+* `cores` (2) and `gbps` (5) that a worker keeps busy, for `speed = "analytic"`;
+* `largest_tensor` (0): its share of the model; from 0.5 Tiresias puts workers together.
+
 Letters: L models, G sizes, D densities, C configurations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,8 +31,9 @@ import numpy as np
 
 from decima.rl.errors import StudyError
 from harmony.config import Config
-from harmony.own_table import OwnTable, read_own_table
-from harmony.tables import PS, Float64, Int32, Types
+from harmony.tables import PS, Float64, Int32, K, Types
+from traces.files.names import is_clean
+from traces.files.numbers import is_number
 from traces.files.reading import read_json
 
 SIZES = (1, 2, 4, 8)
@@ -31,6 +44,20 @@ EPOCHS_IN_AN_HOUR = 12.0
 """of a job of 2 GPUs alone: an epoch is what it trains in 5 minutes"""
 _S_PER_MIN = 60.0
 _SCHEMA = 1
+MOST_MODELS = 64
+_MOST_BYTES = 2**20
+_NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
+    "epochs_per_min": (None, 1e-6, 1e6),
+    "scaling": (1.0, 0.0, 2.0),
+    "spread": (1.0, 0.01, 100.0),
+    "cores": (2.0, 0.0, 1e6),
+    "gbps": (5.0, 0.0, 99.0),
+    "largest_tensor": (0.0, 0.0, 1.0),
+}
+"""the default (None: it must be given), the least and the greatest value"""
+_TASKS: Mapping[str, tuple[int, ...]] = {"worker": (1, 2, 8, 5), "ps": (0, 1, 4, 5)}
+_MOST_UNITS = 1_000_000
+_MAX_NAME = 100
 
 
 class Measured(NamedTuple):
@@ -60,28 +87,92 @@ def measured(table: str = "") -> Measured:
     Raises:
         StudyError: the file cannot be read, or holds something else.
     """
-    return _from_own(read_own_table(Path(table))) if table else _published()
+    return _read_own(Path(table)) if table else _published()
 
 
-def _from_own(table: OwnTable) -> Measured:
-    """Put one's own models on the grid; each has one configuration."""
-    count, numbers = len(table.names), table.numbers
-    shape = np.ones((count, 3), np.int32)
-    shape[:, 0] = np.arange(count)
+def _read_own(path: Path) -> Measured:
+    """Read one's own models and put them on the grid; each has one configuration."""
+    content = read_json(path, StudyError, _MOST_BYTES)
+    models = content.get("models") if isinstance(content, dict) else None
+    if not isinstance(models, list) or not 1 <= len(models) <= MOST_MODELS:
+        raise StudyError(f"{path}: a list `models` of 1 to {MOST_MODELS} is needed")
+    if unknown := set(content) - {"models", "ratio"}:
+        raise StudyError(f"{path}: unknown key {min(unknown)!r:.40}; there are models, ratio")
+    count = len(models)
+    checked = [_OwnModel(f"{path}: model {number}", model) for number, model in enumerate(models)]
+    names = tuple(model.name for model in checked)
+    if len(set(names)) < count:
+        raise StudyError(f"{path}: two models have one name")
+    numbers = {name: np.array([model.number_of(name) for model in checked]) for name in _NUMBERS}
+    demand = np.array([[model.task(kind) for kind in _TASKS] for model in checked], np.int32)
+    ratio = _ratio(path, content.get("ratio"), count)
+
+    configuration = np.ones((count, 3), np.int32)
+    configuration[:, 0] = np.arange(count)
     size = numbers["epochs_per_min"][:, None] * np.array(SIZES) ** numbers["scaling"][:, None]
     apart = 1.0 - np.log2(DENSITIES) / np.log2(DENSITIES[-1])
     alone = size[:, :, None] * (numbers["spread"][:, None] ** apart)[:, None]
     alone[:, 0] = size[:, :1]
     return Measured(
-        table.names,
-        shape,
+        names,
+        configuration,
         alone,
-        table.ratio,
-        table.demand,
+        ratio,
+        demand,
         numbers["cores"],
         numbers["gbps"],
         numbers["largest_tensor"],
     )
+
+
+class _OwnModel:
+    """One object of the list `models`."""
+
+    def __init__(self, where: str, content: Any) -> None:
+        self._where = where
+        if not isinstance(content, dict):
+            raise StudyError(f"{self._where} is {content!r:.40}: an object is needed")
+        if unknown := set(content) - {"name", *_NUMBERS, *_TASKS}:
+            known = ", ".join(("name", *_NUMBERS, *_TASKS))
+            raise StudyError(f"{self._where}: unknown key {min(unknown)!r:.40}; there are {known}")
+        self._content = content
+        name = content.get("name")
+        if not (isinstance(name, str) and name and is_clean(name, _MAX_NAME)):
+            raise StudyError(
+                f"{self._where}: name is {name!r:.40}: 1 to {_MAX_NAME} printable characters"
+            )
+        self.name = name
+
+    def number_of(self, name: str) -> float:
+        default, least, most = _NUMBERS[name]
+        value = self._content.get(name, default)
+        if not (is_number(value) and least <= value <= most):
+            raise StudyError(
+                f"{self._where}: {name} is {value!r:.40}: a number from {least:g} to {most:g}"
+            )
+        return float(value)
+
+    def task(self, kind: str) -> list[int]:
+        units: Any = self._content.get(kind, list(_TASKS[kind]))
+        whole = isinstance(units, list) and all(type(number) is int for number in units)
+        if not (whole and len(units) == K and all(0 <= number <= _MOST_UNITS for number in units)):
+            raise StudyError(f"{self._where}: {kind} is {units!r:.40}: 4 whole numbers are needed")
+        if kind == "worker" and units[0] < 1:
+            raise StudyError(f"{self._where}: a worker has {units[0]} GPUs: at least 1 is needed")
+        return list(units)
+
+
+def _ratio(path: Path, rows: Any, count: int) -> Float64:
+    square = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+    if not square or [len(row) for row in rows] != [count] * count:
+        raise StudyError(f"{path}: ratio must be {count} rows of {count} numbers, as models are")
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row):
+            if not (is_number(value) and 0.0 < value <= 10.0):
+                raise StudyError(
+                    f"{path}: ratio of row {i}, column {j} is {value!r:.40}: above 0, at most 10"
+                )
+    return np.array(rows, float)
 
 
 def _published() -> Measured:
@@ -90,33 +181,30 @@ def _published() -> Measured:
     content = read_json(path, StudyError)
     if content.get("schema") != _SCHEMA:
         raise StudyError(f"{path}: schema {content.get('schema')}, this reader knows {_SCHEMA}")
-    found = content["deepshare"]
-    models = tuple(found["models"])
-    shape = np.array(found["configurations"], np.int32)
+    deepshare = content["deepshare"]
+    models = tuple(deepshare["models"])
+    shape = np.array(deepshare["configurations"], np.int32)
     configuration = np.stack([shape[:, 0], shape[:, 1], shape[:, 1] // shape[:, 2]], axis=1)
-    hour = np.array(found["samples_in_all"]["2"])
+    hour = np.array(deepshare["samples_in_all"]["2"])
     assumed = [content["assumed"][name] for name in models]
-    per_min = _S_PER_MIN * np.array(found["samples_per_s"])
+    per_min = _S_PER_MIN * np.array(deepshare["samples_per_s"])
     epochs = per_min / (hour / EPOCHS_IN_AN_HOUR)[configuration[:, 0]]
-    gains = [_gain_of_one_server(content["gavel"], row["like"]) for row in assumed]
+    # The speed of 2 GPUs in one server over that of two, by Gavel; None without data.
+    pairs = content["gavel"]["steps_per_s_of_2_gpus"]
+    gains = [
+        None if row["like"] is None else float(pairs[row["like"]][0] / pairs[row["like"]][1])
+        for row in assumed
+    ]
     return Measured(
         models,
         configuration,
         _filled(configuration, epochs, gains),
-        np.array(found["ratio"]),
+        np.array(deepshare["ratio"]),
         np.array([[row["worker"], row["ps"]] for row in assumed], np.int32),
         np.array([row["cpu"] for row in assumed]),
         np.array([row["traffic"] for row in assumed]),
         np.array([row["skew"] for row in assumed]),
     )
-
-
-def _gain_of_one_server(gavel: Any, like: str | None) -> float | None:
-    """Return the speed of 2 GPUs in one server over that of two, by Gavel; None without data."""
-    if like is None:
-        return None
-    together, apart = gavel["steps_per_s_of_2_gpus"][like]
-    return float(together / apart)
 
 
 def _filled(configuration: Int32, epochs: Float64, gains: list[float | None]) -> Float64:
@@ -129,8 +217,8 @@ def _filled(configuration: Int32, epochs: Float64, gains: list[float | None]) ->
     alone = np.full((len(gains), len(SIZES), len(DENSITIES)), np.nan)
     for (model, gpus, density), speed in zip(configuration, epochs, strict=True):
         alone[model, SIZES.index(gpus), DENSITIES.index(density)] = speed
-    own = alone[:, 2, 1] / alone[:, 2, 0]
-    gain = np.array([one if one is not None else own[i] for i, one in enumerate(gains)])
+    of_four = alone[:, 2, 1] / alone[:, 2, 0]
+    gain = np.array([of_four[i] if gain is None else gain for i, gain in enumerate(gains)])
     alone[:, 1, 1] = alone[:, 1, 0] * gain
     denser = alone[:, 3, 2] / alone[:, 3, 1]
     alone[:, 1, 2] = alone[:, 1, 1] * denser
@@ -143,28 +231,28 @@ def _filled(configuration: Int32, epochs: Float64, gains: list[float | None]) ->
 def types_of(config: Config) -> Types:
     """Return the properties of the types of jobs in such a cluster."""
     most = config.max_workers
-    found = types(most, most, config.most_servers, config.table_file)
-    return found._replace(gpu_speed=np.array([one.speed for one in config.gpu_table]))
+    table = types(most, most, config.most_servers, config.table_file)
+    return table._replace(gpu_speed=np.array([gpu.speed for gpu in config.gpu_table]))
 
 
 def types(workers: int, ps: int, servers: int, table: str = "") -> Types:
     """Build the lookup tables of kernels, up to so many workers, parameter servers and servers."""
-    found = measured(table)
-    shape = (len(found.models), workers + 1, ps + 1, servers + 1)
+    speeds = measured(table)
+    shape = (len(speeds.models), workers + 1, ps + 1, servers + 1)
     alone, measured_as = np.zeros(shape), np.zeros(shape, np.int32)
     for model, w, p, n in np.ndindex(shape):
         if w > 0 and 0 < n <= w + p:
-            alone[model, w, p, n] = _between(found.alone[model], w, (w + p) / n)
-            measured_as[model, w, p, n] = _nearest(found.configuration, model, w, (w + p) / n)
-    busy = np.stack([found.cpu_use, found.demand[:, PS, 1].astype(float)], axis=1)
+            alone[model, w, p, n] = _between(speeds.alone[model], w, (w + p) / n)
+            measured_as[model, w, p, n] = _nearest(speeds.configuration, model, w, (w + p) / n)
+    busy = np.stack([speeds.cpu_use, speeds.demand[:, PS, 1].astype(float)], axis=1)
     # A parameter server sends what its workers do: about as much as one of them.
-    traffic = np.stack([found.traffic_gbps, found.traffic_gbps], axis=1)
-    send_share = found.traffic_gbps / 100.0
+    traffic = np.stack([speeds.traffic_gbps, speeds.traffic_gbps], axis=1)
+    send_share = speeds.traffic_gbps / 100.0
     return Types(
-        np.ascontiguousarray(found.demand),
+        np.ascontiguousarray(speeds.demand),
         alone,
         measured_as,
-        found.ratio,
+        speeds.ratio,
         busy,
         traffic,
         send_share,

@@ -14,8 +14,7 @@ from decima.rl.errors import StudyError
 from decima.rl.study.models import C, Model, ModelKind, N
 from decima.rl.study.streams import torch_seed
 from harmony.network import MAX_PARAMETERS, ActorCritic, RewardModel, Size
-from harmony.reward_config import RewardConfig
-from harmony.training_config import TrainConfig
+from harmony.training_config import RewardConfig, TrainConfig
 
 
 def new_network(size: Size, seed: int = 0) -> ActorCritic:
@@ -44,9 +43,9 @@ def kind_of(config: TrainConfig | RewardConfig) -> ModelKind[Any, Any]:
 
 def load_reward_model(path: Path) -> Model[RewardModel, RewardConfig]:
     """A reward model, in evaluation mode; raises what `ModelKind.load` does."""
-    found = REWARD_MODEL.load(path)
-    found.network.eval()
-    return found
+    model = REWARD_MODEL.load(path)
+    model.network.eval()
+    return model
 
 
 def network_to_begin_with(path: Path, config: TrainConfig) -> ActorCritic:
@@ -58,26 +57,20 @@ def network_to_begin_with(path: Path, config: TrainConfig) -> ActorCritic:
         StudyError: it is of another size.
     """
     network, trained, _ = load_model(path)
-    if replace(trained.size, gpu_types=config.size.gpu_types) == config.size:
-        network = _widened(network, trained.size, config.size)
-    other = {name: one.shape for name, one in new_network(config.size).state_dict().items()}
-    if {name: one.shape for name, one in network.state_dict().items()} != other:
+    wanted = new_network(config.size)
+    weights = network.state_dict()
+    shapes = {name: weight.shape for name, weight in wanted.state_dict().items()}
+    if replace(trained.size, gpu_types=config.size.gpu_types) == config.size and (
+        trained.size.gpu_types == 1
+    ):
+        # The columns of types come last in the rows of inputs; their weights are 0 at first.
+        for name, weight in weights.items():
+            wider = shapes[name][-1] - weight.shape[-1]
+            weights[name] = functional.pad(weight, (0, wider)) if wider else weight
+    if {name: weight.shape for name, weight in weights.items()} != shapes:
         raise StudyError(f"a model of another size cannot begin a training of {config.size}")
-    return network
-
-
-def _widened(network: ActorCritic, size: Size, wanted: Size) -> ActorCritic:
-    """Return the network with weights of 0 for the columns of types of GPU."""
-    if size.gpu_types == wanted.gpu_types or size.gpu_types != 1:
-        return network
-    found = new_network(wanted)
-    state = found.state_dict()
-    for name, weight in network.state_dict().items():
-        wider = state[name].shape[-1] - weight.shape[-1]
-        # The columns of types come last in the rows of inputs.
-        state[name] = functional.pad(weight, (0, wider)) if wider else weight
-    found.load_state_dict(state)
-    return found
+    wanted.load_state_dict(weights)
+    return wanted
 
 
 def _seeded(seed: int, make: Callable[[], N]) -> N:

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from decima.rl.errors import StudyError
 from decima.rl.model_files import MAX_LAYERS, check_layers
-from harmony.gpu_types import MOST_TYPES
-from harmony.own_table import MOST_MODELS
+from harmony.config import MOST_GPU_TYPES
+from harmony.measured import MOST_MODELS
 from harmony.tables import Float32
 from harmony.tokens import Running, Scene, job_columns, server_columns
 from traces.files.numbers import check_numbers
@@ -53,23 +53,23 @@ class Size:
             )
         if not 1 <= self.models <= MOST_MODELS:
             raise StudyError(f"{self.models} types of jobs: 1 to {MOST_MODELS} are possible")
-        if not 1 <= self.gpu_types <= MOST_TYPES:
-            raise StudyError(f"{self.gpu_types} types of GPU: 1 to {MOST_TYPES} are possible")
+        if not 1 <= self.gpu_types <= MOST_GPU_TYPES:
+            raise StudyError(f"{self.gpu_types} types of GPU: 1 to {MOST_GPU_TYPES} are possible")
         if self.layers > MAX_LAYERS:
             raise StudyError(f"{self.layers} layers: at most {MAX_LAYERS} are possible")
         check_layers({"width": (self.width,)}, StudyError)
 
 
-def attention_mask(near: Tensor, seen: Tensor, heads: int) -> Tensor:
+def attention_mask(near: Tensor, is_job: Tensor, heads: int) -> Tensor:
     """(B H, Q, N) what attention adds to its scores: 0 where it may look, else minus infinity.
 
     Args:
         near: (B, Q, N) which rows the near half of the heads may look at; one in each at least.
-        seen: (B, N) which rows the others may.
+        is_job: (B, N) which rows the others may.
         heads: H.
     """
     batch, queries, rows = near.shape
-    far = (seen[:, None, :] | near).expand(batch, queries, rows)
+    far = (is_job[:, None, :] | near).expand(batch, queries, rows)
     local = (heads + 1) // 2
     kinds = [
         near[:, None].expand(-1, local, -1, -1),
@@ -88,8 +88,8 @@ def _encoder(size: Size) -> nn.TransformerEncoder:
 
 def _embedded(layer: nn.Linear, rows: Float32) -> Tensor:
     """(..., D) rows after a layer; columns beyond those that it knows, of GPUs, are ignored."""
-    found: Tensor = layer(torch.from_numpy(rows[..., : layer.in_features]))
-    return found
+    embedded: Tensor = layer(torch.from_numpy(rows[..., : layer.in_features]))
+    return embedded
 
 
 class Representation(nn.Module):
@@ -116,8 +116,8 @@ class Representation(nn.Module):
         memory = self.encoder(_embedded(self.job, scene.job).relu(), mask=among)
         across = attention_mask(torch.from_numpy(scene.holds), is_job, self._heads)
         server = _embedded(self.server, scene.server).relu()
-        found: Tensor = self.decoder(server, memory, memory_mask=across)
-        return found
+        decoded: Tensor = self.decoder(server, memory, memory_mask=across)
+        return decoded
 
 
 class PolicyNetwork(nn.Module):
@@ -146,8 +146,8 @@ class ValueNetwork(nn.Module):
 
     def forward(self, scene: Scene) -> Tensor:
         """(B,)"""
-        found: Tensor = self.head(self.representation(scene).mean(dim=1)).squeeze(1)
-        return found
+        value: Tensor = self.head(self.representation(scene).mean(dim=1)).squeeze(1)
+        return value
 
 
 class ActorCritic(nn.Module):
@@ -188,5 +188,5 @@ class RewardModel(nn.Module):
         mask = attention_mask(beside, is_job, self._heads)
         base, each = self.head(self.encoder(normal, mask=mask)).unbind(2)
         neighbours = beside.sum(2) - 1
-        found: Tensor = (base + neighbours * each).exp()
-        return found
+        speed: Tensor = (base + neighbours * each).exp()
+        return speed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 from decima.rl.errors import StudyError
 from harmony.clusters import Clusters
 from harmony.config import MAX_SERVERS, Config
-from harmony.gpu_types import number_of
 from harmony.jobs import job_sequence
 from harmony.learned import log_probabilities
 from harmony.network import PolicyNetwork
@@ -24,7 +22,7 @@ _KINDS = {"workers": WORKER, "ps": PS}
 _MOST_RUNNING = 1_000
 
 
-def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
+def place(network: PolicyNetwork, config: Config, description: Any) -> dict[str, Any]:
     """Return the servers of a job's tasks: `{"workers": [names], "ps": [names]}`.
 
     Where the cluster has no room it is `{"wait": true}`.
@@ -32,7 +30,7 @@ def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
     Args:
         network: the policy.
         config: the kind of cluster; all servers are alike but for types of GPU.
-        asked: an object with `servers` (their names), `job` and `running` (jobs). A job has
+        description: an object with `servers` (their names), `job` and `running` (jobs). A job has
             `model`, `workers` and `ps` (names of the servers of its tasks); the one to place has
             `count`, how many of each it needs, and in `workers` and `ps` those that are placed.
             Where the cluster has several types of GPU, `gpus` has that of each server by its
@@ -41,25 +39,67 @@ def place(network: PolicyNetwork, config: Config, asked: Any) -> dict[str, Any]:
     Raises:
         StudyError: the description contradicts itself, or the cluster.
     """
-    names, jobs = _names(asked), _jobs(asked)
-    wanted = [_count(job, number) for number, job in enumerate(jobs)]
-    types = _gpu_of(asked, config, names)
+    names = _names(description)
+    jobs = [_Job(job, number) for number, job in enumerate(_jobs(description))]
+    gpus = description.get("gpus")
+    types = dict.fromkeys(names, 0)
+    if config.gpu_types:
+        if not isinstance(gpus, dict) or set(gpus) != set(names):
+            raise StudyError("an object `gpus` is needed, with the type of each server's GPUs")
+        types = {name: config.gpu_number(gpus[name]) for name in names}
+    elif gpus is not None:
+        raise StudyError("gpus: the policy was trained for GPUs that are all alike")
     # Servers of one type follow each other, as in a configuration.
-    servers = {name: at for at, name in enumerate(sorted(names, key=lambda name: types[name]))}
+    servers = sorted(names, key=lambda name: types[name])
     cluster = _cluster(config, list(types.values()))
-    rows = [
-        (0.0, str(job["model"]), counts["workers"], counts["ps"], _EPOCHS)
-        for job, counts in zip(jobs, wanted, strict=True)
-    ]
-    exclusive = [job.get("exclusive") is True for job in jobs]
-    gpu = [_needed_gpu(job, number) for number, job in enumerate(jobs)]
+    rows = [(0.0, job.model, job.count["workers"], job.count["ps"], _EPOCHS) for job in jobs]
+    exclusive, gpu = [job.exclusive for job in jobs], [job.gpu for job in jobs]
     clusters = Clusters(cluster, job_sequence(cluster, rows, exclusive, gpu))
     for number, job in enumerate(jobs):
         if number == len(jobs) - 1 and clusters.state.current[0] != number:
             return {"wait": True}
-        for action, name in _placed(job, servers, number):
-            _put(clusters, number, action, name)
-    return _rest(clusters, network, servers)
+        for kind, name in job.placed:
+            if name not in servers:
+                raise StudyError(f"job {number}: {name!r:.40} is no server")
+            action = _KINDS[kind] * len(servers) + servers.index(name)
+            if clusters.state.current[0] != number or not clusters.masks(_ONLY)[0, action]:
+                raise StudyError(f"job {number}: server {name!r:.40} has no room for what is there")
+            clusters.step(_ONLY, np.array([action], np.int32))
+    # What is left of the job: the likeliest server for each task.
+    chosen: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    while not clusters.over[0]:
+        action = int(log_probabilities(network, see(clusters, _ONLY))[0].argmax())
+        kind_code, server = divmod(action, len(servers))
+        clusters.step(_ONLY, np.array([action], np.int32))
+        chosen["ps" if kind_code == PS else "workers"].append(servers[server])
+    return dict(chosen)
+
+
+class _Job:
+    """A job of the description, checked."""
+
+    def __init__(self, job: dict[str, Any], number: int) -> None:
+        self.model = str(job["model"])
+        self.exclusive = job.get("exclusive") is True
+        self.gpu = job.get("gpu", "")
+        if not isinstance(self.gpu, str):
+            raise StudyError(f"job {number}: gpu is {self.gpu!r:.40}: the name of a type is needed")
+        counts = job.get("count", {})
+        if not isinstance(counts, dict):
+            raise StudyError(f"job {number}: count is no object")
+        self.count: dict[str, int] = {}
+        """tasks of each kind"""
+        self.placed: list[tuple[str, Any]] = []
+        """kind and server of each task that is placed"""
+        for kind in _KINDS:
+            names = job.get(kind, [])
+            if not isinstance(names, list):
+                raise StudyError(f"job {number}: {kind} is no list of servers")
+            count = counts.get(kind, len(names))
+            if type(count) is not int or count < len(names):
+                raise StudyError(f"job {number}: count of {kind} is {count!r:.40}")
+            self.count[kind] = count
+            self.placed += [(kind, name) for name in names]
 
 
 def _cluster(config: Config, types: list[int]) -> Config:
@@ -68,8 +108,8 @@ def _cluster(config: Config, types: list[int]) -> Config:
     if servers < least:
         raise StudyError(f"{servers} servers: the policy is for at least {least}")
     named = tuple(
-        f"{one.name}:{types.count(number)}:{one.speed}"
-        for number, one in enumerate(config.gpu_table)
+        f"{gpu.name}:{types.count(number)}:{gpu.speed}"
+        for number, gpu in enumerate(config.gpu_table)
     )
     return replace(
         config.arriving("uniform"),
@@ -82,27 +122,9 @@ def _cluster(config: Config, types: list[int]) -> Config:
     )
 
 
-def _rest(clusters: Clusters, network: PolicyNetwork, servers: Mapping[str, int]) -> dict[str, Any]:
-    """Place what is left of the present job: the likeliest server for each task."""
-    found: dict[str, list[str]] = {name: [] for name in _KINDS}
-    names = list(servers)
-    while not clusters.over[0]:
-        action = int(log_probabilities(network, see(clusters, _ONLY))[0].argmax())
-        kind, server = divmod(action, len(names))
-        clusters.step(_ONLY, np.array([action], np.int32))
-        found["ps" if kind == PS else "workers"].append(names[server])
-    return dict(found)
-
-
-def _put(clusters: Clusters, number: int, action: int, name: str) -> None:
-    if clusters.state.current[0] != number or not clusters.masks(_ONLY)[0, action]:
-        raise StudyError(f"job {number}: server {name!r:.40} has no room for what is there")
-    clusters.step(_ONLY, np.array([action], np.int32))
-
-
-def _names(asked: Any) -> list[str]:
+def _names(description: Any) -> list[str]:
     """Return the names of the servers."""
-    names = asked.get("servers") if isinstance(asked, dict) else None
+    names = description.get("servers") if isinstance(description, dict) else None
     if not isinstance(names, list) or not 1 <= len(names) <= MAX_SERVERS:
         raise StudyError(f"a list `servers` of 1 to {MAX_SERVERS} names is needed")
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
@@ -110,60 +132,13 @@ def _names(asked: Any) -> list[str]:
     return names
 
 
-def _gpu_of(asked: dict[str, Any], config: Config, names: list[str]) -> dict[str, int]:
-    """Return the number of each server's type of GPU, by the server's name."""
-    given = asked.get("gpus")
-    if not config.gpu_types:
-        if given is not None:
-            raise StudyError("gpus: the policy was trained for GPUs that are all alike")
-        return dict.fromkeys(names, 0)
-    if not isinstance(given, dict) or set(given) != set(names):
-        raise StudyError("an object `gpus` is needed, with the type of each server's GPUs")
-    return {name: number_of(config.gpu_table, given[name]) for name in names}
-
-
-def _needed_gpu(job: dict[str, Any], number: int) -> str:
-    """Return the type of GPU that a job needs, or ""."""
-    name = job.get("gpu", "")
-    if not isinstance(name, str):
-        raise StudyError(f"job {number}: gpu is {name!r:.40}: the name of a type is needed")
-    return name
-
-
-def _jobs(asked: dict[str, Any]) -> list[dict[str, Any]]:
+def _jobs(description: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the jobs that run, then the one to place."""
-    running = asked.get("running", [])
+    running = description.get("running", [])
     if not isinstance(running, list) or len(running) > _MOST_RUNNING:
         raise StudyError(f"running is no list of at most {_MOST_RUNNING} jobs")
-    jobs = [*running, asked.get("job")]
+    jobs = [*running, description.get("job")]
     for number, job in enumerate(jobs):
         if not isinstance(job, dict) or not isinstance(job.get("model"), str):
             raise StudyError(f"job {number} is no object with a model")
     return jobs
-
-
-def _count(job: dict[str, Any], number: int) -> dict[str, int]:
-    """Return how many tasks of each kind a job has."""
-    counts = job.get("count", {})
-    if not isinstance(counts, dict):
-        raise StudyError(f"job {number}: count is no object")
-    found = {}
-    for kind in _KINDS:
-        names = job.get(kind, [])
-        if not isinstance(names, list):
-            raise StudyError(f"job {number}: {kind} is no list of servers")
-        found[kind] = counts.get(kind, len(names))
-        if type(found[kind]) is not int or found[kind] < len(names):
-            raise StudyError(f"job {number}: count of {kind} is {found[kind]!r:.40}")
-    return found
-
-
-def _placed(
-    job: dict[str, Any], servers: Mapping[str, int], number: int
-) -> Iterator[tuple[int, str]]:
-    """Yield the actions that placed a job's tasks, and the names of their servers."""
-    for kind, code in _KINDS.items():
-        for name in job.get(kind, []):
-            if not isinstance(name, str) or name not in servers:
-                raise StudyError(f"job {number}: {name!r:.40} is no server")
-            yield code * len(servers) + servers[name], name

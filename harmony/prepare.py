@@ -10,14 +10,13 @@ from decima.rl.study.models import MODEL
 from decima.rl.study.streams import Purpose
 from harmony.config import PAPER
 from harmony.evaluation import baselines, completion_of
+from harmony.interference import draw_samples
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned
 from harmony.models import load_model
 from harmony.network import Size
-from harmony.reward_config import RewardConfig
-from harmony.samples import draw_samples
 from harmony.session import new_run, run_training
-from harmony.training_config import TrainConfig
+from harmony.training_config import RewardConfig, TrainConfig
 
 _CLUSTER = replace(PAPER, jobs=3)
 _SIZE = Size(width=8, layers=1, heads=1)

@@ -15,12 +15,11 @@ from torch import Tensor
 from decima.rl.optimiser import Optimiser, one_thread
 from decima.rl.study.learner import NetworkLearner
 from decima.rl.study.streams import Purpose, seed_of
-from harmony.interference import relative_error
+from harmony.interference import Samples, draw_samples, relative_error
 from harmony.models import new_reward_model
 from harmony.network import RewardModel
-from harmony.reward_config import RewardConfig
-from harmony.samples import Samples, draw_samples
 from harmony.tables import Float64, Int32
+from harmony.training_config import RewardConfig
 
 CLOSE = 0.1
 """relative error up to which a prediction counts as close"""
@@ -34,20 +33,32 @@ class RewardLearner(NetworkLearner[RewardModel]):
         self._config = config
         network = new_reward_model(config.size, config.seed)
         super().__init__(network, Optimiser(network, config.learning_rate, max_norm=1.0))
-        self._known, self._held_out = split(config)
+        self._samples, self._held_out = split(config)
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
-        """Learn from every sample once, in an order of the iteration's own."""
+        r"""Learn from every sample once, in an order of the iteration's own.
+
+        The loss is the mean relative error of all jobs of a minibatch.
+
+        .. math:: L = \frac{1}{N} \sum_n |c_n - c'_n| / c'_n
+        """
         config = self._config
+        fall = config.final_learning_rate / config.learning_rate
         self.network.train()
         rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
-        order = rng.permutation(len(self._known.speed)).astype(np.int32)
+        order = rng.permutation(len(self._samples.speed)).astype(np.int32)
         steps = -(-len(order) // config.minibatch)
         total = 0.0
         for step in range(steps):
             batch = order[step * config.minibatch : (step + 1) * config.minibatch]
             done = (iteration + step / steps) / config.iterations
-            total += self._learn(self._known.rows(batch), self._rate(done)) / steps
+            samples = self._samples.rows(batch)
+            is_job = torch.from_numpy(samples.running.is_job)
+            speed = torch.from_numpy(samples.speed).float()[is_job]
+            loss = ((self.network(samples.running)[is_job] - speed).abs() / speed).mean()
+            torch.autograd.backward(loss)
+            self._move(config.learning_rate * math.exp(done * math.log(fall)))
+            total += float(loss.detach()) / steps
         return {"relative_error": total}
 
     def validate(self) -> Mapping[str, float]:
@@ -62,40 +73,24 @@ class RewardLearner(NetworkLearner[RewardModel]):
 
     def state(self) -> dict[str, Tensor]:
         """Parameters, running means of the normalisation, and what the optimiser remembers."""
-        norm = {f"norm.{name}": one.clone() for name, one in self.network.norm.named_buffers()}
+        norm = {
+            f"norm.{name}": buffer.clone() for name, buffer in self.network.norm.named_buffers()
+        }
         return {**super().state(), **norm}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what `state` gave; see the base."""
         super().load(state)
-        for name, one in self.network.norm.named_buffers():
-            one.copy_(state[f"norm.{name}"])
-
-    def _rate(self, done: float) -> float:
-        config = self._config
-        return config.learning_rate * math.exp(
-            done * math.log(config.final_learning_rate / config.learning_rate)
-        )
-
-    def _learn(self, samples: Samples, rate: float) -> float:
-        r"""One step on the mean relative error of all jobs of a minibatch.
-
-        .. math:: L = \frac{1}{N} \sum_n |c_n - c'_n| / c'_n
-        """
-        is_job = torch.from_numpy(samples.running.is_job)
-        speed = torch.from_numpy(samples.speed).float()[is_job]
-        loss = ((self.network(samples.running)[is_job] - speed).abs() / speed).mean()
-        torch.autograd.backward(loss)
-        self._move(rate)
-        return float(loss.detach())
+        for name, buffer in self.network.norm.named_buffers():
+            buffer.copy_(state[f"norm.{name}"])
 
 
 def split(config: RewardConfig) -> tuple[Samples, Samples]:
     """The samples that are learned from, and those that are held out."""
     samples = draw_samples(config.cluster, config.samples, config.seed)
-    kept = int(config.held_out * config.samples)
+    held_out = int(config.held_out * config.samples)
     order = np.arange(config.samples, dtype=np.int32)
-    return samples.rows(order[kept:]), samples.rows(order[:kept])
+    return samples.rows(order[held_out:]), samples.rows(order[:held_out])
 
 
 def predict(network: RewardModel, samples: Samples) -> Float64:

@@ -16,7 +16,7 @@ from decima.rl.study.streams import Draws
 from harmony.clusters import Clusters
 from harmony.learned import drawn, log_probabilities
 from harmony.network import ActorCritic
-from harmony.schedulers import Scheduler
+from harmony.schedulers import LoadBalance, Mixed, Tetris
 from harmony.tables import Float32, Float64, Int32
 from harmony.teachers import Teacher
 from harmony.tokens import Scene, most_rows, see
@@ -45,49 +45,50 @@ class Played(NamedTuple):
     """(Q,) not falling"""
 
 
-class Manner(NamedTuple):
-    """Manner of choosing while learning."""
+def roll_out(
+    network: ActorCritic,
+    clusters: Clusters,
+    draws: Draws,
+    exploration: float,
+    teacher: Teacher | None,
+) -> Played:
+    """Play all episodes to their ends, in lockstep.
 
-    explorer: Scheduler
-    """takes over by the chance `exploration`: the paper's bin packing or load balancing"""
-    exploration: float
-    teacher: Teacher | None
-    """answers every choice, and takes over half of them"""
-
-
-def roll_out(network: ActorCritic, clusters: Clusters, draws: Draws, manner: Manner) -> Played:
-    """Play all episodes to their ends, in lockstep."""
+    Args:
+        network: the policy that chooses, and the critic.
+        clusters: the episodes, at their beginning.
+        draws: of the choices.
+        exploration: chance of bin packing or load balancing instead, as in the paper.
+        teacher: gives the target of every choice, and takes over half of them.
+    """
+    explorer = Mixed((LoadBalance(), Tetris()))
     most = most_rows(clusters.config)
     parts: list[Played] = []
     rows = clusters.under_way()
     while len(rows) > 0:
         scene = see(clusters, rows, most)
-        seen = scene.trimmed()
-        log_prob = log_probabilities(network.policy, seen)
+        trimmed = scene.trimmed()
+        log_prob = log_probabilities(network.policy, trimmed)
         with torch.no_grad():
-            value = np.asarray(network.value(seen).double().numpy())
+            value = np.asarray(network.value(trimmed).double().numpy())
         action = drawn(np.exp(log_prob), draws.next(rows))
         target = np.zeros(log_prob.shape, np.float32)
-        if manner.teacher is not None:
-            target = manner.teacher.targets(clusters, rows, draws).astype(np.float32)
+        if teacher is not None:
+            target = teacher.targets(clusters, rows, draws).astype(np.float32)
             best = target.argmax(axis=1).astype(np.int32)
             action = np.where(draws.next(rows) < 0.5, best, action)
-        explores = draws.next(rows) < manner.exploration
+        explores = draws.next(rows) < exploration
         if explores.any():
-            action[explores] = manner.explorer.choose(clusters, rows[explores], draws)
+            action[explores] = explorer.choose(clusters, rows[explores], draws)
         steps = clusters.step(rows, action)
         taken = log_prob[np.arange(len(rows)), action]
         parts.append(Played(scene, action, target, taken, value, steps.reward, steps.passed, rows))
         rows = rows[~steps.over]
-    return _in_order(parts)
-
-
-def _in_order(parts: list[Played]) -> Played:
-    """One round after another, made into one episode after another."""
-    found = joined(parts)
-    order = np.argsort(found.episode, kind="stable").astype(np.int32)
-    rest = (column[order] for column in found[1:])
-    return Played._make((found.scene.rows(order), *rest))
+    # One round after another, made into one episode after another.
+    rounds = joined(parts)
+    order = np.argsort(rounds.episode, kind="stable").astype(np.int32)
+    columns = (column[order] for column in rounds[1:])
+    return Played._make((rounds.scene.rows(order), *columns))
 
 
 def numbered_on(parts: list[Played]) -> Played:

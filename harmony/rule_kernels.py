@@ -45,8 +45,7 @@ def _left_over(
     model = jobs.model[state.jobs_of[e], state.current[e]]
     total = 0.0
     for k in range(state.free.shape[2]):
-        left = state.free[e, m, k] - types.demand[model, kind, k]
-        total += left / rules.capacity[k]
+        total += (state.free[e, m, k] - types.demand[model, kind, k]) / rules.capacity[k]
     return total
 
 
@@ -57,23 +56,13 @@ def _consolidating(
     """Lower where more of the tasks that are left find room; then where it is fuller."""
     job = state.current[e]
     model = jobs.model[state.jobs_of[e], job]
-    room = 0
-    while room < state.left[e, job, kind] and _has_units(types, state, e, m, model, kind, room + 1):
-        room += 1
+    room = state.left[e, job, kind]
+    for k in range(state.free.shape[2]):
+        while room > 0 and state.free[e, m, k] < room * types.demand[model, kind, k]:
+            room -= 1
     there = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
     full = _left_over(rules, types, jobs, state, e, kind, m)
     return float(-100.0 * min(there, 1) - 10.0 * room + full)
-
-
-@inlined_kernel
-def _has_units(
-    types: Types, state: State, e: int, m: int, model: int, kind: int, count: int
-) -> bool:
-    found = True
-    for k in range(state.free.shape[2]):
-        if state.free[e, m, k] < count * types.demand[model, kind, k]:
-            found = False
-    return found
 
 
 @inlined_kernel
@@ -90,7 +79,7 @@ def drop(weights: Float64, model: int, cpu: float, network: float) -> float:
 
 
 @inlined_kernel
-def asked(
+def units_asked(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, m: int, job: int, resource: int
 ) -> float:
     """Share of a server's resource that tasks of other jobs than this one have."""
@@ -107,41 +96,36 @@ def _lost(
 ) -> float:
     """Predict what all tasks on server m lose to each other; the present job's too."""
     total = 0.0
+    fastest = types.gpu_speed[0]
+    for speed in types.gpu_speed:
+        fastest = max(fastest, speed)
     for i in range(state.running_count[e] + 1):
         job = state.current[e] if i == state.running_count[e] else state.running[e, i]
         count = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
         if count > 0:
-            cpu = asked(rules, types, jobs, state, e, m, job, CPU)
-            network = asked(rules, types, jobs, state, e, m, job, NETWORK)
+            cpu = units_asked(rules, types, jobs, state, e, m, job, CPU)
+            network = units_asked(rules, types, jobs, state, e, m, job, NETWORK)
             lost = 0.0
             if cpu + network > 0.0:
                 model = jobs.model[state.jobs_of[e], job]
                 lost = drop(weights, model, cpu, network)
             if len(types.gpu_speed) > 1:
-                lost += (1.0 - lost) * _lost_by_gpu(types, state, e, job)
+                # Of its speed on the fastest GPUs, what the job loses on those that it has.
+                lost += (1.0 - lost) * float(1.0 - gpu_factor(types, state, e, job) / fastest)
             total += count * lost
     return total
 
 
 @inlined_kernel
-def _lost_by_gpu(types: Types, state: State, e: int, job: int) -> float:
-    """Share of its speed on the fastest GPUs that the job loses on those that it has."""
-    fastest = types.gpu_speed[0]
-    for speed in types.gpu_speed:
-        fastest = max(fastest, speed)
-    return float(1.0 - gpu_factor(types, state, e, job) / fastest)
-
-
-@inlined_kernel
 def _is_better(
-    types: Types, state: State, e: int, m: int, cost: float, found: int, least: float
+    types: Types, state: State, e: int, m: int, cost: float, best: int, least: float
 ) -> bool:
-    """Return whether server m is better than the one found, at their costs."""
-    if found == NONE or cost < least:
+    """Return whether server m is better than the best so far, at their costs."""
+    if best == NONE or cost < least:
         return True
     if len(types.gpu_speed) == 1 or cost > least:
         return False
-    return bool(types.gpu_speed[state.gpu[e, m]] > types.gpu_speed[state.gpu[e, found]])
+    return bool(types.gpu_speed[state.gpu[e, m]] > types.gpu_speed[state.gpu[e, best]])
 
 
 @inlined_kernel
@@ -150,13 +134,6 @@ def _over_best(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job
     s = state.jobs_of[e]
     best = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], 1]
     return float(speed_of(rules, types, jobs, state, e, job) / best)
-
-
-@kernel
-def _remember(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> None:
-    """Write `state.worth` of the running jobs, for `_worth`."""
-    for i in range(state.running_count[e]):
-        state.worth[e, i] = _over_best(rules, types, jobs, state, e, state.running[e, i])
 
 
 @kernel
@@ -186,17 +163,24 @@ def _worth(
     return total
 
 
-@inlined_kernel
-def _fullest(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, kind: int) -> int:
-    """The server that `_consolidating` gives the next task of a kind."""
-    found, least = NONE, 0.0
+@kernel
+def _cheapest(
+    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, kind: int, number: int
+) -> int:
+    """Return the server of the least cost, by free units alone, without placing the task."""
+    best, least = NONE, 0.0
     for m in range(state.free.shape[1]):
-        cost = _consolidating(rules, types, jobs, state, e, kind, m)
+        if number == BALANCE:
+            cost = _load(rules, state, e, m)
+        elif number == PACK:
+            cost = _left_over(rules, types, jobs, state, e, kind, m)
+        else:
+            cost = _consolidating(rules, types, jobs, state, e, kind, m)
         # What is allowed takes longest to find out, and matters only where the cost is lower.
-        better = _is_better(types, state, e, m, cost, found, least)
+        better = _is_better(types, state, e, m, cost, best, least)
         if better and is_allowed(types, jobs, state, e, kind, m):
-            found, least = m, cost
-    return found
+            best, least = m, cost
+    return best
 
 
 @kernel
@@ -207,7 +191,7 @@ def _lookahead(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rul
     placed = 0
     while state.left[e, job, WORKER] + state.left[e, job, PS] > 0:
         kind = WORKER if state.left[e, job, WORKER] > 0 else PS
-        m = _fullest(rules, types, jobs, state, e, kind)
+        m = _cheapest(rules, types, jobs, state, e, kind, TIRESIAS)
         put(types, jobs, state, e, job, kind, m)
         state.plan[e, placed] = kind * servers + m
         placed += 1
@@ -220,47 +204,18 @@ def _lookahead(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rul
 
 
 @kernel
-def _cost(
-    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, kind: int, m: int
-) -> float:
-    """Return the cost of server m from free units alone, without placing the task."""
-    if rule.number == BALANCE:
-        return _load(rules, state, e, m)
-    if rule.number == PACK:
-        return _left_over(rules, types, jobs, state, e, kind, m)
-    if rule.together[jobs.model[state.jobs_of[e], state.current[e]]]:
-        return _consolidating(rules, types, jobs, state, e, kind, m)
-    return _left_over(rules, types, jobs, state, e, kind, m)
-
-
-@kernel
-def _tried(
-    rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, kind: int, m: int
-) -> float:
-    """Return the cost of server m with the task placed there; it must be allowed."""
-    job = state.current[e]
-    put(types, jobs, state, e, job, kind, m)
-    if rule.number == LEAST_INTERFERENCE:
-        cost = _lost(rules, types, jobs, state, e, m, rule.weights)
-    else:
-        cost = _lookahead(rules, types, jobs, state, e, rule)
-    take_back(types, jobs, state, e, job, kind, m)
-    return cost
-
-
-@kernel
 def _drawn(types: Types, jobs: Jobs, state: State, e: int, kind: int, chance: float) -> int:
     """Return the server that `chance` in [0, 1) picks of those that are allowed."""
-    count, found = 0, NONE
+    count, drawn = 0, NONE
     for m in range(state.free.shape[1]):
         count += is_allowed(types, jobs, state, e, kind, m)
-    left = int(chance * count)
+    passed = int(chance * count)
     for m in range(state.free.shape[1]):
         if is_allowed(types, jobs, state, e, kind, m):
-            if left == 0:
-                found = m
-            left -= 1
-    return found
+            if passed == 0:
+                drawn = m
+            passed -= 1
+    return drawn
 
 
 @kernel
@@ -268,28 +223,33 @@ def choose(
     rules: Rules, types: Types, jobs: Jobs, state: State, e: int, rule: Rule, chance: float
 ) -> int:
     """The action of a rule; `chance` in [0, 1) picks the server where it is drawn."""
-    servers = state.free.shape[1]
-    kind = WORKER if state.left[e, state.current[e], WORKER] > 0 else PS
+    servers, job = state.free.shape[1], state.current[e]
+    kind = WORKER if state.left[e, job, WORKER] > 0 else PS
     if rule.number == RANDOM:
         return int(kind * servers + _drawn(types, jobs, state, e, kind, chance))
+    if rule.number == TIRESIAS:
+        together = rule.together[jobs.model[state.jobs_of[e], job]]
+        number = TIRESIAS if together else PACK
+        return int(kind * servers + _cheapest(rules, types, jobs, state, e, kind, number))
+    if rule.number == BALANCE or rule.number == PACK:
+        return int(kind * servers + _cheapest(rules, types, jobs, state, e, kind, rule.number))
     if rule.number == LOOKAHEAD:
-        _remember(rules, rule.believed, jobs, state, e)
-    tries = rule.number == LEAST_INTERFERENCE or rule.number == LOOKAHEAD
-    found, least = NONE, 0.0
+        for i in range(state.running_count[e]):
+            running = state.running[e, i]
+            state.worth[e, i] = _over_best(rules, rule.believed, jobs, state, e, running)
+    # The others try each server with the task placed there.
+    best, least = NONE, 0.0
     for m in range(servers):
-        if tries:
-            if not is_allowed(types, jobs, state, e, kind, m):
-                continue
-            cost = _tried(rules, types, jobs, state, e, rule, kind, m)
-            if _is_better(types, state, e, m, cost, found, least):
-                found, least = m, cost
-        else:
-            cost = _cost(rules, types, jobs, state, e, rule, kind, m)
-            # As in `_fullest`: what is allowed takes longest to find out.
-            better = _is_better(types, state, e, m, cost, found, least)
-            if better and is_allowed(types, jobs, state, e, kind, m):
-                found, least = m, cost
-    return int(kind * servers + found)
+        if is_allowed(types, jobs, state, e, kind, m):
+            put(types, jobs, state, e, job, kind, m)
+            if rule.number == LEAST_INTERFERENCE:
+                cost = _lost(rules, types, jobs, state, e, m, rule.weights)
+            else:
+                cost = _lookahead(rules, types, jobs, state, e, rule)
+            take_back(types, jobs, state, e, job, kind, m)
+            if _is_better(types, state, e, m, cost, best, least):
+                best, least = m, cost
+    return int(kind * servers + best)
 
 
 @kernel

@@ -45,7 +45,7 @@ class Scheduler(Protocol):
         ...
 
 
-class _Rule:
+class _Heuristic:
     """A heuristic of `harmony.rule_kernels`, by its number and what it goes by."""
 
     number: int
@@ -62,7 +62,7 @@ class _Rule:
         """(n,) actions."""
         chance = draws.next(rows) if self.number == RANDOM else np.zeros(len(rows))
         action = np.empty(len(rows), np.int32)
-        rule_kernels.choose_all(*clusters.world, rows, self._for(clusters), chance, action)
+        rule_kernels.choose_all(*clusters.world, rows, self._rule(clusters), chance, action)
         return action
 
     def play_out(self, clusters: Clusters) -> None:
@@ -75,9 +75,9 @@ class _Rule:
             raise StudyError("a kernel plays neither rules that draw nor predicted speeds")
         rows = clusters.under_way()
         spare = np.zeros(len(rows)), np.zeros(len(rows), np.int32)
-        rule_kernels.play_out(*clusters.world, rows, self._for(clusters), *spare)
+        rule_kernels.play_out(*clusters.world, rows, self._rule(clusters), *spare)
 
-    def _for(self, clusters: Clusters) -> Rule:
+    def _rule(self, clusters: Clusters) -> Rule:
         """The rule as kernels take it."""
         models = len(clusters.types.demand)
         weights = np.zeros((models, FORM)) if self.weights is None else self.weights
@@ -86,25 +86,25 @@ class _Rule:
         return Rule(self.number, weights, believed, together, self.empty_worth)
 
 
-class LoadBalance(_Rule):
+class LoadBalance(_Heuristic):
     """The server with the least load: shares of its cores and GPUs in use, added."""
 
     number = BALANCE
 
 
-class Tetris(_Rule):
+class Tetris(_Heuristic):
     """The server that is left with the least of all resources: multi-resource best fit."""
 
     number = PACK
 
 
-class RandomChoice(_Rule):
+class RandomChoice(_Heuristic):
     """Uniform choice among the servers with room."""
 
     number = RANDOM
 
 
-class Tiresias(_Rule):
+class Tiresias(_Heuristic):
     """Jobs in the order of an index; those with a skewed model on as few servers as they can be.
 
     Placements are fixed and jobs are not preempted here, so that a waiting job has attained no
@@ -145,16 +145,16 @@ def _gittins(config: Config) -> Float64:
     service = history.workers * history.epochs / speed
     index = np.zeros(config.max_workers + 1)
     for workers in range(1, config.max_workers + 1):
-        own = np.sort(service[history.workers == workers])
-        if len(own) == 0:
-            continue
-        done = np.arange(1, len(own) + 1) / len(own)
-        spent = (np.cumsum(own) + own * np.arange(len(own) - 1, -1, -1)) / len(own)
-        index[workers] = (done / spent).max()
+        rising = np.sort(service[history.workers == workers])
+        count = len(rising)
+        if count > 0:
+            done = np.arange(1, count + 1) / count
+            spent = (np.cumsum(rising) + rising * np.arange(count - 1, -1, -1)) / count
+            index[workers] = (done / spent).max()
     return index
 
 
-class LeastInterference(_Rule):
+class LeastInterference(_Heuristic):
     """LIF: the server on which all tasks together are predicted to lose the least speed.
 
     Args:
@@ -168,7 +168,7 @@ class LeastInterference(_Rule):
         self.weights = weights
 
 
-class Lookahead(_Rule):
+class Lookahead(_Heuristic):
     """Choice of the server after which all jobs together run fastest, by a table of pairs.
 
     Each choice is tried with the rest of the job placed as close together as it can be.
@@ -217,7 +217,7 @@ class Mixed:
         which = (draws.next(rows) * len(self.schedulers)).astype(np.int32)
         action = np.empty(len(rows), np.int32)
         for number, scheduler in enumerate(self.schedulers):
-            own = which == number
-            if own.any():
-                action[own] = scheduler.choose(clusters, rows[own], draws)
+            chosen = which == number
+            if chosen.any():
+                action[chosen] = scheduler.choose(clusters, rows[chosen], draws)
         return action

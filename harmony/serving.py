@@ -49,11 +49,11 @@ def server_of(
     check_network(config.size.models, config.size.gpu_types, config.cluster)
     lock = threading.Lock()
 
-    def answer(asked: Any) -> dict[str, Any]:
+    def answer(description: Any) -> dict[str, Any]:
         with lock:
-            return place(network.policy, config.cluster, asked)
+            return place(network.policy, config.cluster, description)
 
-    # A first answer, so that the kernels are compiled before anybody waits for one.
+    # A first answer, so that the kernels are compiled before a client waits for one.
     names = [str(number) for number in range(config.cluster.servers)]
     first = measured(config.cluster.table_file).models[0]
     answer({"servers": names, "job": {"model": first, "count": {"workers": 1}}})
@@ -94,7 +94,7 @@ class PlacementServer(ThreadingHTTPServer):
         return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Handle a connection in a thread; idle ones keep nobody out."""
+        """Handle a connection in a thread; idle ones do not keep others out."""
         with self._lock:
             self._strangers[id(request)] = request
             if len(self._strangers) > MOST_CONNECTIONS:
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer one request."""
-        status, content = self._found()
+        status, content = self._answer()
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -146,9 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _found(self) -> tuple[HTTPStatus, dict[str, Any]]:
-        given = self.headers.get(SECRET_HEADER, "").encode("latin-1", "replace")
-        if not compare_digest(given, self.server.secret):
+    def _answer(self) -> tuple[HTTPStatus, dict[str, Any]]:
+        secret = self.headers.get(SECRET_HEADER, "").encode("latin-1", "replace")
+        if not compare_digest(secret, self.server.secret):
             return HTTPStatus.FORBIDDEN, {"error": f"{SECRET_HEADER} is not the secret"}
         if not self.server.admit(self.connection):
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": "too many requests at a time"}
@@ -160,8 +160,8 @@ class _Handler(BaseHTTPRequestHandler):
         if len(length) > 9 or int(length) > MOST_BYTES:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"at most {MOST_BYTES} bytes"}
         try:
-            asked = parse_json(self.rfile.read(int(length)), "request", StudyError)
-            return HTTPStatus.OK, self.server.answer(asked)
+            description = parse_json(self.rfile.read(int(length)), "request", StudyError)
+            return HTTPStatus.OK, self.server.answer(description)
         except StudyError as fault:
             return HTTPStatus.BAD_REQUEST, {"error": str(fault)}
 

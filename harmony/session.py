@@ -1,4 +1,4 @@
-"""A training from its configuration to a model file."""
+"""A training from its configuration to a model file, and the scores to compare it with."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from decima.rl.errors import StudyError
+from decima.rl.progress import Reference
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.models import INITIAL
 from decima.rl.study.trainings import Trainer
 from harmony.learned import PredictedSpeeds, check_network
-from harmony.learner import HarmonyLearner
+from harmony.learner import HarmonyLearner, validation_of
 from harmony.models import (
     POLICY,
     REWARD_MODEL,
@@ -18,9 +19,9 @@ from harmony.models import (
     load_reward_model,
     network_to_begin_with,
 )
-from harmony.reward_config import RewardConfig
 from harmony.reward_learner import RewardLearner
-from harmony.training_config import TrainConfig
+from harmony.schedulers import LoadBalance, Tiresias
+from harmony.training_config import RewardConfig, TrainConfig
 
 REWARD = "reward.safetensors"
 
@@ -57,6 +58,23 @@ def new_run(
     if reward is not None:
         load_reward_model(reward)
     return kind.new_folder(path, config, {INITIAL: initial, REWARD: reward})
+
+
+def references(folder: RunFolder) -> tuple[Reference, ...]:
+    """Tiresias and LB on the sequences that choose the best weights of a policy; else nothing.
+
+    Raises:
+        StudyError: the folder is of another kind of training.
+    """
+    config = config_of(folder)
+    if not isinstance(config, TrainConfig):
+        return ()
+    label = "geometric mean of completion times in intervals"
+    heuristics = {"Tiresias": Tiresias(config.cluster), "LB": LoadBalance()}
+    return tuple(
+        Reference(label, name, validation_of(scheduler, config)["score"], is_log=True)
+        for name, scheduler in heuristics.items()
+    )
 
 
 def _learner(config: AnyConfig, folder: RunFolder) -> HarmonyLearner | RewardLearner:

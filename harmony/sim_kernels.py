@@ -147,22 +147,12 @@ def _complete(types: Types, jobs: Jobs, state: State, e: int, i: int, now_min: f
         state.speed[e, later] = state.speed[e, later + 1]
 
 
-@inlined_kernel
-def _train(jobs: Jobs, state: State, e: int, passed_min: float) -> float:
-    """Let time pass; gives the shares of their epochs that jobs have trained in it, summed."""
-    s = state.jobs_of[e]
-    total = 0.0
-    for i in range(state.running_count[e]):
-        job = state.running[e, i]
-        epochs = state.speed[e, i] * passed_min
-        state.done[e, job] += epochs
-        total += epochs / jobs.epochs[s, job]
-    return total
-
-
 @kernel
 def _run(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> float:
-    """One interval, from completion to completion; gives its reward."""
+    """Let an interval pass, from completion to completion.
+
+    Gives its reward: the shares of their epochs that jobs have trained in it, summed.
+    """
     s = state.jobs_of[e]
     begin_min = state.interval[e] * rules.interval_min
     left_min = rules.interval_min
@@ -176,7 +166,13 @@ def _run(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> float:
             needs_min = (jobs.epochs[s, job] - state.done[e, job]) / state.speed[e, i]
             if needs_min <= soonest_min:
                 first, soonest_min = i, max(needs_min, 0.0)
-        reward += _train(jobs, state, e, soonest_min)
+        share = 0.0
+        for i in range(state.running_count[e]):
+            job = state.running[e, i]
+            epochs = state.speed[e, i] * soonest_min
+            state.done[e, job] += epochs
+            share += epochs / jobs.epochs[s, job]
+        reward += share
         left_min -= soonest_min
         if first == NONE:
             left_min = 0.0
@@ -184,19 +180,6 @@ def _run(rules: Rules, types: Types, jobs: Jobs, state: State, e: int) -> float:
             _complete(types, jobs, state, e, first, begin_min + rules.interval_min - left_min)
     state.interval[e] += 1
     return reward
-
-
-@inlined_kernel
-def _next_waiting(state: State, e: int) -> int:
-    """Return the first waiting job not refused in this interval, or NONE."""
-    found = NONE
-    for i in range(state.waiting_count[e]):
-        job = state.waiting[e, i]
-        if state.refused[e, job] != state.interval[e] and (
-            found == NONE or state.priority[e, job] < state.priority[e, found]
-        ):
-            found = job
-    return found
 
 
 @kernel
@@ -212,7 +195,14 @@ def _until_choice(
     state.current[e] = NONE
     lacks_speeds = False
     while state.current[e] == NONE and not lacks_speeds and not is_over(rules, jobs, state, e):
-        job = _next_waiting(state, e)
+        # The first waiting job that was not refused in this interval.
+        job = NONE
+        for i in range(state.waiting_count[e]):
+            waiting = state.waiting[e, i]
+            if state.refused[e, waiting] != state.interval[e] and (
+                job == NONE or state.priority[e, waiting] < state.priority[e, job]
+            ):
+                job = waiting
         if job == NONE and rules.speed == GIVEN:
             lacks_speeds = True
         elif job == NONE:
@@ -224,20 +214,6 @@ def _until_choice(
             state.current[e] = job
         else:
             state.refused[e, job] = state.interval[e]
-
-
-@inlined_kernel
-def _start(state: State, e: int, job: int) -> None:
-    """All tasks of the job are placed."""
-    state.running[e, state.running_count[e]] = job
-    state.running_count[e] += 1
-    state.placed_in[e, job] = state.interval[e]
-    kept = 0
-    for i in range(state.waiting_count[e]):
-        if state.waiting[e, i] != job:
-            state.waiting[e, kept] = state.waiting[e, i]
-            kept += 1
-    state.waiting_count[e] = kept
 
 
 @inlined_kernel
@@ -261,7 +237,15 @@ def act(
     passed[0] = 0
     put(types, jobs, state, e, job, action // servers, action % servers)
     if state.left[e, job, WORKER] + state.left[e, job, PS] == 0:
-        _start(state, e, job)
+        state.running[e, state.running_count[e]] = job
+        state.running_count[e] += 1
+        state.placed_in[e, job] = state.interval[e]
+        still_waiting = 0
+        for i in range(state.waiting_count[e]):
+            if state.waiting[e, i] != job:
+                state.waiting[e, still_waiting] = state.waiting[e, i]
+                still_waiting += 1
+        state.waiting_count[e] = still_waiting
         _until_choice(rules, types, jobs, state, e, reward, passed)
 
 

@@ -25,18 +25,13 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 @inlined_kernel
-def _bits(key: np.uint64, counter: int) -> np.uint64:
-    """64 that depend on both alone."""
+def uniform(key: np.uint64, counter: int) -> float:
+    """Return a number in [0, 1) by the first 53 of 64 bits, which depend on both alone."""
     bits = key + np.uint64(counter + 1) * _GAMMA
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
-    return bits ^ (bits >> np.uint64(31))
-
-
-@inlined_kernel
-def uniform(key: np.uint64, counter: int) -> float:
-    """Return a uniform number in [0, 1), by the first 53 bits."""
-    return float(np.float64(_bits(key, counter) >> np.uint64(11)) * 2.0**-53)
+    bits = bits ^ (bits >> np.uint64(31))
+    return float(np.float64(bits >> np.uint64(11)) * 2.0**-53)
 
 
 @inlined_kernel
@@ -80,26 +75,26 @@ def _measured_as(types: Types, jobs: Jobs, state: State, e: int, job: int) -> in
 @inlined_kernel
 def shares_server(state: State, e: int, job: int, other: int) -> bool:
     """Return whether both have a task on some server."""
-    found = False
+    shares = False
     for m in range(state.placed.shape[2]):
-        own = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
-        theirs = state.placed[e, other, m, WORKER] + state.placed[e, other, m, PS]
-        if own > 0 and theirs > 0:
-            found = True
-    return found
+        tasks = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
+        others = state.placed[e, other, m, WORKER] + state.placed[e, other, m, PS]
+        if tasks > 0 and others > 0:
+            shares = True
+    return shares
 
 
 @inlined_kernel
 def _beside(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: int) -> float:
     """Return the share of its speed alone that the job keeps, as measured beside its neighbours."""
-    kept = 1.0
+    share = 1.0
     row = _measured_as(types, jobs, state, e, job)
     for i in range(state.running_count[e]):
         other = state.running[e, i]
         if other != job and shares_server(state, e, job, other):
             ratio = types.ratio[row, _measured_as(types, jobs, state, e, other)]
-            kept = min(kept, ratio) if rules.speed == MEASURED_WORST else kept * ratio
-    return kept
+            share = min(share, ratio) if rules.speed == MEASURED_WORST else share * ratio
+    return share
 
 
 @inlined_kernel

@@ -19,9 +19,8 @@ from decima.rl.study.trainings import ModelFolder, Study
 from harmony.config import CONFIGS
 from harmony.models import POLICY, REWARD_MODEL
 from harmony.network import ActorCritic, RewardModel, Size
-from harmony.reward_config import RewardConfig
 from harmony.session import AnyConfig
-from harmony.training_config import TrainConfig, recipe
+from harmony.training_config import RewardConfig, TrainConfig, recipe
 
 SEEDS = (0, 1, 2)
 SMALL = Size(width=32)
@@ -145,14 +144,14 @@ class Training(NamedTuple):
 
 def trainings() -> list[Training]:
     """All, in an order in which each has what it stands on."""
-    found = []
+    planned = []
     for seed in SEEDS:
         for servers in CONFIGS:
-            found += [Training(kind, servers, seed) for kind in ("policy", "reward", "analytic")]
-        found += [Training(kind, "6", seed) for kind in ABLATIONS]
-        found.append(Training("model", "6", seed))
-        found += [Training(kind, "6", seed) for kind in SIZES]
-    return found
+            planned += [Training(kind, servers, seed) for kind in ("policy", "reward", "analytic")]
+        planned += [Training(kind, "6", seed) for kind in ABLATIONS]
+        planned.append(Training("model", "6", seed))
+        planned += [Training(kind, "6", seed) for kind in SIZES]
+    return planned
 
 
 class Models(ModelFolder):
@@ -162,8 +161,8 @@ class Models(ModelFolder):
 
     def policies(self, kind: str, servers: str) -> list[ActorCritic]:
         """Load the policies of all seeds that are there."""
-        found = self.loaded(POLICY, [Training(kind, servers, seed) for seed in SEEDS])
-        return [one.network for one in found]
+        models = self.loaded(POLICY, [Training(kind, servers, seed) for seed in SEEDS])
+        return [model.network for model in models]
 
     def rewards(self, servers: str) -> list[Model[RewardModel, RewardConfig]]:
         """Load the reward models of all seeds that are there."""

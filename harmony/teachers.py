@@ -30,9 +30,9 @@ class Sure:
 
     def targets(self, clusters: Clusters, rows: Int32, draws: Draws) -> Float64:
         """Return the targets; see `Teacher`."""
-        found = np.zeros((len(rows), clusters.config.actions))
-        found[np.arange(len(rows)), self._scheduler.choose(clusters, rows, draws)] = 1.0
-        return found
+        targets = np.zeros((len(rows), clusters.config.actions))
+        targets[np.arange(len(rows)), self._scheduler.choose(clusters, rows, draws)] = 1.0
+        return targets
 
 
 class Branches:
@@ -46,7 +46,7 @@ class Branches:
     what is best on average over what it cannot see.
 
     Args:
-        scheduler: who goes on.
+        scheduler: plays on after each action.
         tau: how much longer an action may take to be hardly worse.
         coming: how many of the jobs to come each branch plays. What an action does to later ones
             is chance more than cause, and takes most of the CPU time.
@@ -75,6 +75,6 @@ class Branches:
             play(self._scheduler, branches, Draws(0, len(at)))
         else:
             self._scheduler.play_out(branches)
-        found = np.full(allowed.shape, np.inf)
-        found[at, action] = branches.completion_min().sum(axis=1) / clusters.config.interval_min
-        return found
+        total = np.full(allowed.shape, np.inf)
+        total[at, action] = branches.completion_min().sum(axis=1) / clusters.config.interval_min
+        return total

@@ -7,7 +7,7 @@ G types of GPU.
 from __future__ import annotations
 
 from harmony.compile import inlined_kernel, kernel
-from harmony.rule_kernels import asked
+from harmony.rule_kernels import units_asked
 from harmony.speed_kernels import find_speeds, gpu_factor, shares_server, speed_alone
 from harmony.tables import (
     CPU,
@@ -40,8 +40,8 @@ SERVER_COLUMNS = K + 2 + 2 + 2
 @inlined_kernel
 def _over_fastest(types: Types, speed: float) -> float:
     fastest = types.gpu_speed[0]
-    for one in types.gpu_speed:
-        fastest = max(fastest, one)
+    for gpu_speed in types.gpu_speed:
+        fastest = max(fastest, gpu_speed)
     return float(speed / fastest)
 
 
@@ -57,10 +57,10 @@ def _job(
     row[model] = 1.0
     at = types.alone.shape[0]
     for kind in range(2):
-        asked = jobs.workers[s, job] if kind == WORKER else jobs.ps[s, job]
-        row[at] = asked / most
+        count = jobs.workers[s, job] if kind == WORKER else jobs.ps[s, job]
+        row[at] = count / most
         for k in range(K):
-            if asked > 0:
+            if count > 0:
                 row[at + 1 + k] = types.demand[model, kind, k] / rules.capacity[k]
         at += 1 + K
     workers = jobs.workers[s, job] - state.left[e, job, WORKER]
@@ -95,9 +95,9 @@ def _server(
         if allowed[kind * state.free.shape[1] + m]:
             row[K + 4 + kind] = 1.0
     if len(types.gpu_speed) > 1:
-        own = state.gpu[e, m]
-        row[SERVER_COLUMNS + own] = 1.0
-        row[SERVER_COLUMNS + len(types.gpu_speed)] = _over_fastest(types, types.gpu_speed[own])
+        gpu = state.gpu[e, m]
+        row[SERVER_COLUMNS + gpu] = 1.0
+        row[SERVER_COLUMNS + len(types.gpu_speed)] = _over_fastest(types, types.gpu_speed[gpu])
 
 
 @kernel
@@ -223,7 +223,7 @@ def measure(
             alone[i, a] = speed_alone(types, jobs, state, e, own)
             for m in range(state.free.shape[1]):
                 if state.placed[e, own, m, WORKER] + state.placed[e, own, m, PS] > 0:
-                    cpu = asked(rules, types, jobs, state, e, m, own, CPU)
-                    network = asked(rules, types, jobs, state, e, m, own, NETWORK)
+                    cpu = units_asked(rules, types, jobs, state, e, m, own, CPU)
+                    network = units_asked(rules, types, jobs, state, e, m, own, NETWORK)
                     others[i, a, 0] = max(others[i, a, 0], cpu)
                     others[i, a, 1] = max(others[i, a, 1], network)

@@ -91,7 +91,7 @@ def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
     if most is None:
         waiting = np.minimum(state.waiting_count[rows] - 1, WAITING_ROWS)
         most = int((1 + state.running_count[rows] + waiting).max())
-    found = Scene(
+    scene = Scene(
         np.zeros((count, most, _columns_of(clusters)), np.float32),
         np.zeros((count, most), np.bool_),
         np.zeros((count, most, most), np.bool_),
@@ -102,14 +102,14 @@ def see(clusters: Clusters, rows: Int32, most: int | None = None) -> Scene:
     token_kernels.read_choices(
         *clusters.world,
         rows,
-        found.allowed,
-        found.job,
-        found.is_job,
-        found.beside,
-        found.server,
-        found.holds,
+        scene.allowed,
+        scene.job,
+        scene.is_job,
+        scene.beside,
+        scene.server,
+        scene.holds,
     )
-    return found
+    return scene
 
 
 def _columns_of(clusters: Clusters) -> int:
@@ -125,11 +125,11 @@ def most_rows(config: Config) -> int:
 def see_running(clusters: Clusters, rows: Int32, most: int) -> Running:
     """The jobs that run in the episodes `rows`, of which none has more than `most`."""
     count = len(rows)
-    found = Running(
+    running = Running(
         np.zeros((count, most, _columns_of(clusters)), np.float32),
         np.zeros((count, most), np.bool_),
         np.zeros((count, most, most), np.bool_),
         np.zeros((count, most, 4), np.int32),
     )
-    token_kernels.read_running(*clusters.world, rows, *found)
-    return found
+    token_kernels.read_running(*clusters.world, rows, *running)
+    return running

@@ -1,4 +1,4 @@
-"""The configuration of a training: frozen, typed, and refused where it contradicts itself."""
+"""The configurations of trainings: of a policy, by the paper's recipe, of a reward model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TrainConfig(Settings):
     imitation: int = 20
     """iterations at the beginning that imitate a teacher; 0 in the paper"""
     teacher: Literal["lookahead", "load_balance"] = "lookahead"
-    """who is imitated: by branches that it plays, or by its own choices (`tau`)"""
+    """its branches are imitated, or its own choices (`tau`)"""
     tau: float = 0.5
     """of `teachers.Branches`: how much longer an action may take, in intervals added over the
     jobs, to be hardly worse; 0 imitates the teacher's own choices"""
@@ -99,3 +99,38 @@ def recipe(**changes: Any) -> TrainConfig:
         "entropy": 0.5,
     }
     return TrainConfig(**paper | changes)
+
+
+@dataclass(frozen=True)
+class RewardConfig(Settings):
+    """Settings of the training of a reward model. The defaults are the paper's, where known."""
+
+    cluster: Config = PAPER
+    size: Size = field(default_factory=Size)
+    seed: int = 0
+    samples: int = 29_264
+    """states of clusters"""
+    held_out: float = 0.1
+    """share of them that nothing is learned from"""
+    iterations: int = 10
+    """passes over the samples"""
+    minibatch: int = 32
+    """states"""
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-5
+    """the logarithm of the rate falls to its logarithm in a straight line"""
+    validate_every: int = 1
+    """passes"""
+
+    RANGES = {  # noqa: RUF012 (annotated in the base)
+        **dict.fromkeys(("iterations", "minibatch", "validate_every"), (1, ANY)),
+        "seed": (0, ANY),
+        "samples": (-ANY, MAX_SAMPLES),
+    }
+
+    def check(self) -> None:
+        """Refuse a share that leaves nothing to learn from, or nothing to check with."""
+        self.require(
+            1 <= int(self.held_out * self.samples) < self.samples,
+            f"{self.held_out} of {self.samples} samples are held out: at least 1, not all",
+        )

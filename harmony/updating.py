@@ -25,7 +25,7 @@ from harmony.config import Config
 from harmony.evaluation import completion_of
 from harmony.jobs import draw_jobs
 from harmony.learned import Learned, check_network
-from harmony.learner import HarmonyLearner, Workload
+from harmony.learner import HarmonyLearner
 from harmony.models import POLICY, load_model, new_network
 from harmony.network import ActorCritic
 from harmony.tables import Float64, Jobs
@@ -72,16 +72,18 @@ class _InUse:
     @property
     def now(self) -> ActorCritic:
         """The policy with all updates so far."""
-        found = new_network(self.config.size)
-        found.load_state_dict(self._learner.model_state())
-        return found
+        network = new_network(self.config.size)
+        network.load_state_dict(self._learner.model_state())
+        return network
 
     def learn(self, period: int, jobs: Jobs) -> None:
         """Learn from the jobs of this period and of the last ones, up to `replay` choices."""
         self._recent.append(jobs)
-        while len(self._recent) > 1 and sum(map(_choices, self._recent)) > self.config.replay:
+        while len(self._recent) > 1 and (
+            sum(int((past.workers + past.ps).sum()) for past in self._recent) > self.config.replay
+        ):
             self._recent.popleft()
-        self._learner.learn_on(period, [Workload(self.config.cluster, joined(self._recent))])
+        self._learner.learn_on(period, [(self.config.cluster, joined(self._recent))])
 
     def completion(self, network: ActorCritic, jobs: Jobs, seed: int) -> Float64:
         """(S,) mean completion times, in intervals."""
@@ -92,7 +94,6 @@ class _InUse:
 def use(
     paths: Sequence[Path],
     cluster: Config,
-    *,
     periods: int,
     sequences: int,
     seed: int,
@@ -118,23 +119,24 @@ def use(
     policies = [_InUse(path, cluster, periods, changes) for path in paths]
     for period in range(periods):
         updated, before = [], []
-        for one in policies:
-            jobs = draw_jobs(one.config.cluster, sequences, seed, Purpose.TEST, period * sequences)
-            updated.append(one.completion(one.now, jobs, seed))
-            before.append(one.completion(one.before, jobs, seed))
+        for policy in policies:
+            cluster = policy.config.cluster
+            jobs = draw_jobs(cluster, sequences, seed, Purpose.TEST, period * sequences)
+            updated.append(policy.completion(policy.now, jobs, seed))
+            before.append(policy.completion(policy.before, jobs, seed))
             if output is not None or period + 1 < periods:
-                one.learn(period, jobs)
+                policy.learn(period, jobs)
         yield Period(np.stack(updated), np.stack(before))
     if output is not None:
-        (one,) = policies
-        POLICY.save(output, one.config, one.now.state_dict(), {"iterations": periods})
+        (policy,) = policies
+        POLICY.save(output, policy.config, policy.now.state_dict(), {"iterations": periods})
 
 
-def rows_of(found: Iterator[Period]) -> Iterator[list[str]]:
+def rows_of(periods: Iterator[Period]) -> Iterator[list[str]]:
     """Rows of a table, headings first: completion by period, and of all periods after an update."""
     yield ["period", "with updates, intervals, 95 %", "without", "difference, 95 %"]
     later = []
-    for number, period in enumerate(found):
+    for number, period in enumerate(periods):
         yield [str(number + 1), *_cells(*period)]
         if number > 0:
             later.append(period)
@@ -145,10 +147,5 @@ def rows_of(found: Iterator[Period]) -> Iterator[list[str]]:
 
 def _cells(updated: Float64, before: Float64) -> list[str]:
     against = difference_percent(updated, before, same_trainings=True)
-    means = [mean_of(one).words(".2f") for one in (updated, before)]
+    means = [mean_of(times).words(".2f") for times in (updated, before)]
     return [*means, against.words("+.1f", " %")]
-
-
-def _choices(jobs: Jobs) -> int:
-    """Tasks to place."""
-    return int((jobs.workers + jobs.ps).sum())

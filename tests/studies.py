@@ -31,7 +31,7 @@ from harmony.clusters import Clusters
 from harmony.models import POLICY as HARMONY_POLICY
 from harmony.models import REWARD_MODEL, new_network, new_reward_model
 from harmony.network import Size
-from harmony.reward_config import RewardConfig
+from harmony.training_config import RewardConfig
 from harmony.training_config import TrainConfig as HarmonyTraining
 from tests import deeprm_clusters, harmony_clusters
 
@@ -180,7 +180,7 @@ each_kind = pytest.mark.parametrize("trained", TRAINED.values(), ids=TRAINED)
 
 def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fit models of interference to few states, and take quick intervals."""
-    monkeypatch.setattr("harmony.figures.SAMPLES", 100)
+    monkeypatch.setattr("harmony.interference.SAMPLES", 100)
     monkeypatch.setattr("decima.rl.statistics.RESAMPLES", 50)
 
 

@@ -19,10 +19,9 @@ from deeprm.figures import FIGURES
 from deeprm.jobs import draw_jobs, job_set
 from deeprm.models import load_model, new_network, save_model
 from deeprm.objectives import Objective
-from deeprm.references import references
 from deeprm.schedulers import SJF
-from deeprm.session import new_run
-from deeprm.study import STUDY, Models, Training, trainings
+from deeprm.session import new_run, references
+from deeprm.study import STUDY, Models, Training
 from deeprm.training_config import TrainConfig
 from tests.studies import DEEPRM
 
@@ -72,9 +71,7 @@ def test_a_picture_has_labels() -> None:
         (("evaluate", "{}/model.safetensors"), "cluster of another shape"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(
-    tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
+def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     """On stderr, with exit code 2, and leaves nothing behind."""
     other = replace(PAPER, slots=3)
     weights = new_network(TrainConfig(cluster=other)).state_dict()
@@ -98,12 +95,6 @@ def write_models(folder: Path, wanted: list[Training]) -> None:
         config = one.config()
         network = new_network(config)
         save_model(folder / f"{one.name}.safetensors", config, network.state_dict(), {})
-
-
-def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
-    """The recipe, ten loads, three further objectives, a network on numbers, two on branches."""
-    assert len(trainings()) == 51
-    assert all(one.config().cluster == PAPER.at_load(one.load / 100) for one in trainings())
 
 
 def test_every_figure_is_measured_and_drawn(

@@ -12,17 +12,15 @@ import torch
 from torch import Tensor
 
 from decima.rl.errors import StudyError
-from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from deeprm import policy_kernels
-from deeprm.compact_policy import CompactPolicy
 from deeprm.config import PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
-from deeprm.image import ImageLayout
-from deeprm.image_policy import ImagePolicy
 from deeprm.jobs import draw_jobs
-from deeprm.learned import Learned
 from deeprm.models import new_network
+from deeprm.network import CompactPolicy, ImagePolicy
+from deeprm.observations import ImageLayout
+from deeprm.schedulers import Learned
 from deeprm.tables import NONE, Int32
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY, random_actions
@@ -131,20 +129,6 @@ def test_a_frozen_network_stays_as_it_was() -> None:
     assert (frozen.scores(frozen.observe(episodes, rows)) == before).all()
 
 
-@pytest.mark.parametrize("policy", ["image", "compact"])
-def test_an_episode_is_the_same_alone_and_in_company(policy: Policy) -> None:
-    """Drawn actions too."""
-    network = new_network(TrainConfig(cluster=TINY, policy=policy), generator())
-    jobs = draw_jobs(TINY, 4, 3, Purpose.TEST)
-    together = Episodes(TINY, jobs)
-    play(Learned(network.frozen()), together, Draws(5, 4))
-    fewer = Episodes(TINY, jobs, np.arange(2, dtype=np.int32))
-    play(Learned(network.frozen()), fewer, Draws(5, 2))
-
-    assert (fewer.state.start[:2] == together.state.start[:2]).all()
-    assert (fewer.state.cost == together.state.cost[:2]).all()
-
-
 def test_actions_are_drawn_as_often_as_their_probability_says() -> None:
     """Softmax of 0, log 2, log 5 and minus infinity: 1/8, 2/8, 5/8 and never."""
     one = [0.0, math.log(2.0), math.log(5.0), -math.inf]
@@ -187,6 +171,3 @@ def test_an_image_with_too_many_rectangles_is_refused() -> None:
     """They are told by 16-bit numbers."""
     with pytest.raises(StudyError, match="at most 32767"):
         ImageLayout(replace(PAPER, slots=100))
-
-
-# --- files ---------------------------------------------------------------------------------------

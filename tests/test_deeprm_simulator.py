@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
-from deeprm.config import PAPER, RELEASED, Config
+from deeprm.config import PAPER, Config
 from deeprm.episodes import Episodes
 from deeprm.jobs import draw_jobs, job_set
 from deeprm.objectives import Objective
@@ -37,42 +39,62 @@ def objectives(episodes: Episodes) -> dict[str, float]:
 # --- stories -------------------------------------------------------------------------------------
 
 
-def test_two_jobs_that_fit_side_by_side() -> None:
-    """Both start at 0: 2 steps and 1 step of 4 units; the episode is over at 2."""
-    jobs = job_set(TINY, [(0, 2, (2, 1)), (0, 1, (2, 1))])
-    episodes = Episodes(TINY, jobs)
+FULL, HALF, UNIT = (4, 1), (2, 1), (1, 1)
+"""demands for the two resources, of 4 units"""
 
-    act(episodes, 1, 2)
 
-    assert episodes.over.tolist() == [True]
-    assert episodes.state.start[0].tolist() == [0, 0]
+@pytest.mark.parametrize(
+    ("changes", "jobs", "actions", "starts", "totals"),
+    [
+        pytest.param(
+            {}, [(0, 2, HALF), (0, 1, HALF)], (1, 2), [0, 0],
+            {"slowdown": -2.0, "completion": -3.0, "makespan": -2.0,
+             "utilisation": (2 + 2 + 1 + 1) / 4 + (2 + 1) / 4},
+            id="two jobs fit side by side",
+        ),
+        pytest.param(
+            {}, [(0, 2, FULL), (0, 1, HALF)], (1, 2), [0, 2], {"slowdown": -(1.0 + 3.0)},
+            id="a job that does not fit now is placed behind",
+        ),
+        pytest.param(
+            {"slots": 3}, [(0, 2, (3, 1)), (0, 2, FULL), (0, 2, UNIT)], (1, 2, 3), [0, 2, 0], {},
+            id="a job fits into the gap that the first leaves before the turn of the second",
+        ),
+        pytest.param(
+            {}, [(3, 2, UNIT), (5, 1, UNIT)], (1, 1), [3, 5],
+            {"slowdown": -2.0, "completion": -3.0, "makespan": -6.0, "utilisation": 2 * 3 / 4},
+            id="time passes by itself while no job waits",
+        ),
+        pytest.param(
+            {}, [(0, 2, UNIT)], [VOID] * 40, [NONE], {"slowdown": -20.0},
+            id="an episode is cut when the time is up: each step until then costs",
+        ),
+        pytest.param(
+            {"capacity_by_resource": (8, 4), "slots": 3},
+            [(0, 1, (2, 2)), (0, 1, (2, 2)), (0, 1, HALF)], (1, 2, 3), [0, 0, 1],
+            {"utilisation": (4 / 8 + 4 / 4) + (2 / 8 + 1 / 4)},
+            id="the second resource is full, of which there is less",
+        ),
+        pytest.param(
+            {"end": "no_new_job"}, [(4, 1, UNIT)], (VOID, VOID), [NONE], {"slowdown": -2.0},
+            id="an episode may end with the last arrival",
+        ),
+    ],
+)  # fmt: skip
+def test_a_story(
+    changes: dict[str, Any],
+    jobs: list[tuple[int, int, tuple[int, int]]],
+    actions: Sequence[int],
+    starts: list[int],
+    totals: dict[str, float],
+) -> None:
+    """When each job starts, and the sums of rewards."""
+    config = replace(TINY, **changes)
+    episodes = Episodes(config, job_set(config, jobs))
+    act(episodes, *actions)
+    assert episodes.state.start[0].tolist() == starts
     found = objectives(episodes)
-    assert found["slowdown"] == -2.0
-    assert found["completion"] == -3.0
-    assert found["makespan"] == -2.0
-    assert found["utilisation"] == (2 + 2 + 1 + 1) / 4 + (2 + 1) / 4
-
-
-def test_a_job_that_does_not_fit_now_is_placed_behind() -> None:
-    """4 units are taken for 2 steps, so the second job starts at 2: slowdown 1 + 3/1."""
-    jobs = job_set(TINY, [(0, 2, (4, 1)), (0, 1, (2, 1))])
-    episodes = Episodes(TINY, jobs)
-
-    act(episodes, 1, 2)
-
-    assert episodes.state.start[0].tolist() == [0, 2]
-    assert objectives(episodes)["slowdown"] == -(1.0 + 3.0)
-
-
-def test_a_job_fits_into_a_gap_before_one_that_was_placed_earlier() -> None:
-    """The third job takes the 1 unit that the first leaves, before the second one's turn."""
-    config = replace(TINY, slots=3)
-    jobs = job_set(config, [(0, 2, (3, 1)), (0, 2, (4, 1)), (0, 2, (1, 1))])
-    episodes = Episodes(config, jobs)
-
-    act(episodes, 1, 2, 3)
-
-    assert episodes.state.start[0].tolist() == [0, 2, 0]
+    assert {name: found[name] for name in totals} == totals
 
 
 def test_time_stands_still_until_void_or_an_invalid_pick() -> None:
@@ -108,36 +130,6 @@ def test_jobs_beyond_the_slots_wait_their_turn_and_are_not_lost() -> None:
     assert sorted(episodes.state.start[0].tolist()) == list(range(1, 9))
 
 
-def test_time_passes_by_itself_while_no_job_waits() -> None:
-    """The first choice is at the first arrival; after the last placement the episode runs out."""
-    jobs = job_set(TINY, [(3, 2, (1, 1)), (5, 1, (1, 1))])
-    episodes = Episodes(TINY, jobs)
-    assert episodes.state.time.tolist() == [3]
-
-    act(episodes, 1)
-    assert episodes.state.time.tolist() == [5]
-    act(episodes, 1)
-
-    assert episodes.over.tolist() == [True]
-    assert objectives(episodes) == {
-        "slowdown": -2.0,
-        "completion": -3.0,
-        "makespan": -6.0,
-        "utilisation": 2 * 3 / 4,
-    }
-
-
-def test_an_episode_is_cut_when_the_time_is_up() -> None:
-    """Who never places a job pays for it in every step until then."""
-    jobs = job_set(TINY, [(0, 2, (1, 1))])
-    episodes = Episodes(TINY, jobs)
-
-    act(episodes, *[VOID] * 40)
-
-    assert episodes.over.tolist() == episodes.cut.tolist() == [True]
-    assert objectives(episodes)["slowdown"] == -20.0
-
-
 def test_a_job_goes_to_the_machine_where_it_starts_first() -> None:
     """Two machines of 4 units: two jobs beside each other, the third behind the shorter."""
     config = replace(TINY, machines=2, slots=3)
@@ -150,17 +142,6 @@ def test_a_job_goes_to_the_machine_where_it_starts_first() -> None:
     assert episodes.state.used.shape == (1, 6, 4)
 
 
-def test_resources_may_have_different_capacities() -> None:
-    """8 units of the first and 4 of the second: the second is full, so the third job waits."""
-    config = replace(TINY, capacity_by_resource=(8, 4), slots=3)
-    episodes = Episodes(config, job_set(config, [(0, 1, (2, 2)), (0, 1, (2, 2)), (0, 1, (2, 1))]))
-
-    act(episodes, 1, 2, 3)
-
-    assert episodes.state.start[0].tolist() == [0, 0, 1]
-    assert objectives(episodes)["utilisation"] == (4 / 8 + 4 / 4) + (2 / 8 + 1 / 4)
-
-
 def test_the_released_code_leaves_the_last_step_of_the_horizon() -> None:
     """A job of 2 steps behind one of 4 ends at the horizon, 6: `allocate_job` refuses it."""
     jobs = [(0, 4, (4, 1)), (0, 2, (4, 1))]
@@ -169,20 +150,6 @@ def test_the_released_code_leaves_the_last_step_of_the_horizon() -> None:
         episodes = Episodes(config, job_set(config, jobs))
         act(episodes, 1)
         assert episodes.delays(FIRST)[0, 1] == waits
-
-
-def test_an_episode_may_end_with_the_last_arrival() -> None:
-    """`no_new_job` of the released code: over at 6, with what was in the system until then."""
-    config = replace(TINY, end="no_new_job")
-    episodes = Episodes(config, job_set(config, [(4, 1, (1, 1))]))
-    assert episodes.state.time.tolist() == [4]
-
-    act(episodes, VOID, VOID)
-
-    assert episodes.over.tolist() == [True]
-    assert objectives(episodes)["slowdown"] == -2.0
-    with pytest.raises(StudyError, match=r"arrives at 6, not in 0\.\.5"):
-        job_set(config, [(6, 1, (1, 1))])
 
 
 # --- what always holds ---------------------------------------------------------------------------
@@ -237,26 +204,6 @@ def assert_costs_are_those_of_the_schedule(episodes: Episodes, e: int) -> None:
     }
 
 
-@given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=20)
-def test_lockstep_is_as_one_by_one(config: Config, seed: int) -> None:
-    """What happens in an episode depends on no other."""
-    jobs = draw_jobs(config, 3, seed, Purpose.TEST)
-    together = Episodes(config, jobs)
-    script = np.random.default_rng(seed).integers(config.actions, size=(400, 3), dtype=np.int32)
-    for actions in script:
-        rows = together.under_way()
-        together.step(rows, actions[rows])
-    for e in range(3):
-        alone = Episodes(config, jobs, np.array([e], np.int32))
-        for actions in script:
-            if alone.over[0]:
-                break
-            alone.step(FIRST, actions[e : e + 1])
-        assert (alone.state.cost[0] == together.state.cost[e]).all()
-        assert (alone.state.start[0] == together.state.start[e]).all()
-
-
 # --- configuration and job sets ------------------------------------------------------------------
 
 
@@ -276,12 +223,6 @@ def test_the_papers_jobs_are_as_the_paper_says() -> None:
     assert {0.05, 0.1} == set(demand.min(axis=1).tolist())
     work = (duration[:, None] * demand).sum(axis=0) / 400 / config.arrival_steps
     assert work.tolist() == pytest.approx([1.3, 1.3], rel=0.03)
-
-
-def test_the_released_code_has_other_constants() -> None:
-    """parameters.py: rate 0.7, demands 5 to 10 and 1 to 2 of 10, 5 slots, a further column."""
-    assert RELEASED.arrival_rate == pytest.approx(0.7)
-    assert (RELEASED.capacity, RELEASED.slots, RELEASED.shows_last_arrival) == (10, 5, True)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -12,23 +11,20 @@ import pytest
 import torch
 
 from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
-from decima.rl.checkpoint import load_tensors
 from decima.rl.errors import StudyError
 from decima.rl.returns import accumulated
 from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
-from deeprm.branches import SHARE, branched
 from deeprm.config import PAPER
 from deeprm.episodes import Episodes
 from deeprm.evaluation import TUNING_SETS, evaluate, tuned_hold
 from deeprm.jobs import draw_jobs
-from deeprm.learned import Learned
 from deeprm.learner import DeepRmLearner
 from deeprm.models import load_model, new_network, save_model, scheduler_of
 from deeprm.objectives import Objective
-from deeprm.rollouts import Grouping, Rollouts, roll_out
-from deeprm.schedulers import SJF, RandomChoice
-from deeprm.session import new_run, run_training
+from deeprm.rollouts import Rollouts, roll_out
+from deeprm.schedulers import SJF, Learned, RandomChoice
+from deeprm.teachers import SHARE, branched
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY
 from tests.studies import DEEPRM
@@ -43,54 +39,44 @@ def rollouts(
     jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
     episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
     network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
-    grouping = Grouping(size, moment)
     draws, objective = Draws(1, 2 * size), Objective.SLOWDOWN
-    return roll_out(network.frozen(), episodes, draws, objective, grouping, discount), episodes
-
-
-def test_rewards_of_rollouts_are_those_of_their_episodes() -> None:
-    """Minus the sum of slowdowns, whatever the number of rounds."""
-    found, episodes = rollouts("step")
-    reward = Objective.SLOWDOWN.reward(TINY, episodes.state.cost)
-    assert found.reward.ravel() == pytest.approx(reward)
+    found = roll_out(network.frozen(), episodes, draws, objective, size, moment, discount)
+    return found, episodes
 
 
 @pytest.mark.parametrize("moment", ["step", "time"])
 def test_advantages_of_the_first_choices_sum_to_nothing(moment: Literal["step", "time"]) -> None:
     """All episodes of a set begin at one moment, and their mean is what is expected."""
-    found, _ = rollouts(moment)
+    found, episodes = rollouts(moment)
+    assert found.reward.ravel() == pytest.approx(
+        Objective.SLOWDOWN.reward(TINY, episodes.state.cost)
+    )
     first = found.advantage[:6].reshape(2, 3)
     assert first.sum(axis=1) == pytest.approx([0.0, 0.0], abs=1e-12)
     assert np.abs(first).max() > 0.0
     assert first == pytest.approx(found.reward - found.reward.mean(axis=1, keepdims=True))
 
 
-def test_the_timed_baseline_is_that_of_the_library() -> None:
-    """`decima.rl.baselines.input_dependent_baseline`, on rewards taken down one by one."""
-    played, _ = rollouts("time")
-    timed = [history.returns() for history in histories(size=3)]
-    expected = [
-        own.returns - base
-        for members in (timed[:3], timed[3:])
-        for own, base in zip(members, input_dependent_baseline(members), strict=True)
-    ]
-    rounds = max(len(one) for one in expected)
-    in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
-    assert played.advantage == pytest.approx(np.array(in_order))
-
-
-def test_discounted_returns_fall_with_the_time_that_passes() -> None:
-    """Each step of time halves what follows; actions that let none pass do not."""
-    played, _ = rollouts("step", discount=0.5)
-    returns = []
-    for history in histories(size=3):
-        gaps = np.diff([*history.time, history.end])
-        returns.append(accumulated(np.array(history.reward), 0.5**gaps))
-    expected = [
-        own - base
-        for members in (returns[:3], returns[3:])
-        for own, base in zip(members, mean_baseline(members), strict=True)
-    ]
+@pytest.mark.parametrize(("moment", "discount"), [("time", 1.0), ("step", 0.5)])
+def test_advantages_are_those_of_the_library(
+    moment: Literal["step", "time"], discount: float
+) -> None:
+    """Rewards taken down one by one; each step of time halves what follows, others do not."""
+    played, _ = rollouts(moment, discount=discount)
+    episodes = histories(size=3)
+    expected = []
+    for group in (episodes[:3], episodes[3:]):
+        if moment == "time":
+            timed = [history.returns() for history in group]
+            returns, baselines = [one.returns for one in timed], input_dependent_baseline(timed)
+        else:
+            gaps = [np.diff([*history.time, history.end]) for history in group]
+            returns = [
+                accumulated(np.array(history.reward), discount**gap)
+                for history, gap in zip(group, gaps, strict=True)
+            ]
+            baselines = mean_baseline(returns)
+        expected += [own - base for own, base in zip(returns, baselines, strict=True)]
     rounds = max(len(one) for one in expected)
     in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
     assert played.advantage == pytest.approx(np.array(in_order))
@@ -127,20 +113,7 @@ def histories(size: int) -> list[History]:
     return found
 
 
-def test_a_training_goes_on_from_the_weights_of_another(tmp_path: Path) -> None:
-    """The first update moves each of them by at most one step of RMSProp."""
-    path = tmp_path / "first.safetensors"
-    weights = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(5)).state_dict()
-    save_model(path, SMALL, weights, {})
-    with new_run(tmp_path / "run", SMALL, path) as folder:
-        run_training(folder, time_limit_s=1e-9)
-        after, _ = load_tensors(folder.checkpoint_file)
-    rate = SMALL.learning_rate / math.sqrt(1 - SMALL.decay)
-    begun = torch.cat([one.flatten() for one in load_model(path).network.state_dict().values()])
-    assert (after["parameters"] - begun).abs().max() == pytest.approx(rate, rel=1e-3)
-
-
-def test_whoever_imitates_becomes_like_the_teacher() -> None:
+def test_imitation_approaches_the_teacher() -> None:
     """The likeliest action is then mostly that of shortest job first."""
     config = replace(SMALL, policy="compact", imitation=80, job_sets=30, learning_rate=1e-2)
     learner = DeepRmLearner(replace(config, final_learning_rate=1e-2, iterations=80))
@@ -154,7 +127,7 @@ def test_whoever_imitates_becomes_like_the_teacher() -> None:
 
 
 def test_hold_may_be_the_teacher() -> None:
-    """Whoever imitates it holds jobs back, which shortest job first does not."""
+    """Tuned on the job sets of that purpose."""
     config = replace(SMALL, policy="compact", imitation=9, teacher="hold")
     learner = DeepRmLearner(config)
     assert learner.iterate(0)["imitation_loss"] > 0.0
@@ -177,13 +150,7 @@ def test_iterations_take_turns_at_the_loads() -> None:
     assert validated[0] < validated[1]
 
 
-def test_a_load_that_cannot_arrive_is_refused() -> None:
-    """The line is the one for a load of the cluster."""
-    with pytest.raises(StudyError, match="a load of 40"):
-        replace(SMALL, loads=(0.3, 40.0), fresh_job_sets=True)
-
-
-def test_who_learned_from_branches_takes_the_likeliest_action(tmp_path: Path) -> None:
+def test_a_model_trained_on_branches_is_greedy(tmp_path: Path) -> None:
     """Two plays of its model are one, whatever is drawn; those of a policy gradient differ."""
     jobs = draw_jobs(TINY, 20, 9, Purpose.TEST)
     differ = {}
@@ -196,15 +163,6 @@ def test_who_learned_from_branches_takes_the_likeliest_action(tmp_path: Path) ->
         one, other = (evaluate(scheduler, TINY, jobs, seed).slowdown for seed in (1, 2))
         differ[branches] = bool((one != other).any())
     assert differ == {0: True, 1: False}
-
-
-def test_adam_moves_each_weight_by_the_learning_rate_at_first() -> None:
-    """Unlike RMSProp, whose first step is longer."""
-    learner = DeepRmLearner(replace(SMALL, optimiser="adam"))
-    before = learner.state()["parameters"]
-    learner.iterate(0)
-    step = (learner.state()["parameters"] - before).abs().max()
-    assert step == pytest.approx(SMALL.learning_rate, rel=1e-2)
 
 
 def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
@@ -265,9 +223,15 @@ def test_utilisation_is_scored_the_other_way_round() -> None:
 
 
 def test_the_learning_rate_falls_in_a_straight_line() -> None:
-    """From the first iteration to beyond the last."""
-    learner = DeepRmLearner(replace(SMALL, learning_rate=0.4, final_learning_rate=0.2))
-    assert [learner._learning_rate(n) for n in (0, 1, 4)] == pytest.approx([0.4, 0.35, 0.2])
+    """Adam's first step is as long as the rate: of the first, the second and the last iteration."""
+    steps = []
+    for iteration in (0, 1, 4):
+        config = replace(SMALL, optimiser="adam", learning_rate=0.4, final_learning_rate=0.2)
+        learner = DeepRmLearner(config)
+        before = learner.state()["parameters"]
+        learner.iterate(iteration)
+        steps.append(float((learner.state()["parameters"] - before).abs().max()))
+    assert steps == pytest.approx([0.4, 0.35, 0.2], rel=1e-2)
 
 
 def test_what_is_validated_is_a_moving_mean() -> None:

@@ -47,7 +47,6 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _SPARK_PROPERTIES = {"decima.status", "decima.job", "decima.user"}
-_KERNEL = re.compile(r"^@\w*kernel\b", re.MULTILINE)
 
 
 @each_page
@@ -109,20 +108,6 @@ def test_commands_on_a_page_are_known(page: Path) -> None:
     assert [why for _, why in found if why is not None] == []
 
 
-def test_the_check_sees_commands_wherever_they_stand() -> None:
-    """In a sentence, in a block, with a comment behind it; and it sees what is wrong."""
-    text = "Run `decima traces import decima_sim X` or\n\n    decima evaluate --polices a  # b\n"
-    found = list(commands(text))
-    assert found == [
-        ["decima", "traces", "import", "decima_sim", "X"],
-        ["decima", "evaluate", "--polices", "a"],
-    ]
-    assert [fault(words) for words in found] == [
-        "no command 'decima_sim' in 'import'",
-        "evaluate: no option ['--polices']",
-    ]
-
-
 def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
     """Its settings are accepted, and leave no batch, teacher, critic, backlog or second step."""
     config = read_config(ROOT / "docs" / "examples" / "paper.toml")
@@ -134,22 +119,12 @@ def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
     assert (credit.horizon, config.reinforce.passes, config.reinforce.minibatches) == (None, 1, 1)
 
 
-EXAMPLES = (
-    "classes-training",
-    "decima-training",
-    "imitate",
-    "own-jobs",
-    "reinforce",
-    "scratch",
-    "scratch-stream",
-    "small-training",
-)
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_example_trainings_are_accepted(name: str) -> None:
+def test_example_trainings_are_accepted() -> None:
     """With every key that they name."""
-    assert read_config(ROOT / "docs" / "examples" / f"{name}.toml").iterations > 0
+    examples = sorted((DOCS / "examples").glob("*.toml"))
+    trainings = [example for example in examples if "fit-rule" not in example.read_text()]
+    assert len(trainings) > 5
+    assert all(read_config(training).iterations > 0 for training in trainings)
 
 
 def test_every_setting_of_a_training_is_in_its_table() -> None:
@@ -179,25 +154,6 @@ def test_arrivals_are_called_as_the_command_calls_them() -> None:
     assert isinstance(option, click.Option)
     named = set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE))
     assert [name for name in sorted(named) if name not in str(option.help)] == []
-
-
-def test_all_compiled_code_is_named() -> None:
-    """Each file with a kernel is in the paragraph of docs/architecture.md, or its folder is."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    paragraph = text.partition("## Compiled code")[2].partition("\n* ")[0]
-    files = [
-        str(path.relative_to(ROOT))
-        for package in ("traces", "spark_sim", "gnn", "deeprm", "harmony", "decima")
-        for path in sorted((ROOT / package).rglob("*.py"))
-        if _KERNEL.search(path.read_text())
-    ]
-    assert len(files) > 10
-    unnamed = [
-        file
-        for file in files
-        if f"`{file}`" not in paragraph and f"`{Path(file).parent}/`" not in paragraph
-    ]
-    assert unnamed == []
 
 
 def nav_pages(entries: object) -> Iterator[str]:
@@ -239,13 +195,6 @@ def broken_lists(text: str) -> list[str]:
 def test_lists_are_lists_on_the_site_too(page: Path) -> None:
     """Two dialects of Markdown."""
     assert broken_lists(page.read_text()) == []
-
-
-def test_the_check_sees_lists_that_are_none() -> None:
-    """Without an empty line, and with too few blanks."""
-    assert broken_lists("words:\n- one\n") == ["- one"]
-    assert broken_lists("words:\n\n- one\n  - two\n") == ["  - two"]
-    assert broken_lists("words:\n\n- one\n  more\n- two\n    - three\n") == []
 
 
 @cache

@@ -18,10 +18,8 @@ from harmony.jobs import job_sequence
 from harmony.measured import measured
 from harmony.models import load_model, new_network, new_reward_model
 from harmony.network import Size
-from harmony.plots import DRAWN
-from harmony.reward_config import RewardConfig
-from harmony.study import ABLATIONS, SIZES, Training, trainings
-from harmony.training_config import TrainConfig
+from harmony.study import Training
+from harmony.training_config import RewardConfig, TrainConfig
 from tests.harmony_clusters import save_model
 from tests.studies import HARMONY, few_samples
 
@@ -75,7 +73,7 @@ def test_equal_times_of_arrival_are_doubted(
 ) -> None:
     """On stderr, once; what is measured stands."""
     rows = [["scheduler", "completion"], ["lb", "1.00"]]
-    monkeypatch.setattr("harmony.comparison.compare", lambda *_: iter(rows))
+    monkeypatch.setattr("harmony.evaluation.compare", lambda *_: iter(rows))
     trace = tmp_path / "times.json"
     trace.write_text('{"arrivals": [5, 5, 5]}')
     result = HARMONY.run("evaluate", "--arrivals", "trace", "--trace", str(trace))
@@ -106,9 +104,7 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
         (("evaluate", "--trace", "{}/model.safetensors"), "arrivals_file is for"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(
-    tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
+def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     """On stderr, with exit code 2, and leaves nothing behind."""
     weights = new_reward_model(SMALL).state_dict()
     save_model(tmp_path / "model.safetensors", RewardConfig(size=SMALL), weights, {})
@@ -122,15 +118,6 @@ def test_a_mistake_is_told_in_one_line(
 
 
 # --- the study and its figures -------------------------------------------------------------------
-
-
-def test_the_study_has_a_training_for_each_point_of_the_figures() -> None:
-    """Policies and reward models of two clusters, ablations, sizes; each after what it needs."""
-    assert len(trainings()) == 3 * (6 + len(ABLATIONS) + 1 + len(SIZES))
-    for one in trainings():
-        own = CONFIGS[one.servers]
-        cluster = replace(own, speed="analytic") if one.kind == "analytic" else own
-        assert one.config().cluster == cluster
 
 
 def write_models(folder: Path, wanted: list[Training]) -> None:
@@ -181,7 +168,7 @@ def test_every_figure_is_measured_and_drawn(
     thirteen = json.loads((out / "figure13.json").read_text())["servers"]
     assert set(thirteen["6"]) == {"reward model", "lif_linear", "lif_quad"}
     assert "30" not in thirteen
-    axes = DRAWN["figure13"](json.loads((out / "figure13.json").read_text())).axes
+    axes = FIGURES["figure13"][1](json.loads((out / "figure13.json").read_text())).axes
     assert all(one.get_xticklabels() for one in axes)
     assert "10" in json.loads((out / "figure12.json").read_text())["minutes"]
     two = json.loads((out / "table2.json").read_text())["rows"]

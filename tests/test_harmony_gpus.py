@@ -1,4 +1,4 @@
-"""Types of GPU: who may run where, how fast, and who sees it. All samples are made up."""
+"""Types of GPU: room, speeds, and what policies see of them. All samples are made up."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER, Config
 from harmony.evaluation import baselines, completion_of
-from harmony.gpu_types import parse_gpu_types
+from harmony.interference import draw_samples
 from harmony.job_files import read_table
 from harmony.jobs import draw_jobs, job_sequence
 from harmony.learned import Learned
 from harmony.models import network_to_begin_with, new_network
 from harmony.network import Size
 from harmony.placing import place
-from harmony.samples import draw_samples
 from harmony.schedulers import LoadBalance, Lookahead, Tetris
 from harmony.tables import NONE, WORKER
 from harmony.tokens import see
@@ -113,21 +112,21 @@ def test_one_type_of_speed_1_changes_nothing() -> None:
 # --- who sees it ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheduler", [LoadBalance(), Tetris(), Lookahead(None)])
-def test_of_equal_servers_the_fastest_is_taken(scheduler: Any) -> None:
-    """In an empty cluster, by every heuristic."""
-    clusters = clusters_of(MIXED, (1, 0, ""))
-    assert scheduler.choose(clusters, ONLY, Draws(0, 1)).tolist() == [1]
-
-
-def test_models_of_interference_count_what_a_slow_gpu_costs() -> None:
-    """LIF, fitted to a cluster of two types, takes the fast one; speeds alone know the type."""
+def test_of_equal_servers_the_fastest_is_taken() -> None:
+    """In an empty cluster, by every heuristic, also by LIF that was fitted to two types."""
     samples = draw_samples(MIXED, 60, 0)
     assert (samples.speed <= samples.alone * (1 + 1e-9)).all()
     clusters = clusters_of(MIXED, (1, 0, ""))
-    for name in ("lif_linear", "lif_quad"):
-        chosen = baselines(MIXED, samples)[name].choose(clusters, ONLY, Draws(0, 1))
-        assert chosen.tolist() == [1]
+    fitted = baselines(MIXED, samples)
+    schedulers = (
+        LoadBalance(),
+        Tetris(),
+        Lookahead(None),
+        fitted["lif_linear"],
+        fitted["lif_quad"],
+    )
+    for scheduler in schedulers:
+        assert scheduler.choose(clusters, ONLY, Draws(0, 1)).tolist() == [1]
 
 
 def test_a_policy_sees_types_and_speeds() -> None:
@@ -268,8 +267,6 @@ def test_a_job_whose_type_is_missing_is_refused(row: str, words: str, tmp_path: 
 )
 def test_types_that_are_none_are_refused(texts: tuple[str, ...], words: str) -> None:
     """In one line, wherever they come from."""
-    with pytest.raises(StudyError, match=words):
-        parse_gpu_types(texts, 6)
     with pytest.raises(StudyError, match=words):
         replace(PAPER, gpu_types=texts)
 

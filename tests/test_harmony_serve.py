@@ -1,4 +1,4 @@
-"""`harmony serve`: where a job goes, who may ask, and what no request can do."""
+"""`harmony serve`: placements, the secret, and bounds on requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from harmony.serving import (
 from harmony.training_config import TrainConfig
 from tests.certificates import make_certificate, trusting
 from tests.studies import HARMONY
-from traces.files.private import read_secret
 from traces.files.tls import tls_of
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +63,13 @@ def ask(
     found = answer.status, json.loads(answer.read())
     connection.close()
     return found
+
+
+def secret_file(folder: Path) -> Path:
+    path = folder / "secret"
+    path.write_text(SECRET)
+    path.chmod(0o600)
+    return path
 
 
 def described(**changes: Any) -> dict[str, Any]:
@@ -115,7 +121,7 @@ def test_a_description_that_contradicts_itself_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_who_lacks_the_secret_learns_nothing(server: PlacementServer) -> None:
+def test_without_the_secret_a_request_is_forbidden(server: PlacementServer) -> None:
     """Before the body or the path is looked at."""
     for secret in ("", SECRET[:-1], SECRET + "x", "\u00fc" * 16):
         assert ask(server, b"{", secret)[0] == 403
@@ -123,7 +129,7 @@ def test_who_lacks_the_secret_learns_nothing(server: PlacementServer) -> None:
     assert ask(server, b"{", path="/other")[0] == 404
 
 
-def test_what_is_no_description_is_told(server: PlacementServer) -> None:
+def test_what_is_no_description_is_refused(server: PlacementServer) -> None:
     """Broken JSON, an absurd length, none."""
     for body in (b"", b"{", b"[]", b'{"servers": NaN}', b"[" * 9_999):
         status, found = ask(server, body)
@@ -151,7 +157,7 @@ def test_a_request_that_never_ends_is_cut(
     assert ask(server, json.dumps(described()).encode())[0] == 200
 
 
-def test_idle_connections_keep_nobody_out(server: PlacementServer) -> None:
+def test_idle_connections_do_not_keep_others_out(server: PlacementServer) -> None:
     """Twice as many as there are places: the oldest is closed for each that is new."""
     place = "127.0.0.1", server.server_port
     idle = [socket.create_connection(place, timeout=60) for _ in range(2 * MOST_CONNECTIONS)]
@@ -180,9 +186,7 @@ def test_requests_with_the_secret_are_bounded_too(
 
 def test_beyond_loopback_the_secret_is_encrypted(tmp_path: Path) -> None:
     """Without a certificate the command refuses; with one, idle handshakes hold up nobody."""
-    secret, model = tmp_path / "secret", tmp_path / "model.safetensors"
-    secret.write_text(SECRET)
-    secret.chmod(0o600)
+    secret, model = secret_file(tmp_path), tmp_path / "model.safetensors"
     POLICY.save(model, CONFIG, new_network(CONFIG.size).state_dict(), {})
     for host in ("0.0.0.0", "::", "example.org", ""):  # noqa: S104 - refused
         result = HARMONY.run("serve", str(model), "--secret-file", str(secret), "--host", host)
@@ -211,9 +215,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line(
 ) -> None:
     """Without its key, with what is no key, and a key alone."""
     certificate, key = make_certificate(tmp_path)
-    secret = tmp_path / "secret"
-    secret.write_text(SECRET)
-    secret.chmod(0o600)
+    secret = secret_file(tmp_path)
     paths = {"certificate": certificate, "key": key, "secret": secret}
     arguments = ["serve", str(certificate), "--secret-file", str(secret)]
     for option, name in zip(("--tls-certificate", "--tls-key"), options, strict=False):
@@ -221,22 +223,6 @@ def test_a_certificate_that_cannot_be_used_is_one_line(
     result = HARMONY.run(*arguments)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert "certificate" in result.stderr
-
-
-def test_a_secret_is_long(tmp_path: Path) -> None:
-    """And its user's alone, and a model is needed: one line each."""
-    path = tmp_path / "secret"
-    path.write_text("short\n")
-    path.chmod(0o600)
-    with pytest.raises(StudyError, match="16 bytes or more"):
-        read_secret(path, StudyError)
-    path.write_text(SECRET + "\n")
-    assert read_secret(path, StudyError) == SECRET.encode()
-    path.chmod(0o644)
-    with pytest.raises(StudyError, match="mode 0600"):
-        read_secret(path, StudyError)
-    result = HARMONY.run("serve", str(path), "--secret-file", str(path))
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
 
 
 # --- the scheduler extender of Kubernetes --------------------------------------------------------
@@ -281,8 +267,7 @@ def test_the_extender_needs_a_secret_before_it_listens(tmp_path: Path, content: 
 
 def test_the_extender_scores_the_node_of_a_pod(server: PlacementServer, tmp_path: Path) -> None:
     """Against a mocked API: the worker of a new job belongs on c, which has free GPUs."""
-    secret = tmp_path / "secret"
-    secret.write_text(SECRET)
+    secret = secret_file(tmp_path)
     with HTTPServer(("127.0.0.1", 0), MockedApi) as api:
         threading.Thread(target=api.serve_forever, daemon=True).start()
         arguments = {

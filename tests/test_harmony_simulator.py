@@ -1,4 +1,4 @@
-"""Harmony's cluster: stories solved on paper, and what holds whoever places the jobs."""
+"""Harmony's cluster: stories solved on paper, and what holds under any placement."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import LARGE, PAPER, Config
-from harmony.jobs import draw_jobs, equal_arrivals, job_sequence, read_arrivals
+from harmony.interference import measure
+from harmony.jobs import draw_jobs, job_sequence, read_arrivals
 from harmony.measured import measured, types, types_of
-from harmony.samples import measure
 from harmony.tables import Float64, Int32
 from tests.harmony_clusters import ONLY, TINY, act, random_actions, tiny_configs
 
@@ -209,7 +209,7 @@ def test_predicted_speeds_take_the_place_of_the_clusters_own() -> None:
     assert clusters.state.end_min[0].tolist() == pytest.approx([6.0, 30.0])
 
 
-# --- whoever places ------------------------------------------------------------------------------
+# --- under any placement -------------------------------------------------------------------------
 
 
 @given(tiny_configs, st.integers(0, 2**32))
@@ -300,7 +300,7 @@ def test_noise_is_around_one_and_changes_with_the_seed() -> None:
     assert found.std() == pytest.approx(0.3, abs=0.02)
 
 
-# --- who comes when ------------------------------------------------------------------------------
+# --- arrivals ------------------------------------------------------------------------------------
 
 
 def test_uniform_arrivals_are_the_same_number_in_each_20_minutes() -> None:
@@ -362,27 +362,6 @@ def test_a_bad_trace_is_refused(tmp_path: Path, text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"servers": 2.5}, r"servers is 2\.5: a whole number"),
-        ({"jobs": True}, "jobs is True: a whole number"),
-        ({"jobs_per_20_min": math.inf}, "jobs_per_20_min is inf: a finite number"),
-        ({"noise": math.nan}, "noise is nan: a finite number"),
-        ({"interval_min": "20"}, "interval_min is '20': a finite number"),
-        ({"sigma": 10**400}, "sigma is 1000"),
-    ],
-)
-def test_a_program_cannot_make_a_cluster_that_a_file_cannot(
-    change: dict[str, Any], words: str
-) -> None:
-    """Types are those that a file must have; numpy's numbers serve too."""
-    with pytest.raises(StudyError, match=words):
-        replace(PAPER, **change)
-    numpys: dict[str, Any] = {"servers": np.int64(7), "noise": np.float32(0.5)}
-    assert replace(PAPER, **numpys).servers == 7
-
-
-@pytest.mark.parametrize(
     ("job", "words"),
     [
         ((-1.0, MOBILE, 1, 0, 1.0), "arrives at"),
@@ -409,13 +388,3 @@ def test_a_job_larger_than_the_cluster_is_refused() -> None:
     config = replace(TINY, servers=1, cores=3)
     with pytest.raises(StudyError, match="job 0 has more tasks than an empty cluster"):
         Clusters(config, job_sequence(config, [(0.0, MOBILE, 2, 0, 1.0)]))
-
-
-def test_a_trace_of_equal_times_is_doubted(tmp_path: Path) -> None:
-    """One group of jobs at one moment says nothing about arrivals."""
-    path = tmp_path / "times.json"
-    path.write_text('{"arrivals": [5, 5, 5]}')
-    config = replace(PAPER.arriving("trace"), arrivals_file=str(path))
-    assert (equal_arrivals(config) or "").startswith(f"{path}: its 3 times are all 5, so")
-    assert equal_arrivals(PAPER) is None
-    assert equal_arrivals(PAPER.arriving("trace")) is None

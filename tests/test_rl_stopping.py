@@ -169,7 +169,7 @@ def test_every_command_that_trains_logs_at_once_and_stops_soon(
         time.sleep(LONG_S)  # is interrupted
         return {}
 
-    monkeypatch.setattr("deeprm.references.TUNING_SETS", 2)
+    monkeypatch.setattr("deeprm.session.TUNING_SETS", 2)
     monkeypatch.setattr("decima.training.learner.warm_up", lambda _config: None)
     monkeypatch.setattr(learner, "iterate", iterate)
     limit = ("--minutes", "0.01") if how == "--minutes" else ()
@@ -196,7 +196,7 @@ def test_a_training_without_an_iteration_leaves_no_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that has learned nothing would look like one that has."""
-    monkeypatch.setattr("deeprm.references.TUNING_SETS", 2)
+    monkeypatch.setattr("deeprm.session.TUNING_SETS", 2)
     # An iteration that the time limit interrupts.
     monkeypatch.setattr(learner, "iterate", lambda *_: time.sleep(LONG_S))
     out = tmp_path / "run"

@@ -31,8 +31,8 @@ from deeprm.config import Config as DeepRmConfig
 from deeprm.objectives import Objective
 from deeprm.training_config import TrainConfig as DeepRmTraining
 from harmony.config import Config as HarmonyConfig
+from harmony.interference import draw_samples
 from harmony.network import Size
-from harmony.samples import draw_samples
 from harmony.training_config import TrainConfig as HarmonyTraining
 from tests.studies import (
     DEEPRM,
@@ -393,5 +393,4 @@ def test_models_are_gathered_from_runs(
 @each_system
 def test_the_command_knows_every_figure(system: System) -> None:
     """It names them itself, as to load them takes a second."""
-    figures, plots = system.module("figures"), system.module("plots")
-    assert set(figures.FIGURES) == set(plots.DRAWN) == set(system.module("cli").FIGURES)
+    assert set(system.module("figures").FIGURES) == set(system.module("cli").FIGURES)

@@ -100,10 +100,10 @@ def main(
         write_trace(trace, output)
     except TraceError as error:
         raise click.ClickException(str(error)) from error
-    found = summary(trace)
+    figures = summary(trace)
     click.echo(
-        f"{found['jobs']:,} jobs, {found['stages']:,} stages, {found['tasks']:,} tasks, "
-        f"{found['work_executor_s']:,.1f} executor-seconds measured"
+        f"{figures['jobs']:,} jobs, {figures['stages']:,} stages, {figures['tasks']:,} tasks, "
+        f"{figures['work_executor_s']:,.1f} executor-seconds measured"
     )
     click.echo(f"wrote {output}")
 

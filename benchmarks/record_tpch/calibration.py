@@ -56,7 +56,7 @@ def _factors(
     """
     lowest = min(PUBLIC_INFLATION)
     base_ms = work_ms + start_ms * np.minimum(tasks, lowest)
-    found: dict[int, float] = {}
+    ratios: dict[int, float] = {}
     least = 1.0  # more executors never make tasks faster
     for level, target in sorted(PUBLIC_INFLATION.items()):
         starts_ms = start_ms * np.minimum(tasks, level)
@@ -65,8 +65,8 @@ def _factors(
             middle = (low + high) / 2
             is_less = np.median((middle * work_ms + starts_ms) / base_ms) < target
             low, high = (middle, high) if is_less else (low, middle)
-        least = found[level] = max(least, _rounded(high))
-    return found
+        least = ratios[level] = max(least, _rounded(high))
+    return ratios
 
 
 def _warm(level: LevelDurations) -> FloatArray:

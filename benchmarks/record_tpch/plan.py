@@ -123,8 +123,8 @@ class RecordingPlan:
 
     def launch_settings(self) -> dict[str, str]:
         """Settings of the whole session."""
-        own = _CLUSTER if self.variant is Variant.CLUSTER else {}
-        return {**_COMMON, "spark.driver.memory": self.driver_memory, **own}
+        settings = _CLUSTER if self.variant is Variant.CLUSTER else {}
+        return {**_COMMON, "spark.driver.memory": self.driver_memory, **settings}
 
     def size_settings(self, scale_factor: float) -> dict[str, str]:
         """Settings that depend on the size of the data: shuffles of larger data are wider."""

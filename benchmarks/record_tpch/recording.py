@@ -57,12 +57,14 @@ def read_recording(
     runs = _runs(imported)
     if not runs:
         raise TraceError(f"{folder}: no run of a query is in the log")
-    kept = {job: min(found, key=lambda run: run.work_ms) for job, found in runs.items()}
-    ordered = sorted(kept, key=_order)
-    origin_ms = min(job.arrival_ms or 0.0 for job in kept.values())
+    fastest = {job: min(repeats, key=lambda run: run.work_ms) for job, repeats in runs.items()}
+    ordered = sorted(fastest, key=_order)
+    origin_ms = min(job.arrival_ms or 0.0 for job in fastest.values())
     jobs = tuple(
         thinned(
-            replace(kept[job], name=job, arrival_ms=(kept[job].arrival_ms or 0.0) - origin_ms),
+            replace(
+                fastest[job], name=job, arrival_ms=(fastest[job].arrival_ms or 0.0) - origin_ms
+            ),
             samples,
         )
         for job in ordered
@@ -77,7 +79,7 @@ def read_recording(
             {key: value for key, value in application.items() if key != "settings"}
             for application in imported.metadata["applications"]
         ],
-        "recorded": {job: _shifted(recorded[kept[job].name], origin_ms) for job in ordered},
+        "recorded": {job: _shifted(recorded[fastest[job].name], origin_ms) for job in ordered},
         "skipped": {"lines": summary.lines_skipped, "tasks without an end": summary.tasks_missing},
     }
     trace = Trace(name, jobs, metadata)
@@ -95,12 +97,12 @@ def _read_facts(path: Path) -> dict[str, Any]:
 
 def _runs(imported: Trace) -> dict[str, list[Job]]:
     """The runs of each job. Warm-up and the reading of schemas have other names."""
-    found: dict[str, list[Job]] = {}
+    jobs_of: dict[str, list[Job]] = {}
     for job in imported.jobs:
         matched = _RUN.fullmatch(job.name)
         if matched is not None:
-            found.setdefault(matched["job"], []).append(job)
-    return found
+            jobs_of.setdefault(matched["job"], []).append(job)
+    return jobs_of
 
 
 def _order(job: str) -> tuple[float, int]:
@@ -130,7 +132,7 @@ def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[s
         "java": facts["java"],
         "machine": f"{facts['cpu']}, {facts['system']}",
         "settings": _pairs(facts["settings"]),
-        "by scale factor": "; ".join(f"{size}: {_pairs(own)}" for size, own in sizes if own),
+        "by scale factor": "; ".join(f"{size}: {_pairs(jobs)}" for size, jobs in sizes if jobs),
         "runs": (
             f"{facts['runs']}: all queries once on the smallest data to warm up, then at most "
             f"{facts['repetitions']} of each job, of which the one with the least work is stored"

@@ -50,8 +50,8 @@ def record_logs(plan: RecordingPlan, folder: Path, progress: RecordingProgress) 
         settings = {**plan.launch_settings(), "spark.eventLog.dir": events.resolve().as_uri()}
         settings["spark.local.dir"] = settings["spark.sql.warehouse.dir"] = scratch
         command = driver_command(java, spark.home, settings, os.environ)
-        told = _run_worker(_orders(plan, Path(scratch), command), Path(scratch), progress)
-    facts = _facts(plan, java, _generator_version(generator), told)
+        reports = _run_worker(_orders(plan, Path(scratch), command), Path(scratch), progress)
+    facts = _facts(plan, java, _generator_version(generator), reports)
     write_json(folder / FACTS, facts, TraceError)
 
 
@@ -117,7 +117,7 @@ def _run_worker(
     home = str(Path(__file__).parents[2])
     path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "benchmarks.record_tpch.worker", str(written)]
-    told: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     with (scratch / "spark.txt").open("w+", encoding="utf-8") as said:
         process = subprocess.Popen(  # noqa: S603
             command,
@@ -129,9 +129,9 @@ def _run_worker(
         try:
             assert process.stdout is not None  # noqa: S101 - for mypy; it is a pipe
             for line in process.stdout:
-                told.append(json.loads(line))
-                if "run" in told[-1]:
-                    progress(_words(told, len(orders["runs"])))
+                reports.append(json.loads(line))
+                if "run" in reports[-1]:
+                    progress(_words(reports, len(orders["runs"])))
         except BaseException:  # an interrupt, too: no process may stay behind
             process.terminate()
             process.wait()
@@ -141,18 +141,18 @@ def _run_worker(
             said.seek(0)
             reason = f"signal {-code}" if code < 0 else last_line(said.read())
             raise TraceError(f"the Spark session failed: {reason}")
-    return told
+    return reports
 
 
-def _words(told: list[dict[str, Any]], total: int) -> str:
-    last = told[-1]
-    return f"{last['run']}: {last['wall_s']:.1f} s, {len(told) - 1} of {total}"
+def _words(reports: list[dict[str, Any]], total: int) -> str:
+    last = reports[-1]
+    return f"{last['run']}: {last['wall_s']:.1f} s, {len(reports) - 1} of {total}"
 
 
 def _facts(
-    plan: RecordingPlan, java: Java, generator: str, told: list[dict[str, Any]]
+    plan: RecordingPlan, java: Java, generator: str, reports: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    session, runs = told[0], told[1:]
+    session, runs = reports[0], reports[1:]
     settings = plan.launch_settings()
     sizes = {f"{factor:g}": plan.size_settings(factor) for factor in plan.scale_factors}
     return {

@@ -47,14 +47,14 @@ def record(orders: Mapping[str, Any]) -> None:
 def driver(command: Sequence[str]) -> Iterator[None]:
     """Start the driver and pass its port to PySpark; it ends when its input closes."""
     with tempfile.TemporaryDirectory() as scratch:
-        told = Path(scratch) / "connection"
-        environment = {**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        path = Path(scratch) / "connection"
+        environment = {**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(path)}
         process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=sys.stderr, env=environment
         )
         try:
-            wait_for(told, process)
-            connection = told.read_bytes()
+            wait_for(path, process)
+            connection = path.read_bytes()
             port, length = struct.unpack_from(">ii", connection)
             os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
             os.environ["PYSPARK_GATEWAY_SECRET"] = connection[8 : 8 + length].decode()

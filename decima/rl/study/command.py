@@ -1,8 +1,8 @@
 """Commands of a package that has a study: train, study, gather, reproduce.
 
-Such a package has modules by these names: `session` (`new_run`, `run_training`), `references`,
-`study` (`STUDY`, `Models`), `figures` (`FIGURES`, `SEED`, `Bench`) and `plots`
-(`DRAWN`). They are loaded when a command runs, as torch and numba take a second.
+Such a package has modules by these names: `session` (`new_run`, `run_training`, `references`),
+`study` (`STUDY`, `Models`) and `figures` (`FIGURES`, `SEED`, `Bench`). They are loaded when a
+command runs, as torch and numba take a second.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
         measurement = Measurement(
             {name: seconds * count / words.usual for name, seconds in words.figures.items()},
             usual,
-            lambda name: {words.inputs_key: count, **figures.FIGURES[name](bench)},
-            _module(package, "plots").DRAWN,
+            lambda name: {words.inputs_key: count, **figures.FIGURES[name][0](bench)},
+            {name: draw for name, (_, draw) in figures.FIGURES.items()},
         )
         names = list(only or words.figures)
         write_figures(names if force else to_measure(names, measurement, out), measurement, out)
@@ -173,10 +173,10 @@ def run_and_tell(package: str, opened: RunFolder, minutes: float | None) -> Stop
 
     with opened as folder:
         click.echo(f"training in {folder.path}", err=True)
-        others = _module(package, "references").references(folder)
+        session = _module(package, "session")
+        others = session.references(folder)
         progress = RichProgress(reference=others[0] if others else None)
         limit_s = None if minutes is None else minutes * 60
-        session = _module(package, "session")
         result: TrainingResult = session.run_training(
             folder, time_limit_s=limit_s, observers=(progress,)
         )

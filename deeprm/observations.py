@@ -1,15 +1,15 @@
-"""Image that the paper's network sees, as pixels and as the rectangles that they form.
+"""What networks observe: the paper's image, as pixels and as rectangles, or shares.
 
 Every part of the image is a rectangle from a corner of its own: the units in use in one step of one
 resource, the units and steps of a waiting job, the cells of the backlog. So an image is a short
 list of rectangles, and the sum of weights under each is a row of a table that is made once for many
-images (`deeprm.image_policy`). The pixels themselves are drawn on request.
+images (`deeprm.network`). The pixels themselves are drawn on request.
 
-Letters: n images, T rows, C columns, K rectangles of an image, R rows of the table of all
-rectangles there can be.
+Letters: n observations, T rows (steps of the horizon), C columns, K rectangles of an image, R rows
+of the table of all rectangles there can be, M slots, d resources, P of all machines, F shares.
 
 Source: DeepRM (HotNets 2016), section 3.2 and figure 2. There different jobs have different
-colours; here a cell in use is 1, as who holds it changes nothing that may happen.
+colours; here a cell in use is 1: its job changes nothing that may happen.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from decima.rl.errors import StudyError
-from deeprm import image_kernels
+from deeprm import observation_kernels
 from deeprm.config import Config
 from deeprm.episodes import Episodes
-from deeprm.image_kernels import ARRIVAL_LEVELS, Shape
+from deeprm.observation_kernels import ARRIVAL_LEVELS, DEMAND, Shape
 from deeprm.tables import NONE, Bool, Float32, Int16, Int32
 
 MOST_RECTANGLES = 2**15 - 1
@@ -85,19 +85,59 @@ class ImageLayout:
 
     def read(self, episodes: Episodes, rows: Int32) -> Int16:
         """(n, K) images of the episodes `rows` as rows of the table; NONE where nothing is."""
-        found = np.empty((len(rows), self.rectangles), np.int16)
-        image_kernels.rectangles(self.shape, episodes.jobs, episodes.state, rows, found)
-        return found
+        chosen = np.empty((len(rows), self.rectangles), np.int16)
+        observation_kernels.rectangles(self.shape, episodes.jobs, episodes.state, rows, chosen)
+        return chosen
 
-    def empty_slots(self, seen: Int16) -> Bool:
+    def empty_slots(self, chosen: Int16) -> Bool:
         """(n, M) which slots show no job in (n, K) images that `read` gave."""
         shape = self.shape
         first = shape.horizon * shape.pools
-        slots = seen[:, first : first + shape.slots * shape.resources : shape.resources]
+        slots = chosen[:, first : first + shape.slots * shape.resources : shape.resources]
         return np.asarray(slots == NONE)
 
     def pixels(self, episodes: Episodes, rows: Int32) -> Float32:
         """(n, T, C) images of the episodes `rows`, each cell in 0..1."""
-        found = np.zeros((len(rows), self.config.horizon, self.columns), np.float32)
-        image_kernels.draw(self.shape, episodes.rules, episodes.jobs, episodes.state, rows, found)
-        return found
+        pixels = np.zeros((len(rows), self.config.horizon, self.columns), np.float32)
+        observation_kernels.draw(
+            self.shape, episodes.rules, episodes.jobs, episodes.state, rows, pixels
+        )
+        return pixels
+
+
+@dataclass(frozen=True)
+class CompactLayout:
+    """Compact observation instead of pixels: shares by job and resource, of one configuration.
+
+    All are shares (of the horizon, of a resource, of what the backlog counts), so the same numbers
+    stand for a small cluster and a large one. First for each slot, 0 where it is empty: 1 as there
+    is a job, its duration over T, the steps until it could start over T (1 if it cannot end within
+    the horizon), its share of each resource. Then for each step of the horizon and each resource of
+    each machine the share that is free. At last the jobs beyond the slots, over those that the
+    backlog counts.
+    """
+
+    config: Config
+
+    @property
+    def of_slot(self) -> int:
+        """numbers of a slot: d + 3"""
+        return DEMAND + self.config.resources
+
+    @property
+    def of_cluster(self) -> int:
+        """numbers of the cluster: T P + 1"""
+        return self.config.horizon * self.config.pools + 1
+
+    @property
+    def size(self) -> int:
+        """F."""
+        return self.config.slots * self.of_slot + self.of_cluster
+
+    def read(self, episodes: Episodes, rows: Int32) -> Float32:
+        """(n, F) numbers of the episodes `rows`, each in 0..1."""
+        shares = np.empty((len(rows), self.size), np.float32)
+        observation_kernels.numbers(
+            episodes.rules, episodes.jobs, episodes.state, self.config.backlog, rows, shares
+        )
+        return shares

@@ -1,15 +1,18 @@
-"""Images of the cluster: as rows of a table of rectangles, and drawn cell by cell."""
+"""Observations: the image as rows of a table of rectangles and cell by cell, and shares."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from deeprm.compile import inlined_kernel, kernel
+from deeprm.sim_kernels import delay
 from deeprm.tables import NONE, Float32, Int16, Int32, Jobs, Rules, State
 
 LONGEST_GAP = 10
 """steps without an arrival beyond which the image shows no difference, as in the released code"""
 ARRIVAL_LEVELS = LONGEST_GAP + 1
+THERE, DURATION, WAIT, DEMAND = range(4)
+"""numbers of a slot; the demands for each resource stand from DEMAND on"""
 
 
 class Shape(NamedTuple):
@@ -49,7 +52,7 @@ def _gap(state: State, e: int) -> int:
 
 
 @kernel
-def rectangles(shape: Shape, jobs: Jobs, state: State, rows: Int32, found: Int16) -> None:
+def rectangles(shape: Shape, jobs: Jobs, state: State, rows: Int32, chosen: Int16) -> None:
     """Write the (n, K) rectangles of the episodes `rows`; NONE for one without cells."""
     levels = shape.capacity + 1
     widths = shape.slot_columns + 1
@@ -63,21 +66,21 @@ def rectangles(shape: Shape, jobs: Jobs, state: State, rows: Int32, found: Int16
         for row in range(shape.horizon):
             for pool in range(shape.pools):
                 used = state.used[e, row, pool]
-                found[i, k] = NONE if used == 0 else k * levels + used
+                chosen[i, k] = NONE if used == 0 else k * levels + used
                 k += 1
         for m in range(shape.slots):
             job = state.slot[e, m]
             for r in range(shape.resources):
-                found[i, k] = NONE
+                chosen[i, k] = NONE
                 if job != NONE:
                     corner = first_slot + (m * shape.resources + r) * each_slot
                     corner += jobs.duration[s, job] * widths
-                    found[i, k] = corner + jobs.demand[s, job, r]
+                    chosen[i, k] = corner + jobs.demand[s, job, r]
                 k += 1
         waiting = _backlog(shape, state, e)
-        found[i, k] = NONE if waiting == 0 else first_backlog + waiting
+        chosen[i, k] = NONE if waiting == 0 else first_backlog + waiting
         gap = _gap(state, e) if shape.arrival_columns else 0
-        found[i, k + 1] = NONE if gap == 0 else first_backlog + shape.backlog + 1 + gap
+        chosen[i, k + 1] = NONE if gap == 0 else first_backlog + shape.backlog + 1 + gap
 
 
 @inlined_kernel
@@ -116,3 +119,33 @@ def draw(
         for c in range(shape.arrival_columns):
             for row in range(shape.horizon):
                 pixels[i, row, column + c] = _gap(state, e) / LONGEST_GAP
+
+
+@kernel
+def numbers(
+    rules: Rules, jobs: Jobs, state: State, backlog: int, rows: Int32, shares: Float32
+) -> None:
+    """Write (n, F) numbers of the episodes `rows`: each slot's, then the cluster's."""
+    horizon, pools, resources = state.used.shape[1], state.used.shape[2], jobs.demand.shape[2]
+    for i in range(len(rows)):
+        e = rows[i]
+        s = state.jobs_of[e]
+        at = 0
+        for m in range(state.slot.shape[1]):
+            job = state.slot[e, m]
+            for part in range(DEMAND + resources):
+                shares[i, at + part] = 0.0
+            if job != NONE:
+                wait = delay(rules, jobs, state, e, job)
+                shares[i, at + THERE] = 1.0
+                shares[i, at + DURATION] = jobs.duration[s, job] / horizon
+                shares[i, at + WAIT] = 1.0 if wait == NONE else wait / horizon
+                for r in range(resources):
+                    shares[i, at + DEMAND + r] = jobs.demand[s, job, r] / rules.capacity[r]
+            at += DEMAND + resources
+        for row in range(horizon):
+            for pool in range(pools):
+                free = 1.0 - state.used[e, row, pool] / rules.capacity[pool % resources]
+                shares[i, at] = free
+                at += 1
+        shares[i, at] = min(state.arrived[e] - state.entered[e], backlog) / backlog
