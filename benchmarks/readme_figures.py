@@ -13,7 +13,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from decima.training.play import ABOVE
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -23,6 +22,7 @@ from decima.evaluation.report import Report
 from decima.rl.colours import job_colour
 from decima.rl.drawing import save_figure
 from decima.rl.run_folder import read_run
+from decima.training.play import ABOVE
 from traces.numbers import MS_PER_S
 
 POLICIES = {"spark_fair": "Spark's FAIR", "decima": "the learned policy"}
