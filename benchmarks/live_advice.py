@@ -31,9 +31,6 @@ import numpy as np
 from benchmarks.replay_fidelity import SETTINGS, SleepStages
 from decima.rl.statistics import difference_percent
 from decima.whatif import WhatIf, WhatIfSettings, what_if
-from decima.whatif.advice import best_policy, is_pool_change_sure, pool_differences
-from decima.whatif.allocation_advice import differences as allocation_differences
-from decima.whatif.allocation_advice import fastest
 from decima.whatif.load import recorded_slots, varying_slots
 from decima.whatif.replay import ReplaySettings, read_recording, replay
 from decima.whatif.replay.allocation import PREFIX
@@ -158,20 +155,20 @@ def run(name: str, folder: Path, change: dict[str, Any]) -> Path:
 def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any], str]:
     """Return the advice, as words and as a change, and the promised difference of the average."""
     reference = found.main.policies[found.settings.reference]
-    if found.pools is not None and is_pool_change_sure(found):
-        pools = found.recording.pools(0)
+    if (pool := found.best_pool_change()) is not None:
+        change, result = pool
         path = folder / FILE
-        path.write_text(allocation_file(found.pools.change.applied(pools)))
+        path.write_text(allocation_file(change.applied(found.recording.pools(0))))
         settings = {"spark.scheduler.allocation.file": path.resolve().as_uri()}
-        promised = pool_differences(found, found.pools)[0]
-        return found.pools.change.words(), {"settings": settings}, promised.words("+.0f", " %")
-    faster = fastest(found)
-    if faster is not None:
-        parts = (part.split("=") for part in faster.change.setting.split(", "))
+        promised = found.differences(result)[0]
+        return change.words(), {"settings": settings}, promised.words("+.0f", " %")
+    if (faster := found.fastest_allocation()) is not None:
+        allocation, result = faster
+        parts = (part.split("=") for part in allocation.setting.split(", "))
         asked = {f"{PREFIX}{name}": value for name, value in parts}
-        promised = allocation_differences(found, faster)[0]
-        return faster.change.setting, {"settings": asked}, promised.words("+.0f", " %")
-    best = best_policy(found)
+        promised = found.differences(result, found.allocations[0][1])[0]
+        return allocation.setting, {"settings": asked}, promised.words("+.0f", " %")
+    best = found.best()
     if best is None:
         return "nothing", {}, ""
     promised = difference_percent(found.main.policies[best].avg_s, reference.avg_s)
@@ -180,12 +177,12 @@ def advised(found: WhatIf, log: Path, folder: Path) -> tuple[str, dict[str, Any]
         return best, {"settings": mode}, promised.words("+.0f", " %")
     priors = folder / "priors.parquet"
     write_trace(read_spark_logs([log])[0], priors)
-    change = {
+    attached = {
         "policy": best,
         "parameters": dict(found.main.tuned.get(best, {})),
         "priors": str(priors.resolve()),
     }
-    return f"attach {best}", change, promised.words("+.0f", " %")
+    return f"attach {best}", attached, promised.words("+.0f", " %")
 
 
 def average_s(folder: Path) -> float:

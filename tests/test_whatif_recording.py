@@ -22,20 +22,6 @@ from tests.stories import stage
 from traces import Job
 
 
-def test_resampled_arrivals_are_reproducible_and_differ_by_stream() -> None:
-    """The same generator state gives the same sequence, another one another."""
-    recorded = course(np.array([0.0, 10.0, 50.0, 55.0]), np.arange(4, dtype=np.int32))
-    first, again, other = (
-        resampled(recorded, np.random.default_rng(seed)).arrivals for seed in (1, 1, 2)
-    )
-    assert first.arrival_ms.tolist() == again.arrival_ms.tolist()
-    assert first.job.tolist() == again.job.tolist()
-    assert (first.job.tolist(), first.arrival_ms.tolist()) != (
-        other.job.tolist(),
-        other.arrival_ms.tolist(),
-    )
-
-
 @given(gaps=st.lists(st.floats(0, 1e7), min_size=1, max_size=40), seed=st.integers(0, 2**32 - 1))
 def test_a_resampled_sequence_is_made_of_the_recorded_one(gaps: list[float], seed: int) -> None:
     """As many arrivals, from time 0 on, with gaps that were recorded (or their mean)."""

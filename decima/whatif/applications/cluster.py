@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from decima.whatif.applications.order import SparkOrder
-from decima.whatif.applications.parts import Executor, JobRun, StageRun, jobs_of
+from decima.whatif.applications.parts import Executor, JobRun, SparkOrder, StageRun, jobs_of
 from decima.whatif.applications.workload import ApplicationsWorkload, ApplicationWork
 from spark_sim import SimulationError
 from spark_sim.tables import NONE

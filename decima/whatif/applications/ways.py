@@ -9,8 +9,9 @@ import numpy as np
 
 from decima.whatif.applications.cluster import ApplicationRun, ClusterRun, Way
 from decima.whatif.applications.coordinated import Coordinated
-from decima.whatif.applications.settings import ALONE, DYNAMIC, FIFO, RECORDED, STATIC
 from decima.whatif.applications.workload import ApplicationsWorkload
+from decima.whatif.replay.recording import FIFO
+from decima.whatif.settings import ALONE, DYNAMIC, RECORDED, STATIC
 
 BACKLOG_MS, IDLE_MS = 1_000.0, 60_000.0
 """Spark's defaults: how long tasks wait before a request, and executors are idle before they go"""
