@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from traces.codecs import open_codec
 from traces.spark_log import read_spark_logs
-from traces.spark_log.lines import read_lines
+from traces.spark_log.parse import read_lines
 
 SOURCE = Path(__file__).parents[1] / "tests" / "data" / "spark_logs" / "spark-4.3-zstd"
 STEP = 1000

@@ -80,12 +80,17 @@ def needs_of(application: Application) -> Needs:
     return Needs(tuple(capacity), slots, own)
 
 
+def task_cpus(application: Application) -> int:
+    """Cores that each task takes."""
+    text = application.properties.get(TASK_CPUS, "1")
+    return max(1, int(text)) if text.isdecimal() else 1
+
+
 def _profiles(application: Application) -> dict[int, Profile]:
     """The profiles that the log has, by number, and the default one."""
     properties = application.properties
     requests: dict[str, dict[str, float]] = {"task": {}, "executor": {}}
-    cpus = properties.get(TASK_CPUS, "1")
-    requests["task"][_CPUS] = max(1.0, float(cpus)) if cpus.isdecimal() else 1.0
+    requests["task"][_CPUS] = float(task_cpus(application))
     for key, text in properties.items():
         match = RESOURCE_AMOUNT.fullmatch(key)
         amount = _positive(text)
