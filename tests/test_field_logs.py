@@ -22,8 +22,8 @@ from decima.whatif.replay import (
     read_recording,
     replay,
 )
-from decima.whatif.replay.attempts import held_ms
 from decima.whatif.replay.check import session_cluster
+from decima.whatif.replay.driver import held_ms
 from decima.whatif.replay.pools import Pool, Pools, read_pools
 from tests.conftest import SHARED
 from tests.spark_events import (

@@ -20,6 +20,7 @@ from spark_sim import Protocol
 from spark_sim.tables import NONE
 from traces.files.names import counted
 from traces.numbers import MS_PER_S
+from traces.spark_log.assemble import UNFINISHED
 from traces.spark_log.names import shared_words
 
 LITTLE_WAITING_PERCENT = 5.0
@@ -280,7 +281,7 @@ def caveats(study: Study, check: ReplayReport) -> Iterator[str]:
             f"The {study.settings.draws} draws of task durations are identical, since all tasks of "
             "a stage took equally long: they count as one run, without an interval."
         )
-    jobs, missing = len(recording.trace.jobs), load.unfinished(recording)
+    jobs, missing = len(recording.trace.jobs), summary.unused_jobs[UNFINISHED]
     if missing > 0:
         yield (
             f"{counted(missing, 'job')} had not ended when a log did and had to be left out. If "

@@ -67,10 +67,10 @@ def predecessors(
             arrivals_ms, ends_ms = arrival_ms[rows], end_ms[rows]
             if keep_a_timetable(arrivals_ms, ends_ms):
                 is_timed[rows] = True
-            elif _are_in_turn(arrivals_ms, ends_ms, by_chance) and (
-                not is_shape or _follow_ends(arrivals_ms, ends_ms)
-            ):
-                found[rows[1:]] = rows[:-1]
+            elif _are_in_turn(arrivals_ms, ends_ms, by_chance):
+                pauses_ms, gaps_ms = arrivals_ms[1:] - ends_ms[:-1], np.diff(arrivals_ms)
+                if not is_shape or pauses_ms.std() < gaps_ms.std():
+                    found[rows[1:]] = rows[:-1]
     rest = order[(found[order] == NONE) & ~is_timed[order]]
     if followers_share(arrival_ms[rest], end_ms[rest], work_ms[rest]) > MOSTLY:
         soon, ended = _right_after(arrival_ms[rest], end_ms[rest])
@@ -102,12 +102,6 @@ def _are_in_turn(arrival_ms: Float64, end_ms: Float64, by_chance: float) -> bool
     span_ms = max(float(arrival_ms[-1] - arrival_ms[0]), 1.0)
     busy = float((end_ms - arrival_ms)[:-1].sum()) / span_ms
     return bool(max(0.0, 1.0 - busy) ** (len(arrival_ms) - 2) < by_chance)
-
-
-def _follow_ends(arrival_ms: Float64, end_ms: Float64) -> bool:
-    """Return whether the pauses after ends vary less than the times between arrivals."""
-    pauses_ms, gaps_ms = arrival_ms[1:] - end_ms[:-1], np.diff(arrival_ms)
-    return bool(pauses_ms.std() < gaps_ms.std())
 
 
 def keep_a_timetable(arrival_ms: Float64, end_ms: Float64) -> bool:

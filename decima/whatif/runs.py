@@ -12,8 +12,9 @@ from decima.policies import networks_of
 from decima.policy_names import is_learned
 from decima.registry import Parameters
 from decima.rl.parallel.pool import K, SentOnce
-from decima.whatif.load import average_slots, varying_slots
+from decima.whatif.load import varying_slots
 from decima.whatif.replay import Recording, ReplayWorkload
+from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.workload import Course
 from decima.whatif.resample import far_apart, resampled
@@ -88,7 +89,7 @@ def shared_inputs(recording: Recording, settings: WhatIfSettings, driver_times: 
         slots = recording.allocation(0, settings.allocation)
     elif settings.slots_vary and (curve := varying_slots(recording)) is not None:
         slots = curve
-        average = average_slots(recording, curve) / curve.most
+        average = mean_slots(curve, recording.arrival_ms, recording.end_ms) / curve.most
     networks = networks_of(settings.policies)
     return Shared(SentOnce(workload), SentOnce(networks), settings, slots, average)
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.whatif.replay.allocation import Behaviour
-from decima.whatif.replay.attempts import held_ms
 from decima.whatif.replay.capacity import Changes, executors_of, task_changes
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
@@ -26,7 +25,7 @@ from traces.spark_log.application import Application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
 from traces.spark_log.profiles import DEFAULT
-from traces.spark_log.slots import Placement
+from traces.spark_log.slots import SHORTEST_MS, Placement
 
 DRIVER = "driver"
 """id of the only executor in local mode"""
@@ -127,8 +126,8 @@ class _Log:
             self._times(recorded, rows)
             for recorded, rows in zip(jobs, assembler.attempts, strict=True)
         ]
-        since = np.concatenate([found.since_ms for found in self._stages])
-        first = np.concatenate([found.first_ms for found in self._stages])
+        since = np.concatenate([times.since_ms for times in self._stages])
+        first = np.concatenate([times.first_ms for times in self._stages])
         self._executors = executors_of(
             application, self._placement, (since.astype(np.int64), np.maximum(first, since))
         )
@@ -136,7 +135,12 @@ class _Log:
         self._no_room: dict[_Need, tuple[Float64, Float64]] = {}
 
     def note(self) -> LogNote:
-        typical_ms = self._typical_ms()
+        # Median time from need to first task over the stages that found a free slot.
+        since = np.concatenate([times.since_ms for times in self._stages])
+        first = np.concatenate([times.first_ms for times in self._stages])
+        stages = [stage for recorded in self._jobs for stage in recorded.job.stages]
+        free = (first >= since) & (self._without_room(stages, since, first) == 0)
+        typical_ms = float(np.median((first - since)[free])) if free.any() else 0.0
         in_trace = np.zeros(len(self._won), np.bool_)
         for rows in self._attempts:
             in_trace[np.concatenate(rows)] = True
@@ -148,23 +152,23 @@ class _Log:
         return LogNote(tuple(jobs), tuple(driver), slots, self._behaviour(), self._life())
 
     def _life(self) -> Life:
-        own = self._application
+        log = self._application
         first_ms = float(min(recorded.start_ms for recorded in self._jobs))
         last_ms = float(max(recorded.end_ms for recorded in self._jobs))
         executor_ms = None
-        added = [one.added_ms for one in own.executors if one.added_ms is not None]
-        if own.begin_ms is not None and added and DRIVER not in own.executor_ids:
-            executor_ms = float(max(0, min(added) - own.begin_ms))
+        added = [one.added_ms for one in log.executors if one.added_ms is not None]
+        if log.begin_ms is not None and added and DRIVER not in log.executor_ids:
+            executor_ms = float(max(0, min(added) - log.begin_ms))
         return Life(
-            first_ms if own.begin_ms is None else min(first_ms, float(own.begin_ms)),
-            last_ms if own.end_ms is None else max(last_ms, float(own.end_ms)),
+            first_ms if log.begin_ms is None else min(first_ms, float(log.begin_ms)),
+            last_ms if log.end_ms is None else max(last_ms, float(log.end_ms)),
             executor_ms,
         )
 
     def _behaviour(self) -> Behaviour:
         times, by = [], []
-        for found, attempts in zip(self._stages, self._attempts, strict=True):
-            for since_ms, rows in zip(found.since_ms.tolist(), attempts, strict=True):
+        for stage_times, attempts in zip(self._stages, self._attempts, strict=True):
+            for since_ms, rows in zip(stage_times.since_ms.tolist(), attempts, strict=True):
                 launch_ms = np.maximum(self._placement.launch_ms[rows], int(since_ms))
                 times.append(np.append(launch_ms, int(since_ms)))
                 by.append(np.append(np.full(len(rows), -1), len(rows)))
@@ -225,14 +229,6 @@ class _Log:
     def _spark_jobs(self, job: Job) -> tuple[int, ...]:
         return tuple(self._application.first_job[number] for number in _numbers(job))
 
-    def _typical_ms(self) -> float:
-        """Median time from need to first task over the stages that found a free slot."""
-        since = np.concatenate([found.since_ms for found in self._stages])
-        first = np.concatenate([found.first_ms for found in self._stages])
-        stages = [stage for recorded in self._jobs for stage in recorded.job.stages]
-        free = (first >= since) & (self._without_room(stages, since, first) == 0)
-        return float(np.median((first - since)[free])) if free.any() else 0.0
-
     def _without_room(
         self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
     ) -> Float64:
@@ -279,6 +275,36 @@ class _Log:
             return np.zeros(1), np.zeros(1)
         room = Changes(*map(np.concatenate, zip(*parts, strict=True)))
         return _time_below(room, need.at_once)
+
+
+def held_ms(
+    partition: Int64, launch_ms: Int64, finish_ms: Int64, end_ms: int, *, barrier: bool = False
+) -> Float64:
+    """Durations of the tasks of a stage from (A,) attempts, in no order; `end_ms` completes it.
+
+    Spark starts a failed task anew as soon as a slot is free, so a task counts as one that takes as
+    long as its attempts together. A copy that ran beside its task (speculation) counts as a task of
+    its own. What still ran when its stage was complete (a copy that was overtaken) counts up to
+    there. Spark never copies a task of a barrier stage: all its attempts are one task, and are as
+    many as must start at once.
+    """
+    began = launch_ms < end_ms
+    partition, launch_ms = partition[began], launch_ms[began]
+    finish_ms = np.minimum(finish_ms[began], end_ms)
+    order = np.lexsort((launch_ms, partition))
+    partition, launch_ms, finish_ms = partition[order], launch_ms[order], finish_ms[order]
+    length = np.maximum(finish_ms - launch_ms, SHORTEST_MS).astype(np.float64)
+    if len(partition) == 0:
+        return np.full(1, float(SHORTEST_MS))
+    # An attempt continues its task if all of its earlier ones had ended.
+    latest = finish_ms.copy()
+    continues = np.zeros(len(partition), np.bool_)
+    for row in np.flatnonzero(partition[1:] == partition[:-1]) + 1:
+        continues[row] = barrier or launch_ms[row] >= latest[row - 1] - SHORTEST_MS
+        latest[row] = max(latest[row], latest[row - 1])
+    held = np.zeros(int((~continues).sum()))
+    np.add.at(held, np.cumsum(~continues) - 1, length)
+    return held
 
 
 def _numbers(job: Job) -> tuple[int, ...]:

@@ -10,11 +10,10 @@ from rich.text import Text
 
 from decima.rl.tables import aligned
 from decima.whatif.replay.capacity import mean_slots
-from decima.whatif.replay.check import GROUPS, Fidelity, ReplayReport
+from decima.whatif.replay.check import GROUPS, ReplayReport
 from decima.whatif.replay.recording import POOLS, Recording
 from spark_sim.tables import NONE
 from traces.files.names import counted
-from traces.spark_log import ImportSummary
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
@@ -109,43 +108,29 @@ def verdict(report: ReplayReport) -> str:
         is_whole = report.recording.summary.parts_missing == 0
         but = "" if is_whole else ", but parts of the logs are missing, and jobs with them"
         return f"{words}: the simulator's figures for these jobs can be relied on{but}."
-    if not found.above(USELESS_PERCENT):
-        return (
-            f"{words}. {_too_large(found, TRUSTED_PERCENT)}: take smaller differences between "
-            "policies for nothing."
-        )
-    return (
-        f"{words}. {_too_large(found, USELESS_PERCENT)}: the simulator misses something that "
-        f"matters here. {_remedy(report)}"
-    )
-
-
-def _remedy(report: ReplayReport) -> str:
-    """Name a possible reason for a replay that fails."""
-    stages = ", ".join(_special_stages(report.recording.summary))
-    if stages:
-        return (
-            f"A likely cause: {stages}. Spark counts each resource by itself, and offers the "
-            "executors of a cluster to a barrier stage once a second; here a task takes slots."
-        )
-    if POOLS in report.policies and report.recording.given_pools is None:
-        return "If the application has an allocation file (weights, minShares), give it by --pools."
-    return "Look at the worst jobs, and try --policy or --group-by."
-
-
-def _special_stages(summary: ImportSummary) -> Iterator[str]:
-    """Count the stages that need more than one slot a task, by what they need."""
-    for count, what in (
-        (summary.stages_own_executors, "with executors of their own, by a resource profile"),
-        (summary.stages_wide, "whose tasks take several slots"),
-        (summary.stages_barrier, "whose tasks start all at once (barrier)"),
-    ):
-        if count > 0:
-            yield f"{counted(count, 'stage')} {what}"
-
-
-def _too_large(found: Fidelity, bound_percent: float) -> str:
-    """Describe which of median error and mean bias exceed the bound; at least one does."""
+    is_useless = bool(found.above(USELESS_PERCENT))
+    bound_percent = USELESS_PERCENT if is_useless else TRUSTED_PERCENT
     above = found.above(bound_percent)
     verb = "is" if len(above) == 1 else "are"
-    return f"The {' and the '.join(above)} {verb} above {bound_percent:.0f} %"
+    words += f". The {' and the '.join(above)} {verb} above {bound_percent:.0f} %"
+    if not is_useless:
+        return f"{words}: take smaller differences between policies for nothing."
+    words += ": the simulator misses something that matters here."
+    summary = report.recording.summary
+    special = {
+        "with executors of their own, by a resource profile": summary.stages_own_executors,
+        "whose tasks take several slots": summary.stages_wide,
+        "whose tasks start all at once (barrier)": summary.stages_barrier,
+    }
+    stages = ", ".join(f"{counted(n, 'stage')} {what}" for what, n in special.items() if n > 0)
+    if stages:
+        return (
+            f"{words} A likely cause: {stages}. Spark counts each resource by itself, and offers "
+            "the executors of a cluster to a barrier stage once a second; here a task takes slots."
+        )
+    if POOLS in report.policies and report.recording.given_pools is None:
+        return (
+            f"{words} If the application has an allocation file (weights, minShares), give it by "
+            "--pools."
+        )
+    return f"{words} Look at the worst jobs, and try --policy or --group-by."
