@@ -20,10 +20,16 @@ from click.testing import CliRunner
 from decima import evaluate
 from decima.cli.main import main
 from decima.report import comparison_sections, read_results, results_of
-from decima.report.comparison import by_size, executor_time, in_system, table
+from decima.report.comparison import (
+    by_size,
+    executor_time,
+    headline,
+    in_system,
+    summary_headline,
+    table,
+)
 from decima.report.figures import lonely, write_figures
 from decima.report.forest import ForestRow, forest
-from decima.report.headline import headline, summary_headline
 from decima.report.page import page
 from decima.report.section import Lines, Section, Series, completion, share_complete
 from decima.rl.statistics import Estimate, difference_percent

@@ -10,9 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.report.runs import RunRow, different_settings, runs_section
 from decima.report.section import Lines
-from decima.report.training import moving_mean
+from decima.report.training import RunRow, different_settings, moving_mean, runs_section
 from decima.training.config import TrainConfig
 
 

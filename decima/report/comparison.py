@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.evaluation.report import FIGURES, estimate
+from decima.objectives import AVG_JCT
 from decima.report.forest import comparison_forest
-from decima.report.headline import headline, summary_headline
 from decima.report.results import PolicyResults, Results, difference_to
 from decima.report.section import Bars, Lines, Section, Series, completion, series
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, method
 from spark_sim.metrics import jobs_in_system
+from traces.files.names import counted
 from traces.numbers import Float64
 
 HIGHER_IS_BETTER = frozenset({"fairness"})
@@ -96,9 +97,12 @@ def by_size(results: Results) -> Series:
     found = {}
     for name, policy in results.policies.items():
         jct_s = np.concatenate(
-            [_padded(own, len(jobs.work_s)) for own, jobs in zip(policy.jct_s, results.sequences,
-                                                                 strict=True)]
-        )  # fmt: skip
+            [
+                # NaN for the jobs that did not arrive.
+                np.concatenate([jct_s, np.full(len(jobs.work_s) - len(jct_s), np.nan)])
+                for jct_s, jobs in zip(policy.jct_s, results.sequences, strict=True)
+            ]
+        )
         found[name] = np.array([_mean(jct_s[group == one]) for one in kept])
     return series(x, found)
 
@@ -232,9 +236,77 @@ def summary_section(all_results: Sequence[Results]) -> Section:
     )
 
 
-def _padded(jct_s: Float64, count: int) -> Float64:
-    """NaN for the jobs that did not arrive."""
-    return np.concatenate([jct_s, np.full(count - len(jct_s), np.nan)])
+def headline(results: Results) -> str:
+    """Sentence with the policy of the lowest objective, its difference and its certainty."""
+    means = {name: float(policy.objective.mean()) for name, policy in results.policies.items()}
+    order = sorted(means, key=lambda name: means[name])
+    best, title = order[0], results.title
+    average = f"{means[best]:,.1f} s"
+    if results.objective != AVG_JCT:
+        average = f"{means[best]:,.4g}"
+    sequences = counted(len(results.sequences), "sequence")
+    if len(order) == 1:
+        article = "an" if title[0] in "aeiou" else "a"
+        words = (
+            f"{best} has {article} {title} of {average} over {sequences}; there is no other policy "
+            "to compare it with."
+        )
+    else:
+        whose = "The baseline " if best == results.reference else ""
+        words = (
+            f"{whose}{best} has the lowest {title} of {len(order)} policies over {sequences}: "
+            f"{average}"
+        )
+        below = None
+        if best != results.reference:
+            below = _difference(results, best, results.reference)
+        if below is not None:
+            words += (
+                f", {-below.mean:.1f} % below the baseline {results.reference} "
+                f"({_interval_words(below)})"
+            )
+        words += "."
+        above = _difference(results, order[1], best)
+        if order[1] != results.reference and above is not None:
+            words += f" The next, {order[1]}, is {above.mean:.1f} % above it"
+            words += f" ({_interval_words(above)})."
+    if any(policy.unfinished for policy in results.policies.values()):
+        words += " Jobs that were unfinished when the time limit came count with their age."
+    return words
+
+
+def _difference(results: Results, name: str, reference: str) -> Estimate | None:
+    policies = results.policies
+    return difference_to(policies[name].objective, policies[reference].objective)
+
+
+def _interval_words(difference: Estimate) -> str:
+    """The interval of a difference, and whether it leaves the sign open."""
+    if difference.ci95 is None:
+        return "no interval"
+    low, high = difference.ci95
+    words = f"95 % interval of the difference {low:+.1f} to {high:+.1f} %"
+    return words if low > 0 or high < 0 else f"{words}: it includes zero"
+
+
+def summary_headline(
+    rows: Mapping[str, tuple[float, int, int]], reference: str, settings: int, title: str
+) -> str:
+    """The best policy over several settings, from the rows of `summary`; "" without rows."""
+    if not rows:
+        return ""
+    best = min(rows, key=lambda name: rows[name][0])
+    percent, below, above = rows[best]
+    if percent < 0:
+        return (
+            f"Over {settings} settings, {best} has the lowest {title}: {-percent:.1f} % below "
+            f"the baseline {reference}. In {below} of them the interval is below zero, in {above} "
+            "above."
+        )
+    return (
+        f"Over {settings} settings, no policy has a lower {title} than the baseline "
+        f"{reference}. The next, {best}, is {percent:.1f} % above it."
+    )
 
 
 def _mean(values: Float64) -> float:

@@ -1,10 +1,12 @@
-"""The section of a training run: its curves beside the references, and what it reached."""
+"""Sections of training runs: the curves of one beside the references, and several compared."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,7 +45,11 @@ _WINDOWS = 10  # a moving mean is over this part of the iterations
 def training_section(path: Path, number: int = 0) -> Section:
     """The section of the run in a folder, which may be under way; RunError if it is none."""
     run = read_run(path)
-    _check_differences(path, run)
+    for row in run.metrics:
+        for name, value in row.items():
+            # A model that is 100 % or more below another policy takes no time.
+            if name.startswith(_ABOVE) and not value > -100.0:
+                raise RunError(f"{path}: {name[:60]!r} is {value:g} %: it must be above -100 %")
     best, config = best_validation(run), _config_of(run)
     return Section(
         anchor=f"training-{number}",
@@ -52,7 +58,7 @@ def training_section(path: Path, number: int = 0) -> Section:
         content={
             "iterations": len(run.metrics),
             "planned": None if config is None else config.iterations,
-            "duration": duration_text(run.metrics[-1].get("elapsed_s", 0.0) if run.metrics else 0),
+            "duration": _duration(run),
             "objective": objective_of(run),
             "best": best,
             "best_after": None if best is None else int(best["iteration"]) + 1,
@@ -63,17 +69,13 @@ def training_section(path: Path, number: int = 0) -> Section:
     )
 
 
+def _duration(run: RunRecord) -> str:
+    return duration_text(run.metrics[-1].get("elapsed_s", 0.0) if run.metrics else 0)
+
+
 def training_title(path: Path) -> str:
     """Title of a run: the name of its folder."""
     return f"Training run \u201c{path.resolve().name}\u201d"
-
-
-def _check_differences(path: Path, run: RunRecord) -> None:
-    """Refuse (RunError) a model that is 100 % or more below another policy, so takes no time."""
-    for row in run.metrics:
-        for name, value in row.items():
-            if name.startswith(_ABOVE) and not value > -100.0:
-                raise RunError(f"{path}: {name[:60]!r} is {value:g} %: it must be above -100 %")
 
 
 def references(row: dict[str, float]) -> dict[str, float]:
@@ -234,3 +236,80 @@ def _config_of(run: RunRecord) -> TrainConfig | None:
         return config_from(run.config)
     except ValueError:
         return None
+
+
+def runs_section(paths: Sequence[Path]) -> Section:
+    """Section that compares the runs in several folders; RunError if one cannot be read."""
+    names = [path.resolve().name for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    runs = dict(zip(names, map(read_run, paths), strict=True))
+    return Section(
+        anchor="runs",
+        heading="Training runs compared",
+        template="runs.html",
+        content={
+            "rows": [
+                {
+                    "name": name,
+                    "iterations": len(run.metrics),
+                    "duration": _duration(run),
+                    "best": None if best is None else best[SCORE],
+                    "best_iteration": None if best is None else int(best["iteration"]) + 1,
+                    "drawn": None if best is None else best.get(DRAWN),
+                }
+                for name, run in runs.items()
+                for best in (best_validation(run),)
+            ],
+            "names": list(runs),
+            "settings": different_settings({name: run.config for name, run in runs.items()}),
+        },
+        charts=_score_charts(runs),
+    )
+
+
+def different_settings(configs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Dotted key of each setting in which the runs differ, with its value in each run."""
+    flat = {name: dict(_flattened("", config)) for name, config in configs.items()}
+    keys = sorted({key for one in flat.values() for key in one})
+    rows = [(key, [one.get(key, "") for one in flat.values()]) for key in keys]
+    return [(key, values) for key, values in rows if len(set(values)) > 1]
+
+
+def _flattened(prefix: str, value: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Dotted key and JSON text of every leaf; a list is a leaf, named by its length if long."""
+    found = []
+    for key, one in value.items():
+        if isinstance(one, Mapping):
+            found += _flattened(f"{prefix}{key}.", one)
+        else:
+            text = json.dumps(one)
+            long = isinstance(one, list) and len(text) > 60
+            found.append((f"{prefix}{key}", f"{len(one)} entries" if long else text))
+    return found
+
+
+def _score_charts(runs: Mapping[str, RunRecord]) -> list[Lines]:
+    rows = {name: [row for row in run.metrics if SCORE in row] for name, run in runs.items()}
+    scores = {name: np.array([row[SCORE] for row in own]) for name, own in rows.items()}
+    objectives = {objective_of(run) for run in runs.values()}
+    name = objectives.pop() if len(objectives) == 1 else "objective"
+    title = f"{name[0].upper()}{name[1:]} against strict_fair on held-out sequences"
+    places: dict[str, Callable[[dict[str, float]], float]] = {
+        "iteration": lambda row: row["iteration"] + 1,
+        "minutes of training": lambda row: row.get("elapsed_s", np.nan) / 60,
+    }
+    found = []
+    for axis, place in places.items():
+        at = {name: np.array([place(row) for row in own]) for name, own in rows.items()}
+        x = np.unique(np.concatenate(list(at.values())))
+        if not len(x) or np.isnan(x).any():
+            continue
+        # Straight between a run's own points, NaN beyond them.
+        lines = {
+            name: np.interp(x, at[name], scores[name], left=np.nan, right=np.nan)
+            for name in runs
+            if len(at[name])
+        }
+        found.append(Lines(f"{title}, by {axis}", series(x, lines), axis, "%"))
+    return found

@@ -11,7 +11,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,27 +37,28 @@ class Outcome(NamedTuple):
     """executors that were started"""
 
 
-class Way(Protocol):
-    """A way to divide the executors among applications."""
+class Way:
+    """A way to divide the executors among applications; this one leaves them as they are."""
 
-    slots_each: int
-    """of an executor"""
-    delay_ms: float
-    """from a request to an executor"""
-    room: float
-    """executors that all applications may hold together"""
+    def __init__(self, workload: ApplicationsWorkload) -> None:
+        """Args:
+        workload: the applications.
+        """
+        self.slots_each = workload.slots_each
+        """of an executor"""
+        self.delay_ms = workload.delay_ms
+        """from a request to an executor"""
+        self.room: float = workload.executors
+        """executors that all applications may hold together"""
 
-    def begin(self, run: ClusterRun, one: ApplicationRun) -> None:
+    def begin(self, run: ClusterRun, application: ApplicationRun) -> None:
         """Take in an application that has started."""
-        ...
 
-    def end(self, run: ClusterRun, one: ApplicationRun) -> None:
-        """Note that an application has ended."""
-        ...
+    def end(self, run: ClusterRun, application: ApplicationRun) -> None:
+        """Note that an application has ended; the cluster manager gives its executors to others."""
 
     def divide(self, run: ClusterRun) -> None:
         """Set targets, after all that happens at this instant."""
-        ...
 
 
 class ApplicationRun:
@@ -149,7 +150,7 @@ class ClusterRun:
         """Call `Way.divide` at that time, too."""
         if self.now_ms < time_ms < np.inf and not self.now_ms < self._woken_ms <= time_ms:
             self._woken_ms = time_ms
-            self._at(time_ms, _TIMER, _nothing, None)
+            self._at(time_ms, _TIMER, lambda _: None, None)
 
     # --- executors ------------------------------------------------------------------------------
 
@@ -302,7 +303,3 @@ class ClusterRun:
 
     def _at(self, time_ms: float, order: int, action: Action, subject: Any) -> None:
         heapq.heappush(self._queue, (time_ms, order, next(self._numbers), action, subject))
-
-
-def _nothing(_: None) -> None:
-    """Let an instant begin at which ways divide."""
