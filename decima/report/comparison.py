@@ -53,9 +53,9 @@ def table(results: Results) -> dict[str, list[Cell]]:
     """The cells of each policy, in the order of `FIGURES`."""
     best = {figure: best_policy(results.policies, figure) for figure in FIGURES}
     first = results.policies[results.reference]
-    found: dict[str, list[Cell]] = {}
+    cells: dict[str, list[Cell]] = {}
     for name, policy in results.policies.items():
-        found[name] = [
+        cells[name] = [
             Cell(
                 figure,
                 estimate(figure, policy.figures[figure]),
@@ -66,7 +66,7 @@ def table(results: Results) -> dict[str, list[Cell]]:
             )
             for figure in FIGURES
         ]
-    return found
+    return cells
 
 
 def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | None:
@@ -74,15 +74,15 @@ def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | Non
     if figure in NEITHER:
         return None
     sign = -1.0 if figure in HIGHER_IS_BETTER else 1.0
-    means = {name: sign * float(one.figures[figure].mean()) for name, one in policies.items()}
+    means = {name: sign * float(policy.figures[figure].mean()) for name, policy in policies.items()}
     leader = min(means, key=lambda name: means[name])
-    own = policies[leader].figures[figure]
-    for name, other in policies.items():
+    lowest = policies[leader].figures[figure]
+    for name, policy in policies.items():
         if name == leader:
             continue
-        against = difference_to(other.figures[figure], own)
-        found = None if against is None else against.ci95
-        if found is None or not (found[0] > 0 if sign > 0 else found[1] < 0):
+        against = difference_to(policy.figures[figure], lowest)
+        interval = None if against is None else against.ci95
+        if interval is None or not (interval[0] > 0 if sign > 0 else interval[1] < 0):
             return None
     return leader if len(policies) > 1 else None
 
@@ -92,9 +92,9 @@ def by_size(results: Results) -> Series:
     work_s = np.concatenate([one.work_s for one in results.sequences])
     bounds = np.unique(np.quantile(work_s, np.linspace(0, 1, _SIZE_GROUPS + 1)))
     group = np.clip(np.searchsorted(bounds, work_s, side="right") - 1, 0, max(0, len(bounds) - 2))
-    kept = np.unique(group)
-    x = np.array([np.exp(np.log(np.maximum(work_s[group == one], 1e-3)).mean()) for one in kept])
-    found = {}
+    sizes = np.unique(group)
+    x = np.array([np.exp(np.log(np.maximum(work_s[group == one], 1e-3)).mean()) for one in sizes])
+    means = {}
     for name, policy in results.policies.items():
         jct_s = np.concatenate(
             [
@@ -103,16 +103,16 @@ def by_size(results: Results) -> Series:
                 for jct_s, jobs in zip(policy.jct_s, results.sequences, strict=True)
             ]
         )
-        found[name] = np.array([_mean(jct_s[group == one]) for one in kept])
-    return series(x, found)
+        means[name] = np.array([_mean(jct_s[group == one]) for one in sizes])
+    return series(x, means)
 
 
 def in_system(results: Results) -> Series:
     """Jobs in the system over time in the first sequence, as steps."""
     jobs = results.sequences[0]
     steps = {}
-    for name, one in results.policies.items():
-        jct_s = one.jct_s[0]
+    for name, policy in results.policies.items():
+        jct_s = policy.jct_s[0]
         arrival_s = jobs.arrival_s[: len(jct_s)]
         steps[name] = jobs_in_system(arrival_s, arrival_s + jct_s)
     times = np.unique(np.concatenate([time_s for time_s, _ in steps.values()]))
@@ -127,14 +127,14 @@ def in_system(results: Results) -> Series:
 
 def executor_time(results: Results) -> dict[str, dict[str, float]]:
     """Share of the executors' time by what it went into, of each policy."""
-    found = {}
+    shares = {}
     for name, policy in results.policies.items():
         total_s = sum(policy.executor_s.values())
-        found[name] = {
+        shares[name] = {
             part: spent_s / total_s if total_s > 0 else 0.0
             for part, spent_s in policy.executor_s.items()
         }
-    return found
+    return shares
 
 
 def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]:
@@ -144,24 +144,24 @@ def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]
     how many settings the interval is below and above zero.
     """
     first = all_results[0].reference
-    if any(one.reference != first for one in all_results):
+    if any(results.reference != first for results in all_results):
         return {}
     common = [
         name
         for name in all_results[0].policies
-        if name != first and all(name in one.policies for one in all_results)
+        if name != first and all(name in results.policies for results in all_results)
     ]
-    found = {}
+    rows = {}
     for name in common:
         differences = [
-            difference_percent(one.policies[name].objective, one.policies[first].objective)
-            for one in all_results
+            difference_percent(results.policies[name].objective, results.policies[first].objective)
+            for results in all_results
         ]
         ratio = np.exp(np.mean([np.log1p(max(-99.99, d.mean) / 100) for d in differences]))
         below = sum(1 for d in differences if d.is_surely_below(0))
         above = sum(1 for d in differences if d.ci95 is not None and d.ci95[0] > 0)
-        found[name] = (100 * (float(ratio) - 1), below, above)
-    return found
+        rows[name] = (100 * (float(ratio) - 1), below, above)
+    return rows
 
 
 def comparison_section(results: Results, number: int) -> Section:
@@ -185,7 +185,7 @@ def comparison_section(results: Results, number: int) -> Section:
 def _intervals(results: Results) -> str:
     """Describe how the intervals are computed, or why there are none."""
     count = len(results.sequences)
-    if any(are_repeats(one.objective) for one in results.policies.values()):
+    if any(are_repeats(policy.objective) for policy in results.policies.values()):
         return f"The {count} sequences are identical repeats of one: there are no intervals."
     return "" if count < 2 else f"95 % intervals over {count} sequences: {method(count)}."
 
@@ -195,7 +195,7 @@ def charts(results: Results) -> list[Lines | Bars]:
     return [
         completion(
             "jobs of all sequences",
-            {name: np.concatenate(one.jct_s) for name, one in results.policies.items()},
+            {name: np.concatenate(policy.jct_s) for name, policy in results.policies.items()},
         ),
         Lines(
             "Mean JCT by a job's work in executor-seconds, all sequences",

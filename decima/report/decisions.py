@@ -48,11 +48,11 @@ def decisions_section(
     chosen = _explained(plans, explained)
     entries = []
     for number, moment in enumerate(plans):
-        found = explain_decision(network, workload, moment, with_reasons=number in chosen)
-        entry = _entry(found, with_reasons=number in chosen)
+        explanation = explain_decision(network, workload, moment, with_reasons=number in chosen)
+        entry = _entry(explanation, with_reasons=number in chosen)
         entry["others"] = {
-            name: _choice(workload, moment.observation, other.decide(moment.observation))
-            for name, other in others.items()
+            name: _choice(workload, moment.observation, heuristic.decide(moment.observation))
+            for name, heuristic in others.items()
         }
         entries.append(entry)
     return Section(
@@ -87,31 +87,31 @@ def _explained(plans: Sequence[Moment], count: int) -> set[int]:
     }
 
 
-def _entry(found: Explanation, *, with_reasons: bool) -> dict[str, Any]:
+def _entry(explanation: Explanation, *, with_reasons: bool) -> dict[str, Any]:
     """Return a plan in the form that the page's script reads."""
-    shown = sorted(found.stages, key=lambda stage: stage.place)[:MOST_SHOWN]
+    shown = sorted(explanation.stages, key=lambda stage: stage.place)[:MOST_SHOWN]
     return {
-        "number": found.decision,
-        "time_s": significant(found.time_s),
-        "jobs": found.jobs_in_system,
-        "offer": found.on_offer,
-        "stages": len(found.stages),
+        "number": explanation.decision,
+        "time_s": significant(explanation.time_s),
+        "jobs": explanation.jobs_in_system,
+        "offer": explanation.on_offer,
+        "stages": len(explanation.stages),
         "likely": [_stage(stage) for stage in shown],
-        "end": {"p": significant(found.end_probability), "place": found.end_place},
-        "taken": _taken(found),
-        "words": in_words(found) if with_reasons else [],
-        "reasons": [[reason.name, significant(reason.weight)] for reason in found.reasons],
+        "end": {"p": significant(explanation.end_probability), "place": explanation.end_place},
+        "taken": _taken(explanation),
+        "words": in_words(explanation) if with_reasons else [],
+        "reasons": [[reason.name, significant(reason.weight)] for reason in explanation.reasons],
     }
 
 
-def _taken(found: Explanation) -> dict[str, Any] | None:
-    if found.taken is None:
+def _taken(explanation: Explanation) -> dict[str, Any] | None:
+    if explanation.taken is None:
         return None
     return {
-        "job": found.taken.job.arrival,
-        "stage": found.taken.name,
-        "limit": found.taken_limit,
-        "memory_gb": found.taken_memory_gb,
+        "job": explanation.taken.job.arrival,
+        "stage": explanation.taken.name,
+        "limit": explanation.taken_limit,
+        "memory_gb": explanation.taken_memory_gb,
     }
 
 
@@ -131,16 +131,16 @@ def _stage(stage: StageShown) -> dict[str, Any]:
     }
 
 
-def _choice(workload: Workload, seen: Observation, action: Action) -> dict[str, Any] | None:
+def _choice(workload: Workload, observation: Observation, action: Action) -> dict[str, Any] | None:
     """Return another policy's choice: arrival of the job, stage and limit; None if it passes."""
     if action == PASS:
         return None
-    number = int(seen.stages[action.stage]["job"])
-    job = seen.jobs[number]
+    number = int(observation.stages[action.stage]["job"])
+    job = observation.jobs[number]
     stages = workload.trace.jobs[int(job["template"])].stages
     return {
         "job": number,
         "stage": stages[action.stage - int(job["first_stage"])].name,
         "limit": action.limit,
-        "memory_gb": memory_gb(seen, action.kind),
+        "memory_gb": memory_gb(observation, action.kind),
     }

@@ -73,8 +73,8 @@ def gantt(
     The trace gives the path that decided when a job ended; without it there are no graphs. `row`
     is the word for what runs the tasks.
     """
-    own = tasks_of(table, run)
-    tasks, stages, names = _read(own)
+    rows = tasks_of(table, run)
+    tasks, stages, names = _read(rows)
     total = len(tasks.start_ms)
     if total > most_tasks:
         tasks = merged(tasks, most_tasks)
@@ -212,11 +212,11 @@ def _column(values: Int64) -> bytes:
 
 def _jobs(stages: Stages, names: dict[int, str], trace: Trace | None) -> list[dict[str, Any]]:
     """Each job's name, its rows among the stages, and the path that decided when it ended."""
-    known = {} if trace is None else {job.name: job for job in trace.jobs}
-    found = []
+    traced = {} if trace is None else {job.name: job for job in trace.jobs}
+    entries = []
     for number, name in names.items():
         rows = np.flatnonzero(stages.job == number)
-        job = known.get(name)
+        job = traced.get(name)
         # A truncated run, or another trace of that name: only what fits is drawn.
         if job is not None and int(stages.number[rows].max()) >= len(job.stages):
             job = None
@@ -226,8 +226,8 @@ def _jobs(stages: Stages, names: dict[int, str], trace: Trace | None) -> list[di
             parents = [list(stage.parents) for stage in job.stages]
             finish = {int(stages.number[row]): float(stages.finish_ms[row]) for row in rows}
             entry["critical"] = critical_path(parents, finish)
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def graphs(runs: Sequence[Mapping[str, Any]], trace: Trace | None) -> dict[str, dict[str, Any]]:

@@ -51,14 +51,14 @@ def pool_changes(pools: Pools, used: list[str], slots: int) -> Iterator[PoolChan
     if len(names) < 2:
         return
     for name in names:
-        own = pools.named(name)
-        weight, share = _HEAVIER * own.weight, math.ceil(_SHARE * slots)
+        pool = pools.named(name)
+        weight, share = _HEAVIER * pool.weight, math.ceil(_SHARE * slots)
         if weight <= MAX_WEIGHT:
-            yield PoolChange(name, replace(own, weight=weight), f"weight {weight}")
-        if own.min_share < share:
-            yield PoolChange(name, replace(own, min_share=share), f"minShare {share}")
-        mode = "FIFO" if own.fair else "FAIR"
-        yield PoolChange(name, replace(own, fair=not own.fair), f"schedulingMode {mode}")
+            yield PoolChange(name, replace(pool, weight=weight), f"weight {weight}")
+        if pool.min_share < share:
+            yield PoolChange(name, replace(pool, min_share=share), f"minShare {share}")
+        mode = "FIFO" if pool.fair else "FAIR"
+        yield PoolChange(name, replace(pool, fair=not pool.fair), f"schedulingMode {mode}")
 
 
 def allocation_changes(recording: Recording, asked: Mapping[str, str]) -> list[AllocationChange]:

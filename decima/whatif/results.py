@@ -258,7 +258,7 @@ class ApplicationsWhatIf(Study):
         """Percent of average JCT against `base`, over draws and over stretches of the jobs."""
         base = base or self.reference
         order = np.argsort(self.recording.arrival_ms, kind="stable")
-        values, others = (one.by_job_s[order] for one in (result, base))
+        values, others = (each.by_job_s[order] for each in (result, base))
         return (
             difference_percent(result.avg_s, base.avg_s),
             neighbours_difference_percent(values, others),

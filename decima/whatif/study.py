@@ -246,15 +246,15 @@ class _Study:
         """Mean of the average JCT over `count` resampled sequences, of each candidate."""
         runs = {
             (size, name, place): (Run(size, name, parameters, Arriving.RESAMPLED, first), count)
-            for (size, name), every in candidates.items()
-            for place, parameters in enumerate(every)
+            for (size, name), tried in candidates.items()
+            for place, parameters in enumerate(tried)
         }
         averages_s = self._played(runs, "tuning")
         return {
             (size, name): [
-                float(averages_s[size, name, place][:, 0].mean()) for place in range(len(every))
+                float(averages_s[size, name, place][:, 0].mean()) for place in range(len(tried))
             ]
-            for (size, name), every in candidates.items()
+            for (size, name), tried in candidates.items()
         }
 
     def _played(self, cells: Mapping[K, tuple[Run, int]], label: str) -> dict[K, Float64]:

@@ -58,7 +58,7 @@ def needs_of(application: Application) -> Needs:
     """Slots of an application's executors, and of the tasks of each profile that stages have."""
     used = {DEFAULT, *(info.profile for info in application.listed.values())}
     profiles = _profiles(application)
-    known = {number: profiles.get(number, profiles[DEFAULT]) for number in used}
+    used_profiles = {number: profiles.get(number, profiles[DEFAULT]) for number in used}
     capacity: list[int | None] = []
     slots: dict[int, int] = {}
     for executor in application.executors:
@@ -67,7 +67,7 @@ def needs_of(application: Application) -> Needs:
             continue
         units = {
             number: _units(executor, executor.cores, profile)
-            for number, profile in known.items()
+            for number, profile in used_profiles.items()
             if _can_run(executor, number, profile)
         }
         at_once = {number: min(counts) for number, counts in units.items()}
@@ -76,8 +76,10 @@ def needs_of(application: Application) -> Needs:
         for number, count in at_once.items():
             if count >= 1:
                 slots[number] = max(slots.get(number, 1), _slots_of_task(most, count))
-    own = frozenset(number for number, profile in known.items() if profile.has_own_executors)
-    return Needs(tuple(capacity), slots, own)
+    own_executors = frozenset(
+        number for number, profile in used_profiles.items() if profile.has_own_executors
+    )
+    return Needs(tuple(capacity), slots, own_executors)
 
 
 def task_cpus(application: Application) -> int:
@@ -97,23 +99,23 @@ def _profiles(application: Application) -> dict[int, Profile]:
         if match is not None and amount is not None:
             requests[match[1]][match[2]] = amount
     default = Profile(requests["task"], requests["executor"])
-    found = {DEFAULT: default}
+    profiles = {DEFAULT: default}
     for added in application.profiles.values():
         if added.profile == DEFAULT:
             continue
         # What a profile does not request is as by default, but for resources of tasks.
         task = {_CPUS: requests["task"][_CPUS], **added.task}
         executor = {**requests["executor"], **added.executor}
-        found[added.profile] = Profile(task, executor, bool(added.executor))
-    return found
+        profiles[added.profile] = Profile(task, executor, bool(added.executor))
+    return profiles
 
 
 def _positive(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if LEAST_AMOUNT <= found < math.inf else None
+    return number if LEAST_AMOUNT <= number < math.inf else None
 
 
 def _can_run(executor: Executor, number: int, profile: Profile) -> bool:
@@ -125,13 +127,13 @@ def _can_run(executor: Executor, number: int, profile: Profile) -> bool:
 
 def _units(executor: Executor, cores: int, profile: Profile) -> list[float]:
     """Return how many tasks each resource of `executor` suffices for, parts included."""
-    found = [cores / profile.task[_CPUS]]
+    units = [cores / profile.task[_CPUS]]
     for name, amount in profile.task.items():
         have = executor.resources.get(name, profile.executor.get(name))
         if name != _CPUS and have is not None:
             # Tasks share one GPU, or have whole ones.
-            found.append(have * math.floor(1 / amount) if amount <= 1 else have / amount)
-    return found
+            units.append(have * math.floor(1 / amount) if amount <= 1 else have / amount)
+    return units
 
 
 def _slots_of_task(slots: int, at_once: float) -> int:

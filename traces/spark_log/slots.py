@@ -123,7 +123,7 @@ def _place_one(
     launch: NDArray[np.int64],
     finish: NDArray[np.int64],
 ) -> int:
-    now, own = int(launch[row]), stage[row]
+    now, own_stage = int(launch[row]), stage[row]
     while slots.busy and slots.busy[0][0] <= now:
         _, ended, count = heappop(slots.busy)
         _release(slots, stage[ended], count)
@@ -136,9 +136,9 @@ def _place_one(
     heappush(slots.busy, (int(finish[row]), row, width))
     wave = FIRST if slots.warm else FRESH
     if slots.free:
-        wave = REST if own in slots.free else FIRST
+        wave = REST if own_stage in slots.free else FIRST
     while width > 0 and slots.free:
-        last = own if own in slots.free else next(reversed(slots.free))
+        last = own_stage if own_stage in slots.free else next(reversed(slots.free))
         taken = min(width, slots.free[last])
         width -= taken
         slots.free[last] -= taken

@@ -95,11 +95,11 @@ class ImportSummary:
 
     def count_unknown(self, event: str, times: int = 1) -> None:
         """Count events of a type that no Spark version known here writes."""
-        known = self.unknown_events
+        counts = self.unknown_events
         name = clean(event)
-        if name not in known and len(known) >= MAX_UNKNOWN_TYPES:
+        if name not in counts and len(counts) >= MAX_UNKNOWN_TYPES:
             name = "(other)"
-        known[name] += times
+        counts[name] += times
 
     def add(self, other: ImportSummary) -> None:
         """Count what `other` counts, too."""

@@ -91,9 +91,9 @@ class Coordinated(Way):
         """Return when an application will have waited for too long."""
         wait_ms = MS_PER_S * self._coordinator.settings.wait_s
         waits = [
-            one.waited_ms(now_ms)
-            for one in self._coordinator.applications.values()
-            if one.waits_since_ms is not None
+            application.waited_ms(now_ms)
+            for application in self._coordinator.applications.values()
+            if application.waits_since_ms is not None
         ]
         if not waits:
             return np.inf

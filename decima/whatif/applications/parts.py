@@ -137,20 +137,20 @@ def _key(stage: StageRun) -> tuple[tuple[int, float, str], int, int, str]:
 
 def jobs_of(workload: ApplicationsWorkload, rng: np.random.Generator) -> list[JobRun]:
     """Return all jobs before their arrival; each task takes one recorded time of its stage."""
-    found: list[JobRun] = []
-    own = workload.jobs
-    arrival_ms = np.empty(len(own.arrivals))
-    arrival_ms[own.arrivals.job] = own.arrivals.arrival_ms
+    jobs: list[JobRun] = []
+    recorded = workload.jobs
+    arrival_ms = np.empty(len(recorded.arrivals))
+    arrival_ms[recorded.arrivals.job] = recorded.arrivals.arrival_ms
     first = 0
-    for row, traced in enumerate(own.trace.jobs):
-        spark = own.spark_jobs[row]
+    for row, traced in enumerate(recorded.trace.jobs):
+        spark = recorded.spark_jobs[row]
         job = JobRun(
             row,
             workload.application[row],
             workload.leader[row],
             float(arrival_ms[row]),
-            float(own.think_ms[row]),
-            float(own.after_ms[row]),
+            float(recorded.think_ms[row]),
+            float(recorded.after_ms[row]),
             spark.pool,
         )
         for place, stage in enumerate(traced.stages):
@@ -161,18 +161,18 @@ def jobs_of(workload: ApplicationsWorkload, rng: np.random.Generator) -> list[Jo
                     str(int(spark.number[place])),
                     int(spark.of_stage[place]),
                     _task_ms(stage, rng),
-                    float(own.wait_ms[first + place]),
+                    float(recorded.wait_ms[first + place]),
                     len(stage.parents),
                     traced.children[place],
                 )
             )
         job.stages_left = len(job.stages)
         first += len(job.stages)
-        found.append(job)
-    for job in found:
+        jobs.append(job)
+    for job in jobs:
         if job.leader != NONE:
-            found[job.leader].followers.append(job.row)
-    return found
+            jobs[job.leader].followers.append(job.row)
+    return jobs
 
 
 def _task_ms(stage: Stage, rng: np.random.Generator) -> list[float]:

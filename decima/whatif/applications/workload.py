@@ -119,7 +119,7 @@ def names_of(recording: Recording) -> list[str]:
 
 def slots_each(recording: Recording) -> int:
     """Slots of an executor, in most of the applications."""
-    sizes = Counter(one.slots_each for one in recording.behaviours)
+    sizes = Counter(behaviour.slots_each for behaviour in recording.behaviours)
     return sizes.most_common(1)[0][0] if sizes else 1
 
 
@@ -129,11 +129,11 @@ def check_applications(recording: Recording) -> None:
     Raises:
         TraceError: one application, or none that overlaps another.
     """
-    every = recording.trace.metadata["applications"]
-    if len(every) == 1:
+    applications = recording.trace.metadata["applications"]
+    if len(applications) == 1:
         raise TraceError(
-            f"{every[0]['name']!r:.60} is one application: --applications needs the logs of two or "
-            "more that shared a cluster"
+            f"{applications[0]['name']!r:.60} is one application: --applications needs the logs of "
+            "two or more that shared a cluster"
         )
     neediest = recording.neediest()
     if neediest is not None:
@@ -142,8 +142,8 @@ def check_applications(recording: Recording) -> None:
         )
     if not are_pooled(recording):
         raise TraceError(
-            f"none of the {len(every):,} applications had jobs while another had: --applications "
-            "needs some that overlap in time"
+            f"none of the {len(applications):,} applications had jobs while another had: "
+            "--applications needs some that overlap in time"
         )
 
 
@@ -163,7 +163,7 @@ def most_at_once(recording: Recording) -> int:
     """The largest number of applications at one time."""
     lives = [recording.life(position) for position in range(len(recording.slots))]
     return max(
-        sum(other.begin_ms <= one.begin_ms < other.end_ms for other in lives) for one in lives
+        sum(other.begin_ms <= life.begin_ms < other.end_ms for other in lives) for life in lives
     )
 
 
@@ -203,19 +203,19 @@ def _moves_ms(recording: Recording) -> Iterator[float]:
 
 def _changes(recording: Recording) -> list[tuple[float, int, int]]:
     """Times at which an application got (above 0) or lost so many slots; losses first."""
-    found = []
+    changes = []
     for position in range(len(recording.slots)):
         curve, life = recording.curve(position), recording.life(position)
         inside = curve.time_ms < life.end_ms
         times = np.append(curve.time_ms[inside], life.end_ms)
         counts = np.append(curve.count[inside], 0)
         # The first count is of executors that the log does not show coming.
-        found += [
+        changes += [
             (float(at), position, int(step))
             for at, step in zip(times[1:], np.diff(counts), strict=True)
             if step != 0
         ]
-    return sorted(found, key=lambda one: (one[0], one[2]))
+    return sorted(changes, key=lambda change: (change[0], change[2]))
 
 
 def _has_work(recording: Recording, application: int, begin_ms: float, end_ms: float) -> bool:

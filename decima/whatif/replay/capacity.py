@@ -101,8 +101,8 @@ def curve(changes: Changes, origin_ms: float, end_ms: float) -> Slots:
     shifted = times - origin_ms
     begun = max(0, int(np.searchsorted(shifted, 0.0, side="right")) - 1)
     until = int(np.searchsorted(shifted, end_ms - origin_ms, side="left"))
-    kept = slice(begun, max(until, begun + 1))
-    time_ms, slots = np.maximum(shifted[kept], 0.0), np.maximum(count[kept], 0)
+    inside = slice(begun, max(until, begun + 1))
+    time_ms, slots = np.maximum(shifted[inside], 0.0), np.maximum(count[inside], 0)
     if slots[-1] == 0:
         above = slots[slots > 0]
         slots[-1] = above[-1] if len(above) else 1

@@ -150,8 +150,8 @@ CheckProgress = Callable[[int, int], None]  # called with (runs finished, runs i
 
 def relative_error(simulated: Float64, recorded: Float64) -> Float64:
     """(simulated - recorded) / recorded."""
-    found: Float64 = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
-    return found
+    error: Float64 = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
+    return error
 
 
 def replay(
@@ -175,9 +175,9 @@ def replay(
         for application, policy in enumerate(policies)
         for driver_times in (True, False)
     }
-    for (application, driver_times), own in pool.map(_simulated_s, shared, tasks, label="replay"):
-        found = with_driver if driver_times else tasks_only
-        found[:, recording.application == application] = own
+    for (application, driver_times), jct_s in pool.map(_simulated_s, shared, tasks, label="replay"):
+        simulated_s = with_driver if driver_times else tasks_only
+        simulated_s[:, recording.application == application] = jct_s
         done += settings.draws
         if progress is not None:
             progress(done, total)
@@ -218,13 +218,13 @@ def _simulated_s(shared: _Shared, task: _Task) -> Float64:
     workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=task.driver_times)
     course = workload.recorded(task.slots)
     cluster = session_cluster(task.most)
-    found = np.empty((settings.draws, len(rows)))
+    jct_s = np.empty((settings.draws, len(rows)))
     for draw in range(settings.draws):
         key = Streams(settings.seed, task.application, draw).duration_key()
-        found[draw, course.arrivals.job] = workload.jct_s(
+        jct_s[draw, course.arrivals.job] = workload.jct_s(
             cluster, task.policy, course, key, networks=shared.networks.value
         )
-    return found
+    return jct_s
 
 
 def _slots(
@@ -249,7 +249,7 @@ def session_cluster(slots: int) -> Cluster:
 
 def overlapping(recording: Recording) -> NDArray[np.bool_]:
     """(J,) whether another job of the same application ran at some moment of the job."""
-    found = np.zeros(len(recording.trace.jobs), np.bool_)
+    is_overlapping = np.zeros(len(recording.trace.jobs), np.bool_)
     for application in range(len(recording.slots)):
         rows = np.flatnonzero(recording.application == application)
         rows = rows[np.argsort(recording.arrival_ms[rows], kind="stable")]
@@ -257,5 +257,5 @@ def overlapping(recording: Recording) -> NDArray[np.bool_]:
         latest = np.maximum.accumulate(end)
         met_earlier = np.concatenate([[False], start[1:] < latest[:-1]])
         meets_later = np.concatenate([start[1:] < end[:-1], [False]])
-        found[rows] = met_earlier | meets_later
-    return found
+        is_overlapping[rows] = met_earlier | meets_later
+    return is_overlapping

@@ -156,7 +156,7 @@ class _Log:
         first_ms = float(min(recorded.start_ms for recorded in self._jobs))
         last_ms = float(max(recorded.end_ms for recorded in self._jobs))
         executor_ms = None
-        added = [one.added_ms for one in log.executors if one.added_ms is not None]
+        added = [executor.added_ms for executor in log.executors if executor.added_ms is not None]
         if log.begin_ms is not None and added and DRIVER not in log.executor_ids:
             executor_ms = float(max(0, min(added) - log.begin_ms))
         return Life(
@@ -177,8 +177,8 @@ class _Log:
 
     def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
         launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won
-        first = np.array([launch[own].min() for own in rows], np.int64)
-        last = np.array([finish[own][won[own]].max() for own in rows], np.int64)
+        first = np.array([launch[attempts].min() for attempts in rows], np.int64)
+        last = np.array([finish[attempts][won[attempts]].max() for attempts in rows], np.int64)
         ready = [
             max((float(last[parent]) for parent in stage.parents), default=float(recorded.start_ms))
             for stage in recorded.job.stages
@@ -211,9 +211,9 @@ class _Log:
 
     def _record(self, recorded: RecordedJob, times: _Stages, typical_ms: float) -> DriverRecord:
         since = times.since_ms
-        seen = np.maximum(times.first_ms - since, 0.0)
+        waited_ms = np.maximum(times.first_ms - since, 0.0)
         blocked = self._without_room(recorded.job.stages, since, times.first_ms)
-        launch = np.where(blocked > 0, np.minimum(seen - blocked, typical_ms), seen)
+        launch = np.where(blocked > 0, np.minimum(waited_ms - blocked, typical_ms), waited_ms)
         wait_ms = np.maximum(times.submitted_ms - times.ready_ms, 0.0) + np.maximum(launch, 0.0)
         spark_jobs = self._spark_jobs(recorded.job)
         properties = self._application.jobs[min(spark_jobs)].start.properties
@@ -233,39 +233,39 @@ class _Log:
         self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
     ) -> Float64:
         """(S,) how long each of the stages could not have started a task between the times."""
-        needs = [self._need(one) for one in stages]
+        needs = [self._need(stage) for stage in stages]
         kinds = list(dict.fromkeys(needs))
         kind_of = np.array([kinds.index(need) for need in needs], np.int64)
-        found = np.zeros(len(stages))
+        blocked_ms = np.zeros(len(stages))
         for kind, need in enumerate(kinds):
             rows = kind_of == kind
             if need not in self._no_room:
                 self._no_room[need] = self._time_without_room(need)
             times, total = self._no_room[need]
             until, since = (np.interp(at[rows], times, total) for at in (end_ms, begin_ms))
-            found[rows] = until - since
-        return found
+            blocked_ms[rows] = until - since
+        return blocked_ms
 
     def _need(self, stage: Stage) -> _Need:
-        own = self._placement.needs.own_executors
+        own_executors = self._placement.needs.own_executors
         profile = None
-        if own:
-            asked = self._application.listed[_number(stage)].profile
-            profile = asked if asked in own else DEFAULT
+        if own_executors:
+            requested = self._application.listed[_number(stage)].profile
+            profile = requested if requested in own_executors else DEFAULT
         return _Need(stage.slots, stage.num_tasks if stage.barrier else 1, profile)
 
     def _time_without_room(self, need: _Need) -> tuple[Float64, Float64]:
         """(M,) times, and (M,) for how long until then fewer tasks had room than must start."""
-        every = np.arange(len(self._won))
+        all_rows = np.arange(len(self._won))
         if need.slots == 1 and need.profile is None:
-            tasks = task_changes(self._placement, every)
+            tasks = task_changes(self._placement, all_rows)
             return _time_below(self._slots.then(tasks), need.at_once)
         executor = np.array(self._application.tasks.executor, np.int64)
         order = np.argsort(executor, kind="stable")
         edges = np.searchsorted(executor[order], np.arange(len(self._executors.slots) + 1))
         parts = []
-        for number, one in enumerate(self._application.executors):
-            if need.profile not in (None, one.profile):
+        for number, executor_of_log in enumerate(self._application.executors):
+            if need.profile not in (None, executor_of_log.profile):
                 continue
             tasks = task_changes(self._placement, order[edges[number] : edges[number + 1]])
             times, free = self._executors.only(number).changes().then(tasks).steps()

@@ -28,15 +28,15 @@ def fidelity_table(report: ReplayReport) -> Table:
     headings = ("jobs", "median |error|", "mean bias", "aim", "without driver times")
     table = aligned(("jobs that ran",), headings)
     for group in GROUPS:
-        found, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
-        if found is None or tasks_only is None:
+        simulated, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
+        if simulated is None or tasks_only is None:
             continue
         aim = TARGET_PERCENT.get(group)
         table.add_row(
             group,
-            f"{found.jobs:,}",
-            f"{found.median_error_percent:.1f} %",
-            f"{found.bias_percent:+.1f} %",
+            f"{simulated.jobs:,}",
+            f"{simulated.median_error_percent:.1f} %",
+            f"{simulated.bias_percent:+.1f} %",
             "" if aim is None else f"{aim:.0f} %",
             f"{tasks_only.median_error_percent:.1f} %, bias {tasks_only.bias_percent:+.1f} %",
         )
@@ -97,20 +97,20 @@ def verdict(report: ReplayReport) -> str:
 
     By the larger of median error and mean bias: few jobs that are far off move only the latter.
     """
-    found = report.fidelity("all")
-    if found is None:
+    fidelity = report.fidelity("all")
+    if fidelity is None:
         return ""
     words = (
-        f"Simulated durations are typically {found.median_error_percent:.1f} % off the recorded "
-        f"ones, {found.bias_percent:+.1f} % on average"
+        f"Simulated durations are typically {fidelity.median_error_percent:.1f} % off the recorded "
+        f"ones, {fidelity.bias_percent:+.1f} % on average"
     )
-    if not found.above(TRUSTED_PERCENT):
+    if not fidelity.above(TRUSTED_PERCENT):
         is_whole = report.recording.summary.parts_missing == 0
         but = "" if is_whole else ", but parts of the logs are missing, and jobs with them"
         return f"{words}: the simulator's figures for these jobs can be relied on{but}."
-    is_useless = bool(found.above(USELESS_PERCENT))
+    is_useless = bool(fidelity.above(USELESS_PERCENT))
     bound_percent = USELESS_PERCENT if is_useless else TRUSTED_PERCENT
-    above = found.above(bound_percent)
+    above = fidelity.above(bound_percent)
     verb = "is" if len(above) == 1 else "are"
     words += f". The {' and the '.join(above)} {verb} above {bound_percent:.0f} %"
     if not is_useless:

@@ -188,8 +188,8 @@ class ReplayWorkload:
 
     def least_slots(self) -> int:
         """Fewest slots on which every stage can run, on executors of the recorded size."""
-        found = neediest_stage(self.arrays, self.slots_each)
-        return 1 if found is None or found.slots is None else found.slots
+        need = neediest_stage(self.arrays, self.slots_each)
+        return 1 if need is None or need.slots is None else need.slots
 
     def _run(self, cluster: Cluster, course: Course, duration_key: int) -> Run:
         job, follows = course.arrivals.job, course.follows
