@@ -6,7 +6,6 @@ stages with their probabilities, the first choice, and its reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, policy_on
 from decima.policy_names import is_learned, model_path
 from decima.report.explain.decision import Explanation, StageShown, explain_decision, memory_gb
-from decima.report.explain.moments import Moment, moments
+from decima.report.explain.moments import moments
 from decima.report.explain.words import in_words
 from decima.report.results import significant
 from decima.report.section import Section
@@ -44,8 +43,14 @@ def decisions_section(
         for name in config.policies
         if not is_learned(name)
     }
-    plans = list(_plans(workload, config, policy, sequence))
-    chosen = _explained(plans, explained)
+    decided = moments(workload, config, policy, sequence)
+    plans = [moment for moment in decided if moment.number == moment.planned_at]
+    # The plan with the most stages of each of the parts into which the run is split.
+    bounds = np.linspace(0, len(plans), min(explained, len(plans)) + 1).astype(int)
+    chosen = {
+        max(range(low, high), key=lambda number: plans[number].num_open)
+        for low, high in pairwise(bounds.tolist())
+    }
     entries = []
     for number, moment in enumerate(plans):
         explanation = explain_decision(network, workload, moment, with_reasons=number in chosen)
@@ -69,26 +74,16 @@ def decisions_section(
     )
 
 
-def _plans(
-    workload: Workload, config: EvaluationConfig, policy: str, sequence: int
-) -> Iterator[Moment]:
-    """Yield the first decision of each plan."""
-    for moment in moments(workload, config, policy, sequence):
-        if moment.number == moment.planned_at:
-            yield moment
-
-
-def _explained(plans: Sequence[Moment], count: int) -> set[int]:
-    """Split the run into `count` parts; return the plan with the most stages of each."""
-    bounds = np.linspace(0, len(plans), min(count, len(plans)) + 1).astype(int)
-    return {
-        max(range(low, high), key=lambda number: plans[number].num_open)
-        for low, high in pairwise(bounds.tolist())
-    }
-
-
 def _entry(explanation: Explanation, *, with_reasons: bool) -> dict[str, Any]:
     """Return a plan in the form that the page's script reads."""
+    taken = None
+    if explanation.taken is not None:
+        taken = {
+            "job": explanation.taken.job.arrival,
+            "stage": explanation.taken.name,
+            "limit": explanation.taken_limit,
+            "memory_gb": explanation.taken_memory_gb,
+        }
     shown = sorted(explanation.stages, key=lambda stage: stage.place)[:MOST_SHOWN]
     return {
         "number": explanation.decision,
@@ -98,20 +93,9 @@ def _entry(explanation: Explanation, *, with_reasons: bool) -> dict[str, Any]:
         "stages": len(explanation.stages),
         "likely": [_stage(stage) for stage in shown],
         "end": {"p": significant(explanation.end_probability), "place": explanation.end_place},
-        "taken": _taken(explanation),
+        "taken": taken,
         "words": in_words(explanation) if with_reasons else [],
         "reasons": [[reason.name, significant(reason.weight)] for reason in explanation.reasons],
-    }
-
-
-def _taken(explanation: Explanation) -> dict[str, Any] | None:
-    if explanation.taken is None:
-        return None
-    return {
-        "job": explanation.taken.job.arrival,
-        "stage": explanation.taken.name,
-        "limit": explanation.taken_limit,
-        "memory_gb": explanation.taken_memory_gb,
     }
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traces.arrays import FIRST, FRESH, REST
 from traces.errors import TraceError
@@ -80,7 +79,10 @@ class _Work:
     def unused(self) -> Iterable[tuple[str, int]]:
         """Yield the number of attempts that do not count as work, by reason."""
         is_unused = self.in_trace & ~self.counted
-        copied = self._has_copy(is_unused)
+        tasks = np.stack([self.stage, self.partition]).T
+        speculated = set(map(tuple, tasks[self.speculative].tolist()))
+        copied = np.zeros(len(is_unused), np.bool_)
+        copied[is_unused] = [tuple(task) in speculated for task in tasks[is_unused].tolist()]
         failed = is_unused & (self.outcome == Outcome.FAILED)
         killed = is_unused & (self.outcome == Outcome.KILLED)
         again = is_unused & (self.outcome == Outcome.SUCCESS)
@@ -89,15 +91,6 @@ class _Work:
         yield "overtaken by another copy (speculation)", int(((killed | again) & copied).sum())
         yield "killed", int((killed & ~copied).sum())
         yield "done again after a loss", int((again & ~copied).sum())
-
-    def _has_copy(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mask of the `rows` (a mask) of tasks that also ran speculatively."""
-        tasks = np.stack([self.stage, self.partition])
-        copied = set(map(tuple, tasks[:, self.speculative].T.tolist()))
-        has_copy = np.zeros(len(rows), np.bool_)
-        where = np.flatnonzero(rows)
-        has_copy[where] = [tuple(task) in copied for task in tasks[:, where].T.tolist()]
-        return has_copy
 
 
 class JobAssembler:
@@ -159,7 +152,11 @@ class JobAssembler:
         if not graph.parents:
             raise _UnusableError(NO_STAGE)
         work = self._work
-        attempts = {node: work.attempts(stages) for node, stages in _members(graph).items()}
+        members: defaultdict[int, list[int]] = defaultdict(list)  # with the stages folded in
+        for stage, node in graph.node_of.items():
+            if node in graph.parents:
+                members[node].append(stage)
+        attempts = {node: work.attempts(stages) for node, stages in members.items()}
         counted = {node: work.first_successes(rows) for node, rows in attempts.items()}
         all_rows = np.concatenate(list(attempts.values()))
         level = self._executors
@@ -191,10 +188,15 @@ class JobAssembler:
             self._summary.stages_wide += slots > 1
             self._summary.stages_barrier += info.barrier
             self._summary.stages_own_executors += info.profile in needs.own_executors
+            # Under load Spark drops events, which explains a few missing ends. A stage that misses
+            # more than half is not reliable, and counts only its seen tasks.
+            measured = len(rows)
+            missing = max(0, application.ran[node].num_tasks - measured)
+            self._summary.tasks_missing += missing
             stages.append(
                 Stage(
                     f"stage {node}",
-                    self._num_tasks(node, len(rows)),
+                    measured + missing if missing <= measured else measured,
                     tuple(sorted(index[parent] for parent in parents)),
                     (self._work.level(level, rows),),
                     slots=slots,
@@ -202,16 +204,6 @@ class JobAssembler:
                 )
             )
         return tuple(stages)
-
-    def _num_tasks(self, node: int, measured: int) -> int:
-        """Tasks of a stage of which `measured` are in the log.
-
-        Under load Spark drops events, which explains a few missing ends. A stage that misses more
-        than half is not reliable, and counts only its seen tasks.
-        """
-        missing = max(0, self._application.ran[node].num_tasks - measured)
-        self._summary.tasks_missing += missing
-        return measured + missing if missing <= measured else measured
 
     def _recorded(self, job: Job, numbers: Sequence[int]) -> RecordedJob:
         spark_jobs = [self._application.jobs[number] for number in numbers]
@@ -258,12 +250,3 @@ def _named_apart(jobs: Sequence[RecordedJob], places: Sequence[str | None]) -> l
 
 class _UnusableError(Exception):
     """A job that is not in the trace, and why."""
-
-
-def _members(graph: StageGraph) -> dict[int, list[int]]:
-    """Return, for each node of the graph, the stages folded into it, itself included."""
-    members: defaultdict[int, list[int]] = defaultdict(list)
-    for stage, node in graph.node_of.items():
-        if node in graph.parents:
-            members[node].append(stage)
-    return members

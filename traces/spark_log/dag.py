@@ -62,7 +62,13 @@ class StageGraph:
 def group_jobs(application: Application, by: GroupBy) -> dict[JobKey, list[int]]:
     """The Spark jobs of each job, by number, in the order of their first submission."""
     groups: dict[JobKey, list[int]] = {}
-    group_of_execution = _group_of_execution(application) if by is GroupBy.JOB_GROUP else {}
+    # Of a SQL execution's groups, that of its last Spark job: Spark gives broadcasts, which come
+    # first, a group of their own.
+    group_of_execution: dict[int, str | None] = {}
+    if by is GroupBy.JOB_GROUP:
+        for _, job in sorted(application.jobs.items()):
+            if (execution := root_execution(application, job)) is not None:
+                group_of_execution[execution] = job.start.properties.get(JOB_GROUP)
     runs = {} if by is GroupBy.JOB else _runs(application)
     for number, job in sorted(application.jobs.items()):
         key = JobKey(GroupBy.JOB, str(number))
@@ -103,19 +109,6 @@ def _runs(application: Application) -> dict[int, JobKey]:
     return keys
 
 
-def _group_of_execution(application: Application) -> dict[int, str | None]:
-    """The job group of each SQL execution: that of its last Spark job.
-
-    Spark gives broadcasts, which come first, a group of their own.
-    """
-    groups: dict[int, str | None] = {}
-    for _, job in sorted(application.jobs.items()):
-        execution = root_execution(application, job)
-        if execution is not None:
-            groups[execution] = job.start.properties.get(JOB_GROUP)
-    return groups
-
-
 def root_execution(application: Application, job: SparkJob) -> int | None:
     """The outermost SQL execution that a Spark job runs for; None outside SQL."""
     properties = job.start.properties
@@ -154,7 +147,11 @@ class GraphBuilder:
             if self._application.first_job[info.stage] == number
         }
         node_of = self._nodes(jobs, listed_in)
-        parents = {node: self._parents(node, node_of) for node in sorted(set(node_of.values()))}
+        parents: dict[int, list[int]] = {}
+        for node in sorted(set(node_of.values())):
+            listed = self._application.listed[node].parents
+            nodes = dict.fromkeys(node_of[parent] for parent in listed if parent in node_of)
+            parents[node] = [parent for parent in nodes if parent != node]
         _remove_unmeasured(parents, self._measured)
         self._summary.driver_edges += self._add_driver_edges(jobs, parents, listed_in)
         return StageGraph({node: tuple(above) for node, above in parents.items()}, node_of)
@@ -165,10 +162,21 @@ class GraphBuilder:
         ranks = self._ranks(jobs)
         node_of: dict[int, int] = {}
         for stage in sorted(listed_in):
-            stand_in = self._stand_in(stage, ranks.get(stage, 1), node_of)
+            info = self._application.listed[stage]
+            # Stages of the job that ran earlier over the same RDDs; rank 1 is the latest.
+            earlier = [
+                other
+                for other in self._ran_with_rdds.get(info.rdds, ())
+                if other < stage and node_of.get(other) == other
+            ]
+            rank = min(ranks.get(stage, 1), len(earlier))
+            stand_in = earlier[-rank] if earlier and info.rdds else None
             if stage in ran:
                 self._summary.stages_retried += max(0, ran[stage].attempts - 1)
-                if stand_in is None or not self._is_partial(stage):
+                # A stage may rerun only the tasks whose output was lost.
+                is_retry = (ran[stage].first_attempt or 0) > 0
+                is_partial = is_retry or 0 < ran[stage].num_tasks < info.num_tasks
+                if stand_in is None or not is_partial:
                     node_of[stage] = stage
                 else:
                     node_of[stage] = stand_in
@@ -194,28 +202,6 @@ class GraphBuilder:
                     skipped[info.rdds] += 1
                     ranks[info.stage] = skipped[info.rdds]
         return ranks
-
-    def _stand_in(self, stage: int, rank: int, node_of: Mapping[int, int]) -> int | None:
-        """The stage of the same job that ran earlier over the same RDDs, the latest for rank 1."""
-        rdds = self._application.listed[stage].rdds
-        earlier = [
-            ran
-            for ran in self._ran_with_rdds.get(rdds, ())
-            if ran < stage and node_of.get(ran) == ran
-        ]
-        return earlier[max(-rank, -len(earlier))] if earlier and rdds else None
-
-    def _is_partial(self, stage: int) -> bool:
-        """Return whether a stage reran only the tasks whose output was lost."""
-        ran = self._application.ran[stage]
-        is_retry = ran.first_attempt is not None and ran.first_attempt > 0
-        return is_retry or 0 < ran.num_tasks < self._application.listed[stage].num_tasks
-
-    def _parents(self, node: int, node_of: Mapping[int, int]) -> list[int]:
-        listed = self._application.listed[node].parents
-        parents = dict.fromkeys(node_of[parent] for parent in listed if parent in node_of)
-        parents.pop(node, None)
-        return list(parents)
 
     def _add_driver_edges(
         self, jobs: Sequence[int], parents: dict[int, list[int]], listed_in: Mapping[int, int]

@@ -222,7 +222,12 @@ def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog
         summary.skip_file(str(error))
         return ReadLog(summary, unread=str(error))
     extent = Extent(application.end_ms is not None, summary.events)
-    read = ReadLog(summary, path=str(log.path), identity=_identity(application), extent=extent)
+    identity = None
+    if application.app_id is not None and application.begin_ms is not None:
+        # Ids alone are unique within a cluster only.
+        name, attempt, begin_ms = application.name, application.attempt, application.begin_ms
+        identity = application.app_id, str(attempt), str(name), str(begin_ms)
+    read = ReadLog(summary, path=str(log.path), identity=identity, extent=extent)
     assembler = JobAssembler(application, how.executors, summary)
     jobs = assembler.jobs(how.group_by)
     if not jobs:
@@ -234,17 +239,6 @@ def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog
     facts = _facts(application, assembler.placement.slots)
     notes = () if note is None else (note(application, assembler, jobs),)
     return replace(read, label=facts["name"], facts=facts, jobs=tuple(jobs), notes=notes)
-
-
-def _identity(application: Application) -> tuple[str, ...] | None:
-    """The same for two logs of one attempt to run one application.
-
-    Ids alone are unique within a cluster only.
-    """
-    if application.app_id is None or application.begin_ms is None:
-        return None
-    name, attempt, begin_ms = application.name, application.attempt, application.begin_ms
-    return application.app_id, str(attempt), str(name), str(begin_ms)
 
 
 def _facts(application: Application, slots: int) -> dict[str, Any]:
