@@ -32,9 +32,8 @@ from spark_sim.tables import ANY
 from tests.commands import cells_of
 from tests.conftest import SHARED
 from tests.recordings import exact
-from tests.spark_events import EPOCH, Event, event, executor, started, write
+from tests.spark_events import EPOCH, Event, event, executor, simple_job, started, write
 from tests.stories import job, stage
-from tests.test_field_logs import simple_job
 from tests.test_whatif_by_hand import checked
 from traces import Job, Trace, TraceError, to_arrays
 

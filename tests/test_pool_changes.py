@@ -13,9 +13,9 @@ from decima.whatif.changes import PoolChange, pool_changes
 from decima.whatif.replay import Recording
 from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
 from decima.whatif.report import to_json
-from tests.recordings import exact
-from tests.spark_events import executor
-from tests.test_field_logs import fair, read, simple_job
+from tests.recordings import exact, read_events
+from tests.spark_events import executor, simple_job
+from tests.test_field_logs import fair
 
 SETTINGS = WhatIfSettings(
     4, ("spark_pools", "fifo"), draws=2, sequences=12, training=2, held_back=1
@@ -32,7 +32,7 @@ def recorded(folder: Path, *pools: str) -> Recording:
         times = [(at + 100 * (k // 4), at + 100 * (k // 4) + 100) for k in range(tasks)]
         pool = pools[0 if is_long else -1]
         events += simple_job(number, at, times, times[-1][1], spark_scheduler_pool=pool)
-    return read(folder, *events)
+    return read_events(folder, *events)
 
 
 def test_each_pool_gets_weight_slots_and_the_other_mode() -> None:
