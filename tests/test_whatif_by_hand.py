@@ -90,7 +90,7 @@ def what_was_found(
             for name, (times_s, resampled_s) in policies.items()
         }
         alone_s = draws[:, None] ** 2 * ALONE_S * max(1.0, factor / 1.5)
-        sizes[size] = SizeResult(size, Result(alone_s), tuned or {}, results)
+        sizes[size] = SizeResult(Result(alone_s), tuned or {}, results)
     return WhatIf(recorded(), said, sizes)
 
 

@@ -143,7 +143,11 @@ def _charts(run: RunRecord, config: TrainConfig | None) -> list[Lines]:
     ]
     charts += [_column(steps, name, *words) for name, words in _NAMED.items() if name in metrics]
     if {"elapsed_s", "plans"} <= metrics:
-        charts.append(_lines("Throughput", "plans a second", rows, _throughput(rows)))
+        elapsed_s = np.diff(np.array([row.get("elapsed_s", np.nan) for row in rows]), prepend=0.0)
+        plans = np.array([row.get("plans", np.nan) for row in rows])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = np.where(elapsed_s > 0, plans / elapsed_s, np.nan)
+        charts.append(_lines("Throughput", "plans a second", rows, {"": rates}))
     if config is not None:
         # Loads torch.
         from decima.training.episodes import mean_jobs
@@ -219,14 +223,6 @@ def _score_lines(rows: list[dict[str, float]]) -> dict[str, Float64]:
     for name in references(rows[-1]):
         lines[name] = np.array([references(row).get(name, np.nan) for row in rows])
     return lines
-
-
-def _throughput(rows: list[dict[str, float]]) -> dict[str, Float64]:
-    elapsed_s = np.diff(np.array([row.get("elapsed_s", np.nan) for row in rows]), prepend=0.0)
-    plans = np.array([row.get("plans", np.nan) for row in rows])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates: Float64 = np.where(elapsed_s > 0, plans / elapsed_s, np.nan)
-    return {"": rates}
 
 
 def _config_of(run: RunRecord) -> TrainConfig | None:

@@ -90,26 +90,39 @@ def findings(study: Study, check: ReplayReport) -> Iterator[str]:
         )
         return
     waiting = study.waiting()
-    reference, others = study.settings.reference, len(study.policies) - 1
+    reference = study.settings.reference
     is_little = waiting.upper < LITTLE_WAITING_PERCENT
     best = None if is_little else study.best()
     whose = "applications" if isinstance(study, ApplicationsWhatIf) else "jobs"
+    limit = (
+        f"Waiting for other {whose} is {share(waiting)} of the average JCT under {reference}: "
+        "no policy can save more."
+    )
     if is_little:
-        yield (
+        words = (
             f"Next to nothing to gain: waiting for other {whose} is at most {waiting.upper:.0f} % "
-            f"of the average JCT under {reference}.{_all_slots_words(study)}"
+            f"of the average JCT under {reference}."
         )
+        if isinstance(study, WhatIf) and study.all_slots is not None:
+            change = difference_percent(study.all_slots.avg_s, study.reference.avg_s)
+            if change.mean <= -LITTLE_WAITING_PERCENT:
+                words += (
+                    " But jobs wait for executors: if none ever went, it would change by "
+                    f"{percent(change)}."
+                )
+        yield words
+    elif best is not None:
+        result = study.policies[best]
+        tail = difference_percent(result.p95_s, study.reference.p95_s)
+        pays = f"; the slowest jobs pay, p95 {percent(tail)}"
+        yield (
+            f"{best} instead of {reference}: {_both(study, result)}"
+            f"{pays if tail.mean > TAIL_PRICE_PERCENT else ''}. {limit}"
+        )
+    elif len(study.policies) > 1:
+        yield f"No other policy is better than {reference} with certainty. {limit}"
     else:
-        limit = (
-            f"Waiting for other {whose} is {share(waiting)} of the average JCT under {reference}: "
-            "no policy can save more."
-        )
-        if best is not None:
-            yield f"{_change_words(study, best)} {limit}"
-        elif others > 0:
-            yield f"No other policy is better than {reference} with certainty. {limit}"
-        else:
-            yield limit
+        yield limit
     if best is not None:
         yield _who_words(study, best)
         yield how_words(study, best)
@@ -119,29 +132,11 @@ def findings(study: Study, check: ReplayReport) -> Iterator[str]:
         yield from _allocation_words(study)
 
 
-def _all_slots_words(study: Study) -> str:
-    if not isinstance(study, WhatIf) or study.all_slots is None:
-        return ""
-    change = difference_percent(study.all_slots.avg_s, study.reference.avg_s)
-    if change.mean > -LITTLE_WAITING_PERCENT:
-        return ""
-    return f" But jobs wait for executors: if none ever went, it would change by {percent(change)}."
-
-
 def _error(fidelity: Fidelity | None) -> str:
     if fidelity is None:
         return ""
     median, bias = fidelity.median_error_percent, fidelity.bias_percent
     return f" ({median:.0f} % off in the median, {bias:+.0f} % on average)"
-
-
-def _change_words(study: Study, best: str) -> str:
-    result = study.policies[best]
-    words = f"{best} instead of {study.settings.reference}: {_both(study, result)}"
-    tail = difference_percent(result.p95_s, study.reference.p95_s)
-    if tail.mean > TAIL_PRICE_PERCENT:
-        return f"{words}; the slowest jobs pay, p95 {percent(tail)}."
-    return f"{words}."
 
 
 def _both(study: Study, result: Result, base: Result | None = None) -> str:

@@ -78,7 +78,6 @@ class Result:
 class SizeResult:
     """All policies on one number of executors."""
 
-    executors: int
     alone: Result
     """each job if it never met another, in the same draws: no policy can do better"""
     tuned: Mapping[str, Parameters]

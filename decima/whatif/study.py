@@ -155,7 +155,6 @@ class _Study:
         averages_s = self._played(resampled, "resampled arrivals")
         return {
             size: SizeResult(
-                size,
                 Result(jct_s[size, None]),
                 {name: tuned[size, name] for name in settings.tuned},
                 {

@@ -68,7 +68,12 @@ def needs_of(application: Application) -> Needs:
         units = {
             number: _units(executor, executor.cores, profile)
             for number, profile in used_profiles.items()
-            if _can_run(executor, number, profile)
+            # Executors that were requested for a profile run it alone.
+            if (
+                executor.profile == number
+                if executor.profile != DEFAULT
+                else not profile.has_own_executors
+            )
         }
         at_once = {number: min(counts) for number, counts in units.items()}
         most = max(1, max((math.floor(count) for count in at_once.values()), default=1))
@@ -116,13 +121,6 @@ def _positive(text: str) -> float | None:
     except ValueError:
         return None
     return number if LEAST_AMOUNT <= number < math.inf else None
-
-
-def _can_run(executor: Executor, number: int, profile: Profile) -> bool:
-    """Return whether tasks of a profile run on `executor`."""
-    if executor.profile != DEFAULT:
-        return executor.profile == number
-    return not profile.has_own_executors
 
 
 def _units(executor: Executor, cores: int, profile: Profile) -> list[float]:

@@ -11,7 +11,6 @@ from decima.whatif.applications.workload import ApplicationsWorkload
 from decima.whatif.replay import pools
 from decima.whatif.replay.recording import FAIR, FIFO
 from spark_sim.tables import NONE
-from traces import Stage
 
 
 @dataclass(eq=False, slots=True)
@@ -154,13 +153,16 @@ def jobs_of(workload: ApplicationsWorkload, rng: np.random.Generator) -> list[Jo
             spark.pool,
         )
         for place, stage in enumerate(traced.stages):
+            # Recorded times in an order that is drawn, each once where there are as many.
+            times_ms = np.concatenate(stage.durations[0].waves).astype(np.float64)
+            task_ms = np.resize(rng.permutation(times_ms), stage.num_tasks)
             job.stages.append(
                 StageRun(
                     job,
                     first + place,
                     str(int(spark.number[place])),
                     int(spark.of_stage[place]),
-                    _task_ms(stage, rng),
+                    task_ms.tolist(),
                     float(recorded.wait_ms[first + place]),
                     len(stage.parents),
                     traced.children[place],
@@ -173,10 +175,3 @@ def jobs_of(workload: ApplicationsWorkload, rng: np.random.Generator) -> list[Jo
         if job.leader != NONE:
             jobs[job.leader].followers.append(job.row)
     return jobs
-
-
-def _task_ms(stage: Stage, rng: np.random.Generator) -> list[float]:
-    """(tasks,) recorded times in an order that is drawn, each once where there are as many."""
-    recorded = np.concatenate(stage.durations[0].waves).astype(np.float64)
-    times: list[float] = np.resize(rng.permutation(recorded), stage.num_tasks).tolist()
-    return times

@@ -148,8 +148,16 @@ class _Log:
         for place, recorded in enumerate(self._jobs):
             jobs.append(self._job(place))
             driver.append(self._record(recorded, self._stages[place], typical_ms))
+        times, by = [], []  # at which tasks began and ceased to wait
+        for stages_of_job, attempts in zip(self._stages, self._attempts, strict=True):
+            for since_ms, tries in zip(stages_of_job.since_ms.tolist(), attempts, strict=True):
+                launch_ms = np.maximum(self._placement.launch_ms[tries], int(since_ms))
+                times.append(np.append(launch_ms, int(since_ms)))
+                by.append(np.append(np.full(len(tries), -1), len(tries)))
+        waiting = Changes(np.concatenate(times), np.concatenate(by))
+        behaviour = Behaviour.of(self._executors, waiting, self._application.properties)
         slots = self._slots.then(task_changes(self._placement, ~in_trace))
-        return LogNote(tuple(jobs), tuple(driver), slots, self._behaviour(), self._life())
+        return LogNote(tuple(jobs), tuple(driver), slots, behaviour, self._life())
 
     def _life(self) -> Life:
         log = self._application
@@ -164,16 +172,6 @@ class _Log:
             last_ms if log.end_ms is None else max(last_ms, float(log.end_ms)),
             executor_ms,
         )
-
-    def _behaviour(self) -> Behaviour:
-        times, by = [], []
-        for stage_times, attempts in zip(self._stages, self._attempts, strict=True):
-            for since_ms, rows in zip(stage_times.since_ms.tolist(), attempts, strict=True):
-                launch_ms = np.maximum(self._placement.launch_ms[rows], int(since_ms))
-                times.append(np.append(launch_ms, int(since_ms)))
-                by.append(np.append(np.full(len(rows), -1), len(rows)))
-        waiting = Changes(np.concatenate(times), np.concatenate(by))
-        return Behaviour.of(self._executors, waiting, self._application.properties)
 
     def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
         launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won
