@@ -19,8 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from decima.whatif import WhatIf, WhatIfSettings, what_if
-from decima.whatif.advice import findings
-from decima.whatif.caveats import caveats
+from decima.whatif.advice import caveats, findings
 from decima.whatif.load import recorded_reference, recorded_slots
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording, replay
 from decima.whatif.replay.report import verdict

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from decima.whatif import WhatIf, WhatIfSettings
-from decima.whatif.replay import DriverRecord, Recording, ReplayReport, ReplaySettings, replay
+from decima.whatif.replay import (
+    DriverRecord,
+    Recording,
+    ReplayReport,
+    ReplaySettings,
+    read_recording,
+    replay,
+)
+from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.workload import Course
 from spark_sim.tables import NONE
+from tests.spark_events import EPOCH, Event, event, started, write
 from tests.stories import job, stage
 from traces import Job, LevelDurations, Stage, Trace
 from traces.arrivals import Arrivals
@@ -74,3 +84,9 @@ def exact(found: WhatIf) -> ReplayReport:
     """A check in which the simulator repeats the recording to the letter."""
     check = replay(found.recording, ReplaySettings(draws=1))
     return replace(check, simulated_s=check.recorded_s)
+
+
+def read_events(folder: Path, *events: Event, pools: Pools | None = None) -> Recording:
+    """What is read of the log of one application."""
+    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
+    return read_recording([write(folder / "log", [*started(), *events, closing])], pools=pools)

@@ -131,3 +131,30 @@ def one_task_job(job: int, at: int, until: int, **properties: str) -> list[Event
         task(job, 0, at, until, kind="ResultTask"),
         end(job, until),
     ]
+
+
+def simple_job(
+    number: int,
+    at: int,
+    tasks: Sequence[tuple[int, int] | tuple[int, int, str]],
+    ends: int | None = None,
+    *,
+    on: str = "1",
+    profile: int = 0,
+    barrier: bool = False,
+    **names: str,
+) -> list[Event]:
+    """A Spark job of one stage of tasks with these starts, ends and maybe executors."""
+    listed = stage(number, len(tasks)) | {"Resource Profile Id": profile}
+    listed["RDD Info"][0]["Barrier"] = barrier
+    ran = [
+        task(number, part, begin, until, on=place[0] if place else on)
+        for part, (begin, until, *place) in enumerate(tasks)
+    ]
+    last = max(times[1] for times in tasks) if ends is None else ends
+    return [
+        start(number, at, [listed], **names),
+        submitted(number, len(tasks)),
+        *ran,
+        end(number, last),
+    ]

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from decima.cli.main import main
 from decima.report.whatif import whatif_section
 from decima.whatif import WhatIfSettings, what_if
-from decima.whatif.advice import findings
-from decima.whatif.allocation_advice import allocation_table, allocation_words, fidelity
-from decima.whatif.allocation_changes import changes
+from decima.whatif.advice import allocation_fidelity, findings
+from decima.whatif.changes import allocation_changes
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
 from decima.whatif.replay.allocation import parse_changes
+from decima.whatif.report import allocation_table
 from spark_sim import (
     Allocation,
     Cluster,
@@ -32,9 +32,8 @@ from spark_sim.tables import ANY
 from tests.commands import cells_of
 from tests.conftest import SHARED
 from tests.recordings import exact
-from tests.spark_events import EPOCH, Event, event, executor, started, write
+from tests.spark_events import EPOCH, Event, event, executor, simple_job, started, write
 from tests.stories import job, stage
-from tests.test_field_logs import simple_job
 from tests.test_whatif_by_hand import checked
 from traces import Job, Trace, TraceError, to_arrays
 
@@ -182,24 +181,25 @@ def test_other_settings_are_tried_and_priced(tmp_path: Path) -> None:
     """An executor that is kept saves 4 s of 11 and is held for longer."""
     settings = WhatIfSettings(1, ("fifo", "spark_fair"), draws=2, sequences=6, slots_vary=True)
     found = what_if(recorded(tmp_path), settings)
-    assert [one.change.setting for one in found.allocations] == [
+    assert [change.setting for change, _ in found.allocations] == [
         "",
         "schedulerBacklogTimeout=4s, sustainedSchedulerBacklogTimeout=4s",
         "executorIdleTimeout=15s",
         "executorIdleTimeout=240s",
         "minExecutors=1",
     ]
-    averages = [float(one.avg_s.mean()) for one in found.allocations]
+    averages = [float(result.avg_s.mean()) for _, result in found.allocations]
     assert averages[:3] == pytest.approx([10.9, 13.9, 10.9])
-    error = fidelity(found)
+    error = allocation_fidelity(found)
     assert error is not None
     assert error.median_error_percent == pytest.approx(0.0, abs=1e-9)
-    words = list(allocation_words(found))
-    assert "an executor comes 3.00 s after its request" in words[0]
-    assert words[1].startswith("Allocation, faster: with ")
-    assert "executors are held for +" in words[1]
-    assert words[2].startswith("Allocation, cheaper: with executorIdleTimeout=15s ")
-    rows = whatif_section(found, checked(found=found.recording), []).content["allocations"]
+    check = checked(found=found.recording)
+    _, words, cheaper = findings(found, check)
+    assert "an executor comes 3.00 s after its request" in words
+    assert "Faster: " in words
+    assert "executors held for +" in words
+    assert cheaper.startswith("Allocation, cheaper: executorIdleTimeout=15s")
+    rows = whatif_section(found, check).content["allocations"]
     assert [list(row) for row in rows] == cells_of(allocation_table(found))[1:]
     assert rows[1][1:3] == ("13.9 s", "+28 %")
 
@@ -210,7 +210,7 @@ def test_a_model_that_fails_gives_no_advice(tmp_path: Path) -> None:
         1, ("fifo",), draws=2, sequences=2, allocation={"executorStart": "60s"}
     )
     found = what_if(recorded(tmp_path), settings)
-    (words,) = allocation_words(found)
+    _, words = findings(found, exact(found))
     assert "no advice on its settings" in words
 
 
@@ -221,7 +221,7 @@ def test_a_fixed_cluster_has_no_such_advice(tmp_path: Path) -> None:
     assert recording.allocation(0, {"maxExecutors": "3"}) is not None
     found = what_if(recording, WhatIfSettings(1, ("fifo",), draws=2, sequences=2))
     assert found.allocations == ()
-    assert list(allocation_words(found)) == []
+    assert len(list(findings(found, exact(found)))) == 1
 
 
 def test_a_log_whose_settings_cannot_be_read_is_answered_without_them(tmp_path: Path) -> None:
@@ -234,8 +234,9 @@ def test_a_log_whose_settings_cannot_be_read_is_answered_without_them(tmp_path: 
 def test_changes_that_change_nothing_are_left_out(tmp_path: Path) -> None:
     """The only executor is kept: requests and idle time can only be longer."""
     recording = recorded(tmp_path, minExecutors="1", executorIdleTimeout="2s")
-    found = [one.setting for one in changes(recording, {"executorIdleTimeout": "1s"})]
+    found = [one.setting for one in allocation_changes(recording, {"executorIdleTimeout": "1s"})]
     assert found == [
+        "",
         "schedulerBacklogTimeout=4s, sustainedSchedulerBacklogTimeout=4s",
         "executorIdleTimeout=4s",
     ]
@@ -284,9 +285,10 @@ def test_waiting_for_executors_is_told_from_waiting_for_jobs(tmp_path: Path) -> 
     """Jobs that never meet wait 4 s of 11 for an executor; with fixed slots there is no word."""
     settings = WhatIfSettings(1, ("fifo",), draws=2, sequences=2, slots_vary=True)
     found = what_if(recorded(tmp_path), settings)
-    words = " ".join(findings(found, exact(found)))
-    assert "Do jobs wait for each other? Hardly." in words
-    assert "Do jobs wait for executors? Yes. With 1 slot from the first job" in words
-    assert "a job would take 6.90 s (-37 %" in words
+    verdict = next(findings(found, exact(found)))
+    assert verdict.startswith("Next to nothing to gain")
+    assert "-37 %" in verdict
+    assert found.all_slots is not None
+    assert found.all_slots.avg_s.mean() == pytest.approx(6.9)
     fixed = what_if(recorded(tmp_path), WhatIfSettings(1, ("fifo",), draws=2, sequences=2))
-    assert "wait for executors" not in " ".join(findings(fixed, exact(fixed)))
+    assert fixed.all_slots is None

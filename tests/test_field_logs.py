@@ -22,16 +22,18 @@ from decima.whatif.replay import (
     read_recording,
     replay,
 )
-from decima.whatif.replay.attempts import held_ms
 from decima.whatif.replay.check import session_cluster
+from decima.whatif.replay.driver import held_ms
 from decima.whatif.replay.pools import Pool, Pools, read_pools
 from tests.conftest import SHARED
+from tests.recordings import read_events
 from tests.spark_events import (
     EPOCH,
     Event,
     end,
     event,
     executor,
+    simple_job,
     stage,
     start,
     started,
@@ -82,24 +84,6 @@ def test_an_exact_timetable_is_replayed_as_one() -> None:
     assert halved.simulated_s.mean() == pytest.approx(63.8, rel=0.01)
 
 
-def read(path: Path, *events: Event, pools: Pools | None = None) -> Recording:
-    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
-    return read_recording([write(path / "log", [*started(), *events, closing])], pools=pools)
-
-
-def simple_job(
-    number: int, at: int, tasks: list[tuple[int, int]], ends: int, on: str = "1", **names: str
-) -> list[Event]:
-    """One stage of tasks with these starts and ends."""
-    ran = [task(number, part, *times, on=on) for part, times in enumerate(tasks)]
-    return [
-        start(number, at, [stage(number, len(tasks))], **names),
-        submitted(number, len(tasks)),
-        *ran,
-        end(number, ends),
-    ]
-
-
 def met(report: ReplayReport) -> bool:
     return bool(np.allclose(report.simulated_s, report.recorded_s, rtol=1e-9))
 
@@ -122,7 +106,7 @@ def test_pools_share_and_their_jobs_queue(tmp_path: Path) -> None:
     ):
         tasks = [(begin, begin + 100) for begin in begins]
         events += simple_job(number, number, tasks, begins[-1] + 100, spark_scheduler_pool=pool)
-    recording = read(tmp_path, *events)
+    recording = read_events(tmp_path, *events)
     report = replay(recording, ONCE)
     assert report.policies == ("spark_pools",)
     assert met(report)
@@ -142,7 +126,7 @@ def test_settings_of_pools_decide(tmp_path: Path, of_b: Pool, ends_s: float) -> 
         *simple_job(0, 0, [(100 * (k // 4), 100 * (k // 4) + 100) for k in range(8)], 200),
         *simple_job(1, 2, [(200, 300)] * 3, 300, spark_scheduler_pool="b"),
     ]
-    recording = read(tmp_path, *events, pools=Pools({"b": of_b}))
+    recording = read_events(tmp_path, *events, pools=Pools({"b": of_b}))
     report = replay(recording, ReplaySettings(draws=1))
     found = ReplayWorkload.of(recording, driver_times=False)
     jct_s = found.jct_s(session_cluster(4), report.policies[0], found.recorded(), 0)
@@ -195,7 +179,7 @@ def test_the_default_pool_follows_the_version() -> None:
 
 def test_a_job_waits_until_there_are_executors(tmp_path: Path) -> None:
     """Slots come at 5 s (and are set up for another) and at 8 s; the job's tasks take 1 s."""
-    recording = read(
+    recording = read_events(
         tmp_path,
         start(0, 0, [stage(0, 3)]),
         submitted(0, 3),
@@ -215,7 +199,7 @@ def test_a_job_waits_until_there_are_executors(tmp_path: Path) -> None:
 def with_a_slot_that_goes(folder: Path) -> Recording:
     """Two slots for the first job, one for the second, with four tasks of 1 s each."""
     gone = {"Timestamp": EPOCH + 2500, "Executor ID": "2"}
-    return read(
+    return read_events(
         folder,
         executor("1", 1),
         executor("2", 1),
@@ -258,18 +242,9 @@ def test_a_client_that_waits_is_replayed_so(tmp_path: Path) -> None:
     for number in range(5):
         at = 1000 * number
         events += simple_job(number, at, [(at, at + 990)], at + 990)
-    recording = read(tmp_path, *events)
+    recording = read_events(tmp_path, *events)
     assert recording.follows == (-1, 0, 1, 2, 3)
     assert met(replay(recording, ONCE))
-
-
-def test_jobs_that_overlap_come_by_themselves(tmp_path: Path) -> None:
-    """The second begins while the first runs."""
-    events = [executor(cores=2)]
-    for number in range(4):
-        at = 500 * number
-        events += simple_job(number, at, [(at, at + 900)], at + 900)
-    assert read(tmp_path, *events).follows == (-1,) * 4
 
 
 def test_jobs_of_one_shape_may_be_a_client_that_waits() -> None:
@@ -310,7 +285,7 @@ def test_retries_and_copies_hold_slots() -> None:
 def test_failed_attempts_are_simulated(tmp_path: Path) -> None:
     """One slot: a task that fails twice before it succeeds takes 300 ms, the other 100."""
     attempts = [(0, 100, "ExceptionFailure"), (100, 200, "ExceptionFailure"), (200, 300, "Success")]
-    recording = read(
+    recording = read_events(
         tmp_path,
         executor(cores=1),
         start(0, 0, [stage(0, 2)]),
@@ -324,7 +299,7 @@ def test_failed_attempts_are_simulated(tmp_path: Path) -> None:
 
 def test_tasks_before_their_job_are_moved_and_counted(tmp_path: Path) -> None:
     """The clock was set between: the job keeps its recorded time."""
-    recording = read(
+    recording = read_events(
         tmp_path,
         executor(cores=2),
         start(0, 10**6, [stage(0, 2)]),
@@ -398,22 +373,6 @@ def test_field_logs_are_read_or_refused(name: str, words: str | None) -> None:
         return
     (job,) = read_recording([FIELD / name]).trace.jobs
     assert job.num_tasks == 10
-
-
-def test_a_folder_of_good_and_bad_logs_gives_the_good_ones(tmp_path: Path) -> None:
-    """Text that is no log, and a log that is too old, are named and keep nothing else out."""
-    events = [executor(cores=1), *simple_job(0, 0, [(0, 900)], 900)]
-    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
-    write(tmp_path / "good", [*started(), *events, closing])
-    old = {"Job ID": 0, "Stage IDs": [0], "Properties": {}}
-    write(tmp_path / "old", [*started("old"), event("JobStart", **old, **{"Stage Infos": []})])
-    (tmp_path / "notes.txt").write_text("no log\n")
-    result = CliRunner().invoke(main, ["replay", str(tmp_path)])
-    assert result.exit_code == 0, result.output
-    recording = read_recording([tmp_path])
-    assert len(recording.trace.jobs) == 1
-    assert recording.summary.files_skipped == 2
-    assert any("a Spark before 1.5" in note for note in recording.summary.faults)
 
 
 def test_micro_batches_are_runs_of_one_query() -> None:

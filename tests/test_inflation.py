@@ -33,28 +33,16 @@ def test_work_grows_with_executors_as_published() -> None:
     (job,) = ExecutorModel(start_ms=30.0).apply(trace_of(measured())).jobs
     levels = {level.executors: level for level in job.stages[0].durations}
     assert list(levels) == [2, *PUBLISHED]
+    np.testing.assert_array_equal(levels[2].first_ms, measured().durations[0].first_ms)
+    np.testing.assert_array_equal(levels[2].rest_ms, measured().durations[0].rest_ms)
+    for level in levels.values():  # a start is not inflated
+        assert level.fresh_ms.tolist() == pytest.approx([level.rest_ms.mean() + 30.0])
+    assert replace(measured(), durations=job.stages[0].durations) == job.stages[0]
     for executors, factor in PUBLISHED.items():
         np.testing.assert_allclose(levels[executors].first_ms, [60.0 * factor], rtol=1e-6)
         np.testing.assert_allclose(
             levels[executors].rest_ms, np.array([40.0, 50.0, 60.0]) * factor, rtol=1e-6
         )
-
-
-def test_the_measured_level_stays_as_it_was_measured() -> None:
-    """Without a time scale the recorded waves are untouched, bit for bit."""
-    before = measured()
-    (job,) = ExecutorModel(start_ms=30.0).apply(trace_of(before)).jobs
-    after = job.stages[0].durations[0]
-    assert after.executors == 2
-    np.testing.assert_array_equal(after.first_ms, before.durations[0].first_ms)
-    np.testing.assert_array_equal(after.rest_ms, before.durations[0].rest_ms)
-
-
-def test_a_fresh_executor_costs_a_constant_at_every_level() -> None:
-    """Start-up is not inflated: it is 30 ms above the warm tasks at 2 executors and at 100."""
-    (job,) = ExecutorModel(start_ms=30.0).apply(trace_of(measured())).jobs
-    for level in job.stages[0].durations:
-        assert level.fresh_ms.tolist() == pytest.approx([level.rest_ms.mean() + 30.0])
 
 
 def test_the_start_hardly_counts_as_work_of_a_large_stage() -> None:
@@ -80,18 +68,6 @@ def test_time_scale_is_a_change_of_unit() -> None:
     assert job.arrival_ms == 140.0
     assert job.stages[0].durations[0].rest_ms.tolist() == [800.0, 1000.0, 1200.0]
     assert job.work_ms == pytest.approx(20.0 * trace.jobs[0].work_ms, rel=0.02)
-
-
-def test_only_durations_change() -> None:
-    """Graph, task counts, demands and names are those of the recording."""
-    before = trace_of(measured("a"), measured("b", parents=(0,)))
-    after = ExecutorModel(start_ms=30.0, time_scale=3.0).apply(before)
-    kept = [replace(stage, durations=old.durations) for stage, old in _pairs(after, before)]
-    assert kept == [old for _, old in _pairs(after, before)]
-
-
-def _pairs(after: Trace, before: Trace) -> list[tuple[Stage, Stage]]:
-    return list(zip(after.jobs[0].stages, before.jobs[0].stages, strict=True))
 
 
 def test_a_recording_on_many_slots_is_extended_upwards_only() -> None:

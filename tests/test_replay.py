@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from decima.whatif.replay import (
-    DriverRecord,
     Recording,
     ReplaySettings,
     ReplayWorkload,
     read_recording,
     replay,
 )
-from decima.whatif.replay.check import overlapping, session_cluster
+from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.report import verdict
+from tests import recordings
 from tests.spark_events import (
     Event,
     end,
@@ -35,8 +35,7 @@ from tests.spark_events import (
 )
 from tests.stories import job as story_job
 from tests.stories import stage as story_stage
-from traces import Job, Trace, TraceError
-from traces.spark_log import ImportSummary
+from traces import Job, TraceError
 
 REAL = Path(__file__).parent / "data" / "spark_logs"
 
@@ -51,14 +50,6 @@ def record(path: Path, *events: Event) -> Recording:
     closing = event("ApplicationEnd", Timestamp=0)
     begun = started(app_id=path.name)
     return read_recording([write(path, [*begun, executor(cores=2), *events, closing])])
-
-
-def recording_of(*jobs: Job, slots: int = 2) -> Recording:
-    """Jobs submitted at time 0 as if they had been read, of a driver that takes no time."""
-    recorded = {job.name: {"application": 0, "start_ms": 0, "end_ms": 1} for job in jobs}
-    application = {"name": "app", "slots": slots, "settings": {}, "spark_version": None}
-    trace = Trace("made", jobs, {"recorded": recorded, "applications": [application]})
-    return Recording(trace, ImportSummary(), tuple(DriverRecord.none(job) for job in jobs))
 
 
 def two_stages(
@@ -135,14 +126,16 @@ def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
 )
 def test_the_verdict_goes_by_the_bias_too(simulated_s: list[float], parts: list[str]) -> None:
     """Five jobs of a second: one that is far off leaves the median, and moves the average."""
-    report = replay(recording_of(*(one_task(name) for name in "abcde")), ReplaySettings(draws=1))
+    report = replay(
+        recordings.recording(*(one_task(name) for name in "abcde")), ReplaySettings(draws=1)
+    )
     found = replace(report, recorded_s=np.ones(5), simulated_s=np.array(simulated_s))
     assert [part for part in parts if part not in verdict(found)] == []
     assert verdict(found).count("relied on") == ("can be relied on" in parts)
 
 
 def one_task(name: str) -> Job:
-    return story_job(name, story_stage("s", 1, 1_000))
+    return replace(story_job(name, story_stage("s", 1, 1_000)), arrival_ms=0.0)
 
 
 def test_a_query_queues_anew_with_each_spark_job(tmp_path: Path) -> None:
@@ -201,16 +194,12 @@ def test_fair_is_taken_from_the_settings_and_shares_slots(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("slots", "ends_s"), [(2, [0.4, 0.4]), (3, [0.2, 0.3])])
 def test_a_slot_left_over_goes_to_the_first_job(slots: int, ends_s: Sequence[float]) -> None:
     """Two jobs of four tasks of 100 ms: with three slots the first job gets two of them."""
-    recording = recording_of(*(story_job(name, story_stage("s", 4, 100)) for name in "ab"))
+    recording = recordings.recording(
+        *(replace(story_job(name, story_stage("s", 4, 100)), arrival_ms=0.0) for name in "ab")
+    )
     workload = ReplayWorkload.of(recording)
     jct_s = workload.jct_s(session_cluster(slots), "spark_fair", workload.recorded(), 0)
     assert jct_s.tolist() == ends_s
-
-
-def test_overlap_is_told_from_the_recorded_times(tmp_path: Path) -> None:
-    """The second job begins while the first runs; the third begins when all have ended."""
-    events = [*two_stages(0, 0), *two_stages(1, 200), *two_stages(2, 5000)]
-    assert overlapping(record(tmp_path / "log", *events)).tolist() == [True, True, False]
 
 
 def test_two_applications_are_replayed_apart(tmp_path: Path) -> None:
@@ -223,24 +212,22 @@ def test_two_applications_are_replayed_apart(tmp_path: Path) -> None:
     assert not report.overlapped.any()
 
 
-@pytest.mark.parametrize("name", ["spark-3.3-lz4", "spark-4.0-default", "spark-4.3-default"])
-def test_real_logs_are_met(name: str) -> None:
-    """Small real logs of cold JVMs, one to four jobs each: every job within a quarter."""
-    report = replay(read_recording([REAL / name]), ReplaySettings())
-    found = report.fidelity("all")
-    assert found is not None
-    assert found.median_error_percent < 25
-    assert np.abs(report.error).max() < 0.5
-
-
 @pytest.mark.parametrize("name", sorted(path.name for path in REAL.iterdir()))
 def test_every_real_log_replays(name: str) -> None:
-    """Failures, lost executors, speculation, truncation: all give figures for all jobs."""
-    recording = read_recording([REAL / name])
-    report = replay(recording, ReplaySettings(draws=2))
+    """Failures, lost executors, speculation, truncation: all give figures for all jobs.
+
+    Those of plain queries, each a few small jobs of a cold JVM, are within a quarter.
+    """
+    log = read_recording([REAL / name])
+    report = replay(log, ReplaySettings(draws=5))
     assert np.isfinite(report.simulated_s).all()
     assert (report.simulated_s > 0).all()
-    for found, job in zip(recording.driver, recording.trace.jobs, strict=True):
+    if name in ("spark-3.3-lz4", "spark-4.0-default", "spark-4.3-default"):
+        fidelity = report.fidelity("all")
+        assert fidelity is not None
+        assert fidelity.median_error_percent < 25
+        assert np.abs(report.error).max() < 0.5
+    for found, job in zip(log.driver, log.trace.jobs, strict=True):
         assert len(found.wait_ms) == len(found.spark_job) == len(job.stages)
         assert min(found.after_ms, *found.wait_ms) >= 0
 

@@ -49,12 +49,6 @@ def test_who_overlapped_by_hand() -> None:
     assert overlapping(recorded()).tolist() == [False, False, False, True, True, True]
 
 
-def test_the_verdict_grows_with_the_error() -> None:
-    """Up to 9 %, to 18 %, and beyond."""
-    for factor, words in ((1.08, "relied on."), (1.12, "for nothing."), (1.2, "--group-by.")):
-        assert verdict(checked(factor)).endswith(words)
-
-
 def test_a_short_job_inside_a_long_one_overlaps() -> None:
     """The second ends long before the third begins; the first goes on."""
     made = recorded()

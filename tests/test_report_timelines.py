@@ -186,19 +186,13 @@ def test_a_page_holds_no_more_timelines_than_fit(monkeypatch: pytest.MonkeyPatch
         text = page([section], title="t", command="c")
         assert (f"The page holds {number} of the 4 runs" in text) == (number < 4)
         assert "of the 2 sequences were recorded" not in text
+    monkeypatch.setattr("decima.report.timelines.MOST_BLOCKS", 4)
+    drawn = timelines_section(results, two_sequences()).timelines
+    assert [run["blocks"] is None for run in drawn] == [True, True, False, False]
     of_one = timelines_section(results, two_runs())
     assert "The tasks of 1 of the 2 sequences were recorded" in page(
         [of_one], title="t", command="c"
     )
-
-
-def test_timelines_but_the_first_two_share_a_number_of_blocks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """They are drawn as blocks; the first two as they are."""
-    monkeypatch.setattr("decima.report.timelines.MOST_BLOCKS", 4)
-    found = timelines_section(results_of(results_json(), "here"), two_sequences()).timelines
-    assert [one["blocks"] is None for one in found] == [True, True, False, False]
 
 
 def test_an_evaluation_records_the_sequences_that_memory_is_for(trace_file: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -18,7 +19,12 @@ from decima.report.explain.moments import moments
 from decima.report.explain.reasons import LEAST_WEIGHT
 from decima.report.page import page
 from decima.report.section import Lines, Series
-from decima.report.training import training_section
+from decima.report.training import (
+    different_settings,
+    moving_mean,
+    runs_section,
+    training_section,
+)
 from decima.rl.run_folder import RunFolder
 from decima.training.config import ImitateConfig, ReinforceConfig, TrainConfig
 from spark_sim import PASS
@@ -163,3 +169,74 @@ def test_decisions_show_each_policys_choice_in_the_same_place(
         assert entry["stages"] == moment.num_open
         total = sum(one["p"] for one in entry["likely"]) + entry["end"]["p"]
         assert total == pytest.approx(1.0, abs=1e-3) or entry["stages"] > len(entry["likely"])
+
+
+# --- several runs ---------------------------------------------------------------------------------
+
+
+def validated_run(path: Path, scores: dict[int, float], seed: int = 0) -> Path:
+    """A run of ten iterations of 60 s each, validated after those in `scores`."""
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps(TrainConfig(seed=seed).to_json()))
+    rows = [
+        {"iteration": number, "elapsed_s": 60.0 * (number + 1)}
+        | ({"validation/score": scores[number]} if number in scores else {})
+        for number in range(10)
+    ]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_runs_stand_beside_each_other(tmp_path: Path) -> None:
+    """After iteration 3 the first run is half way between its scores after 2 and 4."""
+    first = validated_run(tmp_path / "first", {1: -2.0, 3: -4.0})
+    second = validated_run(tmp_path / "second", {2: -5.0, 5: -3.0}, seed=1)
+    section = runs_section([first, second])
+    assert [list(row.values()) for row in section.content["rows"]] == [
+        ["first", 10, "10 min", -4.0, 4, None],
+        ["second", 10, "10 min", -5.0, 3, None],
+    ]
+    assert section.content["settings"] == [("seed", ["0", "1"])]
+    by_iteration, by_minutes = section.charts
+    assert isinstance(by_iteration, Lines)
+    assert isinstance(by_minutes, Lines)
+    assert by_iteration.series.x == [2, 3, 4, 6]
+    assert by_iteration.series.y == {
+        "first": [-2.0, -3.0, -4.0, None],
+        "second": [None, -5.0, pytest.approx(-4.3333), -3.0],
+    }
+    assert by_minutes.series.x == [2, 3, 4, 6]
+
+
+def test_a_run_that_has_not_validated_has_a_row_and_no_curve(tmp_path: Path) -> None:
+    section = runs_section(
+        [validated_run(tmp_path / "a", {}), validated_run(tmp_path / "b", {4: -1.0})]
+    )
+    assert section.content["rows"][0]["best"] is None
+    for chart in section.charts:
+        assert isinstance(chart, Lines)
+        assert set(chart.series.y) == {"b"}
+
+
+def test_equal_folder_names_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    folders = [validated_run(tmp_path / name / "run", {1: -1.0}) for name in ("x", "y")]
+    assert runs_section(folders).content["names"] == [str(folder) for folder in folders]
+
+
+def test_long_lists_count_as_their_length() -> None:
+    """A setting that one run lacks is empty there."""
+    configs: dict[str, dict[str, object]] = {
+        "a": {"workload": {"load": [0.7, 0.9]}, "settings": [{"trace": "tpch"}] * 9},
+        "b": {"workload": {"load": [0.7]}, "settings": [{"trace": "tpch"}] * 8, "new": 1},
+    }
+    assert different_settings(configs) == [
+        ("new", ["", "1"]),
+        ("settings", ["9 entries", "8 entries"]),
+        ("workload.load", ["[0.7, 0.9]", "[0.7]"]),
+    ]
+
+
+def test_a_moving_mean_leaves_out_what_is_missing() -> None:
+    values = np.array([1.0, 2.0, np.nan, 6.0])
+    np.testing.assert_array_equal(moving_mean(values, 3), [1.5, 1.5, 4.0, 6.0])
+    assert np.isnan(moving_mean(np.array([np.nan, np.nan]), 1)).all()

@@ -103,26 +103,12 @@ def test_a_barrier_stage_waits_for_all_of_its_slots() -> None:
     assert tasks["start_ms"][tasks["job"] == 1].tolist() == [10, 10]
 
 
-def test_slots_of_a_task_count_as_busy_and_as_work() -> None:
-    simulator = played([job("wide", wide("s", 2, 10, slots=3))], [0], slots=8)
-    assert simulator.state.clock["busy_ms"][0] == 60
-    assert simulator.state.jobs["work_ms"][0] == 60
-    assert simulator.state.jobs["remaining_ms"][0] == 0
-
-
 def test_slots_that_come_and_go_leave_executors_whole() -> None:
     """From 5 ms on there is one executor, from 20 ms on two: the second task waits till 10 ms."""
     slots = Slots(np.array([0.0, 5.0, 20.0]), np.array([8, 4, 8]))
     jobs = [job("a", wide("s", 2, 10, slots=4)), job("b", wide("s", 3, 10, slots=4))]
     ends = played(jobs, [0, 6], 8, curve=slots).completion_ms().tolist()
     assert ends == [10, 30]
-
-
-def test_dynamic_allocation_counts_the_slots_of_waiting_tasks() -> None:
-    """Two tasks of a whole executor each: two executors are requested, 1 s after the first."""
-    rules = Allocation(EACH, least=0, most=3, first=1, present=1, start_ms=100.0)
-    simulator = played([job("a", wide("s", 2, 5000, slots=4))], [0], 12, allocation=rules)
-    assert simulator.completion_ms().tolist() == [6100]
 
 
 POLICIES = ("fifo", "strict_fair", "spark_fair", "tuned_srw", "es_rule", "random", "decima")
@@ -219,13 +205,8 @@ def test_other_protocols_refuse_them(run: Command, tmp_path: Path, protocol: str
     write_trace(SPECIAL, tmp_path / "special.parquet")
     arguments = ("--trace", str(tmp_path / "special.parquet"), "--protocol", protocol)
     refused(run(*arguments, "--policies", "fifo"), "'b'", "'t'", "4 slots", protocol)
-
-
-def test_a_session_evaluates_them(run: Command, tmp_path: Path) -> None:
-    write_trace(SPECIAL, tmp_path / "special.parquet")
-    arguments = ("--trace", str(tmp_path / "special.parquet"), "--protocol", "session")
-    result = run(*arguments, "--policies", "fifo,strict_fair")
-    assert result.exit_code == 0, result.output
+    session = (*arguments[:-1], "session", "--policies", "fifo,strict_fair")
+    assert run(*session).exit_code == 0
 
 
 def test_files_keep_what_tasks_need(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from decima.whatif.replay import read_recording
 from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.codecs import open_codec
-from traces.spark_log import GroupBy, application, lines, read_spark_logs
+from traces.spark_log import GroupBy, application, parse, read_spark_logs
 from traces.spark_log.files import in_order, missing_parts
 
 LOGS = Path(__file__).parent / "data" / "spark_logs"
@@ -90,18 +90,13 @@ def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert message(path) == f"{path}: cannot read: Permission denied"
 
 
-def test_a_log_without_jobs(log: Path) -> None:
-    """Cut before the first job: an event log, but nothing to import."""
-    head = log.read_bytes().split(b"\n")[:6]
-    log.write_bytes(b"\n".join(head) + b"\n")
-    assert message(log) == f"{log}: the log has no job"
-
-
-def test_a_log_whose_only_job_did_not_end(log: Path) -> None:
-    """Cut before the job's end: says why there is nothing."""
+def test_a_log_without_a_whole_job_says_why_there_is_nothing(log: Path) -> None:
+    """Cut before the first job, and before its end."""
     content = log.read_bytes()
     log.write_bytes(content[: content.index(b'{"Event":"SparkListenerJobEnd"')])
     assert message(log).endswith("(left out: 1 not finished when the log ends)")
+    log.write_bytes(b"\n".join(content.split(b"\n")[:6]) + b"\n")
+    assert message(log) == f"{log}: the log has no job"
 
 
 def test_a_corrupt_line_is_named_and_the_rest_kept(log: Path) -> None:
@@ -130,7 +125,7 @@ def test_junk_in_place_of_a_job_s_stages(log: Path, junk: bytes) -> None:
 
 def test_an_event_beyond_all_bounds_is_skipped(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not even held in memory."""
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100_000)
+    monkeypatch.setattr(parse, "MAX_LINE_BYTES", 100_000)
     rows = log.read_bytes().split(b"\n")
     rows.insert(30, b'{"Event":"SparkListenerTaskEnd","Stage ID":' + b"1" * 300_000 + b"}")
     log.write_bytes(b"\n".join(rows))
@@ -389,21 +384,16 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
 
 def test_the_command_writes_a_trace_and_tells_what_it_left_out(tmp_path: Path) -> None:
-    """Failures log: one job, six attempts of a failed one."""
+    """Failures log: one job, six attempts of a failed one; by Spark job, under 40 executors."""
     target = tmp_path / "trace.parquet"
     code, output, _ = run(file_of("spark-4.3-failures"), "-o", target)
     assert code == 0
     assert "jobs left out, failed: 1\n" in output
     assert output.endswith(f"wrote {target}\n")
     assert read_trace(target).name == "trace"
-
-
-def test_the_command_takes_the_grouping_and_the_level(tmp_path: Path) -> None:
-    """Each Spark job a job, filed under 40 executors."""
-    target = tmp_path / "trace.parquet"
     options = ("--group-by", "job", "--executors", 40)
-    assert run(LOGS / "spark-4.3-default", *options, "-o", target)[0] == 0
-    trace = read_trace(target)
+    assert run(LOGS / "spark-4.3-default", *options, "-o", tmp_path / "jobs.parquet")[0] == 0
+    trace = read_trace(tmp_path / "jobs.parquet")
     assert len(trace.jobs) == 10
     assert trace.jobs[0].stages[0].durations[0].executors == 40
 
@@ -411,7 +401,7 @@ def test_the_command_takes_the_grouping_and_the_level(tmp_path: Path) -> None:
 def test_a_log_that_is_not_there_is_named_with_its_argument(tmp_path: Path) -> None:
     code, printed, error = run(tmp_path / "no", "-o", tmp_path / "trace.parquet")
     assert (code, printed, error.count("\n")) == (2, "", 1)
-    assert f"Invalid value for 'PATHS...': Path '{tmp_path / 'no'}' does not exist" in error
+    assert f"'PATHS...': Path '{tmp_path / 'no'}' does not exist" in error
 
 
 @pytest.mark.parametrize("output", ["trace.parquet", "trace.csv"])

@@ -91,15 +91,6 @@ def test_more_tasks_at_once_than_cores_keep_their_durations(read: Read) -> None:
     assert sorted(waves(trace.jobs[0], 0)[0]) == [8_982, 8_991, 9_000]
 
 
-def test_cores_of_a_task_make_fewer_slots(read: Read) -> None:
-    """Four cores at two cores a task are two slots."""
-    properties = {"Spark Properties": {"spark.task.cpus": "2"}}
-    trace, _ = read(
-        event("EnvironmentUpdate", **properties), executor(cores=4), *one_task_job(0, 0, 10)
-    )
-    assert trace.metadata["applications"][0]["slots"] == 2
-
-
 def test_slots_are_those_of_the_executors_alive_at_once(read: Read) -> None:
     """One executor leaves before the next comes: never more than two slots."""
     removed = {"Timestamp": EPOCH + 50, "Executor ID": "1"}
@@ -260,19 +251,6 @@ def test_a_lost_output_noted_on_a_finished_task_is_no_attempt(read: Read) -> Non
     )
     assert waves(trace.jobs[0], 0) == [[10], [], []]
     assert summary.unused_tasks["done again after a loss"] == 1
-
-
-def test_the_copy_that_loses_is_no_work(read: Read) -> None:
-    """The speculative copy wins; the original is killed later."""
-    trace, summary = read(
-        executor(),
-        start(0, 0, [stage(0, 1)]),
-        task(0, 0, 50, 80, Speculative=True),
-        end(0, 80),
-        task(0, 0, 0, 90, reason="TaskKilled", Killed=True),
-    )
-    assert waves(trace.jobs[0], 0) == [[30], [], []]
-    assert summary.unused_tasks["overtaken by another copy (speculation)"] == 1
 
 
 @pytest.mark.parametrize(("seen", "counted"), [(10, 10), (6, 10), (3, 3)])
@@ -444,3 +422,88 @@ def test_names_that_different_queries_share_are_told(read: Read) -> None:
     trace, _ = read(*grown)
     assert shared_names(trace) == {}
     assert shared_words(trace) is None
+
+
+# --- what makes a job -----------------------------------------------------------------------------
+
+
+GROUPED = [
+    query(3, "outer"),
+    query(4, "inner", root=3),
+    *one_task_job(0, 0, 5, spark_sql_execution_id="3", spark_jobGroup_id="broadcast-uuid"),
+    *one_task_job(1, 10, 15, spark_sql_execution_id="4", spark_jobGroup_id="nightly"),
+    *one_task_job(2, 20, 25, spark_jobGroup_id="nightly"),
+    *one_task_job(3, 30, 35, spark_job_description="by hand"),
+    query_end(3),
+    query_end(4),
+]
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        (GroupBy.SQL, ["outer", "unnamed job 2", "by hand"]),
+        (GroupBy.JOB, ["unnamed job 0", "unnamed job 1", "unnamed job 2", "by hand"]),
+        (GroupBy.JOB_GROUP, ["nightly", "by hand"]),
+    ],
+)
+def test_what_makes_a_job_is_chosen(read: Read, by: GroupBy, names: list[str]) -> None:
+    """A nested execution belongs to its root; a query to the job group of its last Spark job."""
+    trace, _ = read(executor(), *GROUPED, by=by)
+    assert [job.name for job in trace.jobs] == [f"shop/{name}" for name in names]
+
+
+def test_what_an_application_names_itself_is_one_job_until_it_pauses(read: Read) -> None:
+    """As a live scheduler has it: SQL executions too, and five seconds without one end the run."""
+    own = {"decima_job": "night #1"}
+    events = [
+        query(0, "a query"),
+        *one_task_job(0, 0, 100, spark_sql_execution_id="0", **own),
+        query_end(0),
+        *one_task_job(1, 3_000, 3_100, **own),
+        *one_task_job(2, 8_200, 8_300, spark_sql_execution_id="1", **own),
+        *one_task_job(4, 15_000, 15_100, spark_sql_execution_id="1", **own),
+        *one_task_job(3, 8_200, 8_300, spark_job_description="by day"),
+    ]
+    for by in (GroupBy.SQL, GroupBy.JOB_GROUP):
+        trace, _ = read(executor(cores=4), *events, by=by)
+        assert [(found.name, len(found.stages)) for found in trace.jobs] == [
+            ("shop/night #1", 2),
+            ("shop/night #1 #2", 2),
+            ("shop/by day", 1),
+        ]
+    assert len(read(executor(cores=4), *events, by=GroupBy.JOB)[0].jobs) == 5
+
+
+def test_failed_and_unfinished_jobs_are_left_out_and_counted(read: Read) -> None:
+    """A failed Spark job, one without end, a query with an error, a query without end."""
+    broken = one_task_job(1, 10, 15)[:-1]
+    trace, summary = read(
+        executor(),
+        *one_task_job(0, 0, 5),
+        *broken,
+        end(1, 15, "JobFailed"),
+        start(2, 20, [stage(2, 1)]),
+        query(8, "fails"),
+        *one_task_job(3, 30, 35, spark_sql_execution_id="8"),
+        query_end(8, "no such column"),
+        query(9, "cut"),
+        *one_task_job(4, 40, 45, spark_sql_execution_id="9"),
+    )
+    assert [job.name for job in trace.jobs] == ["shop/unnamed job 0"]
+    assert dict(summary.unused_jobs) == {"failed": 2, "not finished when the log ends": 2}
+    assert summary.unused_tasks["their job is not in the trace"] == 3
+
+
+def test_a_spark_job_that_its_query_cancelled_does_not_fail_the_query(read: Read) -> None:
+    """The last Spark job decides."""
+    of_query = {"spark_sql_execution_id": "1"}
+    trace, _ = read(
+        executor(),
+        query(1, "adaptive"),
+        *one_task_job(0, 0, 5, **of_query)[:-1],
+        end(0, 6, "JobFailed"),
+        *one_task_job(1, 10, 15, **of_query),
+        query_end(1),
+    )
+    assert [job.name for job in trace.jobs] == ["shop/adaptive"]

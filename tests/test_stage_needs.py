@@ -22,18 +22,14 @@ from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.report import verdict
 from spark_sim import Streams
 from tests.conftest import SHARED
+from tests.recordings import read_events
 from tests.spark_events import (
-    EPOCH,
     Event,
     end,
     event,
     executor,
-    stage,
-    start,
-    started,
-    submitted,
+    simple_job,
     task,
-    write,
 )
 from traces import Stage
 
@@ -72,30 +68,6 @@ def with_resources(added: Event, profile: int = 0, **addresses: Sequence[str]) -
     return added
 
 
-def one_stage_job(
-    number: int,
-    at: int,
-    ran: Sequence[tuple[int, int, str]],
-    *,
-    profile: int = 0,
-    barrier: bool = False,
-) -> list[Event]:
-    """A Spark job of one stage, whose tasks have these starts, ends and executors."""
-    listed = stage(number, len(ran)) | {"Resource Profile Id": profile}
-    listed["RDD Info"][0]["Barrier"] = barrier
-    return [
-        start(number, at, [listed]),
-        submitted(number, len(ran)),
-        *(task(number, part, *times, on=on) for part, (*times, on) in enumerate(ran)),
-        end(number, max(until for _, until, _ in ran)),
-    ]
-
-
-def read(folder: Path, *events: Event) -> Recording:
-    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
-    return read_recording([write(folder / "log", [*started(), *events, closing])])
-
-
 def stages_of(recording: Recording) -> list[Stage]:
     return [one for job in recording.trace.jobs for one in job.stages]
 
@@ -132,8 +104,8 @@ def avg_s(recording: Recording, slots: int, policy: str = "fifo") -> float:
 def test_slots_follow_from_what_a_task_takes(
     tmp_path: Path, properties: dict[str, str], cores: int, slots: int
 ) -> None:
-    job = one_stage_job(0, 10, [(10, 20, "1")])
-    found = read(tmp_path, settings(**properties), executor(cores=cores), *job)
+    job = simple_job(0, 10, [(10, 20, "1")])
+    found = read_events(tmp_path, settings(**properties), executor(cores=cores), *job)
     assert found.slots == (slots,)
     assert [(one.slots, one.barrier) for one in stages_of(found)] == [(1, False)]
 
@@ -141,8 +113,8 @@ def test_slots_follow_from_what_a_task_takes(
 def test_an_executor_lists_its_gpus_itself(tmp_path: Path) -> None:
     """Whatever the settings say: two addresses are two GPUs."""
     added = with_resources(executor(cores=8), gpu=["0", "1"])
-    job = one_stage_job(0, 10, [(10, 20, "1")])
-    assert read(tmp_path, settings(**GPU), added, *job).slots == (2,)
+    job = simple_job(0, 10, [(10, 20, "1")])
+    assert read_events(tmp_path, settings(**GPU), added, *job).slots == (2,)
 
 
 @pytest.mark.parametrize(
@@ -160,13 +132,13 @@ def test_an_executor_lists_its_gpus_itself(tmp_path: Path) -> None:
 def test_tasks_of_a_profile_take_several_slots(
     tmp_path: Path, properties: dict[str, str], requests: dict[str, float], slots: tuple[int, int]
 ) -> None:
-    found = read(
+    found = read_events(
         tmp_path,
         settings(**properties),
         executor(cores=4),
         profile(0, {"cpus": 1.0}, {"cores": 4}),
         profile(1, requests),
-        *one_stage_job(0, 10, [(10, 20, "1")], profile=1),
+        *simple_job(0, 10, [(10, 20, "1")], profile=1),
     )
     assert (found.slots[0], stages_of(found)[0].slots) == slots
 
@@ -175,23 +147,23 @@ def test_tasks_of_the_default_profile_take_several_slots_beside_narrower_ones(
     tmp_path: Path,
 ) -> None:
     """A task that takes the only GPU leaves none of the four slots to another such task."""
-    found = read(
+    found = read_events(
         tmp_path,
         settings(**GPU),
         executor(cores=4),
         profile(1, {"cpus": 1.0}),
-        *one_stage_job(0, 10, [(10, 20, "1")]),
-        *one_stage_job(1, 30, [(30, 40, "1")], profile=1),
+        *simple_job(0, 10, [(10, 20, "1")]),
+        *simple_job(1, 30, [(30, 40, "1")], profile=1),
     )
     assert [one.slots for one in stages_of(found)] == [4, 1]
 
 
 def test_a_barrier_stage_is_one(tmp_path: Path) -> None:
-    found = read(
+    found = read_events(
         tmp_path,
         executor(),
-        *one_stage_job(0, 10, [(10, 20, "1"), (10, 20, "1")], barrier=True),
-        *one_stage_job(1, 30, [(30, 40, "1")]),
+        *simple_job(0, 10, [(10, 20, "1"), (10, 20, "1")], barrier=True),
+        *simple_job(1, 30, [(30, 40, "1")]),
     )
     assert [one.barrier for one in stages_of(found)] == [True, False]
     assert found.summary.stages_barrier == 1
@@ -200,10 +172,10 @@ def test_a_barrier_stage_is_one(tmp_path: Path) -> None:
 
 def test_attempts_of_a_barrier_stage_are_no_further_tasks(tmp_path: Path) -> None:
     """The stage ran twice, and a task of the first attempt ended late: two start at once."""
-    job = one_stage_job(0, 10, [(10, 20, "1"), (10, 30, "1")], barrier=True)
+    job = simple_job(0, 10, [(10, 20, "1"), (10, 30, "1")], barrier=True)
     again = [task(0, part, 25, 40, on="1", attempt=1) for part in range(2)]
     failed = task(0, 1, 10, 30, on="1", reason="TaskKilled")
-    found = read(tmp_path, executor(cores=4), *job[:3], failed, *again, end(0, 40))
+    found = read_events(tmp_path, executor(cores=4), *job[:3], failed, *again, end(0, 40))
     assert [one.num_tasks for one in stages_of(found)] == [2]
 
 
@@ -214,14 +186,14 @@ def wide_behind_narrow(folder: Path) -> Recording:
     """Two executors of four cores. Narrow tasks hold two cores of each until 10 s: a task of four
     cores starts then, a narrow one passes over it.
     """
-    return read(
+    return read_events(
         folder,
         executor("1", cores=4),
         executor("2", cores=4),
         profile(1, {"cpus": 4.0}),
-        *one_stage_job(0, 0, [(0, 10_000, on) for on in "1122"]),
-        *one_stage_job(1, 1000, [(10_000, 13_000, "1")], profile=1),
-        *one_stage_job(2, 2000, [(2000, 5000, "1")]),
+        *simple_job(0, 0, [(0, 10_000, on) for on in "1122"]),
+        *simple_job(1, 1000, [(10_000, 13_000, "1")], profile=1),
+        *simple_job(2, 2000, [(2000, 5000, "1")]),
     )
 
 
@@ -242,12 +214,12 @@ def test_tasks_of_several_slots_are_replayed(tmp_path: Path) -> None:
 
 def barrier_behind_others(folder: Path) -> Recording:
     """Four cores, three in use until 10 s: a barrier stage of two tasks waits, another passes."""
-    return read(
+    return read_events(
         folder,
         executor(cores=4),
-        *one_stage_job(0, 0, [(0, 10_000, "1")] * 3),
-        *one_stage_job(1, 1000, [(10_000, 12_000, "1")] * 2, barrier=True),
-        *one_stage_job(2, 2000, [(2000, 5000, "1")]),
+        *simple_job(0, 0, [(0, 10_000, "1")] * 3),
+        *simple_job(1, 1000, [(10_000, 12_000, "1")] * 2, barrier=True),
+        *simple_job(2, 2000, [(2000, 5000, "1")]),
     )
 
 
@@ -263,10 +235,10 @@ def test_a_profile_with_executors_of_its_own_is_named_as_the_cause(tmp_path: Pat
     jobs = [
         one
         for number, (at, begin) in begins
-        for one in one_stage_job(number, at, [(begin, begin + 5000, "2")], profile=1)
+        for one in simple_job(number, at, [(begin, begin + 5000, "2")], profile=1)
     ]
     requests = profile(1, {"cpus": 1.0, "gpu": 1.0}, {"cores": 1, "gpu": 1})
-    found = read(tmp_path, executor("1", cores=4), gpu, requests, *jobs)
+    found = read_events(tmp_path, executor("1", cores=4), gpu, requests, *jobs)
     assert found.slots == (5,)
     assert found.summary.stages_own_executors == 4
     words = verdict(replay(found, ONCE))
@@ -278,9 +250,9 @@ def test_a_profile_whose_executors_the_log_lacks_is_replayed(tmp_path: Path) -> 
     """No executor was added for it: the log has lost the event, or the field."""
     added = [executor("1", cores=4), executor("2", cores=4)]
     asked = profile(1, {"cpus": 2.0}, {"cores": 4.0})
-    jobs = [one_stage_job(k, 1_000 * k, [(1_000 * k, 1_000 * k + 500, "1")], profile=1)
+    jobs = [simple_job(k, 1_000 * k, [(1_000 * k, 1_000 * k + 500, "1")], profile=1)
             for k in range(4)]  # fmt: skip
-    found = read(tmp_path, *added, asked, *(one for job in jobs for one in job))
+    found = read_events(tmp_path, *added, asked, *(one for job in jobs for one in job))
     assert replay(found, ONCE).fidelity("all") is not None
 
 
@@ -289,15 +261,15 @@ def test_an_amount_of_almost_nothing_is_none(tmp_path: Path, amount: str) -> Non
     """A task takes the cores alone."""
     added = with_resources(executor("1", cores=8), gpu=["0"])
     asked = settings(**(GPU | {"spark.task.resource.gpu.amount": amount}))
-    found = read(tmp_path, asked, added, *one_stage_job(0, 0, [(0, 500, "1")]))
+    found = read_events(tmp_path, asked, added, *simple_job(0, 0, [(0, 500, "1")]))
     assert found.slots == (8,)
 
 
 def test_a_special_stage_is_named_before_pools(tmp_path: Path) -> None:
     """A replay that is off, of a session in FAIR mode with a barrier stage."""
     fair = settings(**{"spark.scheduler.mode": "FAIR"})
-    jobs = one_stage_job(0, 0, [(9000, 10_000, "1")] * 2, barrier=True)
-    report = replay(read(tmp_path, fair, executor(cores=4), *jobs), ONCE)
+    jobs = simple_job(0, 0, [(9000, 10_000, "1")] * 2, barrier=True)
+    report = replay(read_events(tmp_path, fair, executor(cores=4), *jobs), ONCE)
     off = replace(report, simulated_s=report.recorded_s / 2, policies=("spark_pools",))
     assert "1 stage whose tasks start all at once" in verdict(off)
     assert "--pools" not in verdict(off)

@@ -48,8 +48,7 @@ def report(
     curves and by the settings in which they differ.
     """
     from decima.report import Timelines, comparison_sections, read_results
-    from decima.report.runs import runs_section
-    from decima.report.training import training_section
+    from decima.report.training import runs_section, training_section
 
     if output is None and figures is None:
         raise click.UsageError("nothing to write: give --output FILE or --figures FOLDER")

@@ -20,31 +20,35 @@ from decima.cli.options import (
     write_report,
 )
 from decima.cli.replay import ALLOCATION, LOGS, POOLS
-from decima.cli.whatif_applications import Answering, answer_applications
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.option_types import POLICIES, Whole
 from decima.rl.statistics import method
-from decima.whatif import WhatIf, WhatIfSettings, load, what_if
-from decima.whatif.advice import findings
-from decima.whatif.allocation_advice import allocation_table
-from decima.whatif.applications import ApplicationsSettings
-from decima.whatif.applications.settings import OWN_WAYS
-from decima.whatif.caveats import caveats
+from decima.whatif import (
+    ApplicationsSettings,
+    ApplicationsWhatIf,
+    WhatIf,
+    WhatIfSettings,
+    applications_what_if,
+    load,
+    what_if,
+)
+from decima.whatif.advice import caveats, facts, findings
+from decima.whatif.applications.study import run_ways
+from decima.whatif.applications.workload import check_applications, cluster_slots
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import FAIR
 from decima.whatif.replay.recording import POOLS as POOLED
-from decima.whatif.replay.report import conditions_words, verdict
+from decima.whatif.replay.report import verdict
 from decima.whatif.report import (
-    lengths_table,
-    policies_table,
-    seconds,
-    sizes_table,
+    allocation_table,
+    applications_json,
+    summary_table,
     to_json,
     tuned_lines,
 )
-from decima.whatif.settings import Sharing
+from decima.whatif.settings import OWN_WAYS, Sharing
 from decima.whatif.study import total_runs
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
@@ -126,149 +130,147 @@ def whatif(
     elif moving_delay_s is not None:
         raise click.UsageError("--moving-delay is for --applications")
     recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
+    names = None if policies is None else parse_names(policies)
+    settings: WhatIfSettings | ApplicationsSettings
     if is_of_applications:
-        answer_applications(
-            recording,
-            executors,
-            None if policies is None else parse_names(policies),
-            {label: options[label] for label in ("estimates", "draws", "seed")},
-            Answering(moving_delay_s, not no_driver_times, where, json_path, page),
+        check_applications(recording)
+        settings = ApplicationsSettings(
+            cluster_slots(recording) if executors is None else executors,
+            ApplicationsSettings.policies if names is None else names,
+            moving_delay_s=moving_delay_s,
+            **{label: options[label] for label in ("estimates", "draws", "seed")},
         )
-        return
-    neediest = recording.neediest()
-    if neediest is not None and protocol != Protocol.SESSION.label:
-        raise click.UsageError(
-            f"{neediest.words()}, which only --protocol {Protocol.SESSION.label} simulates"
-        )
-    if neediest is not None and executors is not None and executors < neediest.slots:
-        raise click.UsageError(f"--executors {executors} is impossible: {neediest.words()}")
-    settings = WhatIfSettings(
-        _most_slots(recording, allocation) if executors is None else executors,
-        _policies(recording, policies, protocol),
-        protocol,
-        least_slots=1 if neediest is None else neediest.slots,
-        allocation=allocation,
-        slots_vary=executors is None
-        and allocation is None
-        and protocol == Protocol.SESSION.label
-        and load.varying_slots(recording) is not None,
-        **options,
-    )
+    else:
+        settings = _session_settings(recording, executors, names, protocol, allocation, options)
     check_models(settings.policies)
-    found, check = _studied(recording, settings, not no_driver_times, where)
-    _print(found, check)
+    study, check = _studied(recording, settings, not no_driver_times, where)
+    _print(study, check)
     if json_path is not None:
-        write_json(json_path, {**to_json(found), "replay": check.to_json()["fidelity"]})
+        if isinstance(study, WhatIf):
+            content = {**to_json(study), "replay": check.to_json()["fidelity"]}
+        else:
+            content = applications_json(study)
+        write_json(json_path, content)
     if page is not None:
         from decima.report.whatif import whatif_sections
 
-        write_report(page, whatif_sections(found, check, _facts(found)), f"What if: {logs[0].name}")
+        title = counted(len(recording.slots), "application") if is_of_applications else logs[0].name
+        write_report(page, whatif_sections(study, check), f"What if: {title}")
+
+
+def _session_settings(
+    recording: Recording,
+    executors: int | None,
+    policies: tuple[str, ...] | None,
+    protocol: Sharing,
+    allocation: dict[str, str] | None,
+    options: dict[str, Any],
+) -> WhatIfSettings:
+    """Settings of one session, or of an application for each job, that fit the recording."""
+    is_session = protocol == Protocol.SESSION.label
+    if (neediest := recording.neediest()) is not None:
+        if not is_session:
+            raise click.UsageError(
+                f"{neediest.words()}, which only --protocol {Protocol.SESSION.label} simulates"
+            )
+        if executors is not None and executors < neediest.slots:
+            raise click.UsageError(f"--executors {executors} is impossible: {neediest.words()}")
+    slots = load.recorded_slots(recording)
+    if executors is None and allocation is not None:
+        if len(recording.slots) > 1:
+            raise click.UsageError("--allocation simulates one application: give its log alone")
+        model = recording.allocation(0, allocation)
+        slots = slots if model is None else model.slots
+    if policies is None:
+        reference = load.recorded_reference(recording)
+        if not is_session and reference == POOLED:
+            reference = FAIR
+        others = (name for name in _DEFAULT.policies if name != reference)
+        policies = (reference, *others)
+    varies = is_session and load.varying_slots(recording) is not None
+    return WhatIfSettings(
+        slots if executors is None else executors,
+        policies,
+        protocol,
+        least_slots=1 if neediest is None else neediest.slots,
+        allocation=allocation,
+        slots_vary=executors is None and allocation is None and varies,
+        **options,
+    )
 
 
 def _studied(
-    recording: Recording, settings: WhatIfSettings, driver_times: bool, where: Where
-) -> tuple[WhatIf, ReplayReport]:
+    recording: Recording,
+    settings: WhatIfSettings | ApplicationsSettings,
+    driver_times: bool,
+    where: Where,
+) -> tuple[WhatIf | ApplicationsWhatIf, ReplayReport]:
     """Simulate the recording as it was, and all that `settings` ask for."""
     announce()
-    check_runs = 2 * _CHECK_DRAWS * len(recording.slots)
-    with (
-        open_pool(where, "decima whatif") as pool,
-        progress_bar("replay check", check_runs + total_runs(settings)) as (bar, task),
-    ):
+    if isinstance(settings, WhatIfSettings):
+        label, runs = "replay check", total_runs(settings)
+        runs += 2 * _CHECK_DRAWS * len(recording.slots)
+    else:
+        label, runs = "applications", settings.draws * len(run_ways(settings))
+    with open_pool(where, "decima whatif") as pool, progress_bar(label, runs) as (bar, task):
+
+        def progress(words: str, finished: int) -> None:
+            bar.update(task, advance=finished, description=words)
+
+        if isinstance(settings, ApplicationsSettings):
+            divided = applications_what_if(
+                recording, settings, driver_times=driver_times, pool=pool, progress=progress
+            )
+            return divided, divided.check()
         check = run_replay(
             recording,
             ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed),
             progress=lambda done, _: bar.update(task, completed=done),
             pool=pool,
         )
-        found = what_if(
-            recording,
-            settings,
-            driver_times=driver_times,
-            pool=pool,
-            progress=lambda words, runs: bar.update(task, advance=runs, description=words),
+        study = what_if(
+            recording, settings, driver_times=driver_times, pool=pool, progress=progress
         )
-    return found, check
+        return study, check
 
 
-def _most_slots(recording: Recording, changes: dict[str, str] | None) -> int:
-    if changes is None:
-        return load.recorded_slots(recording)
-    if len(recording.slots) > 1:
-        raise click.UsageError("--allocation simulates one application: give its log alone")
-    found = recording.allocation(0, changes)
-    return load.recorded_slots(recording) if found is None else found.slots
-
-
-def _policies(recording: Recording, names: str | None, protocol: Sharing) -> tuple[str, ...]:
-    if names is not None:
-        return parse_names(names)
-    reference = load.recorded_reference(recording)
-    if protocol != Protocol.SESSION.label and reference == POOLED:
-        reference = FAIR
-    return (reference, *(name for name in _DEFAULT.policies if name != reference))
-
-
-def _print(found: WhatIf, check: ReplayReport) -> None:
-    console = stdout()
-    for line in _facts(found):
+def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport) -> None:
+    console, settings = stdout(), study.settings
+    for line in (*facts(study), verdict(check)):
         wrapped(console, line)
-    wrapped(console, verdict(check))
-    console.print("\nIn short", style="bold")
-    bullets(console, findings(found, check))
-    bullets(console, (f"But: {words}" for words in caveats(found, check)))
-    settings = found.settings
-    where = counted(settings.executors, "slot")
-    console.print(f"\nRecorded arrivals, {where}, mean of {settings.draws} draws of task durations")
-    console.print(policies_table(found, "recorded"))
-    console.print(f"\nResampled arrivals, {where}, mean of {settings.sequences} sequences")
-    console.print(policies_table(found, "resampled"))
-    console.print("\nBy length, recorded arrivals (thirds of the jobs, by their time alone)")
-    console.print(lengths_table(found))
-    console.print(
-        f"\nBy number of slots, recorded arrivals, mean of the first {settings.shared_draws} draws"
-    )
-    console.print(sizes_table(found))
-    if found.allocations:
-        console.print("\nDynamic allocation, recorded arrivals; slot time is held, busy or not")
-        console.print(allocation_table(found))
+    first, *others = findings(study, check)
     console.print()
-    is_estimated = settings.estimates != "exact"
-    for line in tuned_lines(found):
-        wrapped(
-            console,
-            f"Tuned on {settings.training} other resampled sequences, checked on "
-            f"{settings.held_back} more: {line}",
+    wrapped(console, first)
+    console.print()
+    console.print(summary_table(study))
+    console.print()
+    bullets(console, others)
+    bullets(console, (f"But: {words}" for words in caveats(study, check)))
+    drawn = "none: identical" if study.has_repeats else method(settings.draws)
+    if isinstance(study, WhatIf):
+        if study.allocations:
+            console.print("\nDynamic allocation, recorded arrivals; slot time is held, busy or not")
+            console.print(allocation_table(study))
+        console.print()
+        sizes = study.settings
+        for line in tuned_lines(study):
+            wrapped(
+                console,
+                f"Tuned on {sizes.training} other resampled sequences, checked on "
+                f"{sizes.held_back} more: {line}",
+            )
+        second = (
+            f"resampled: {counted(sizes.sequences, 'sequence')} of arrivals "
+            f"({method(sizes.sequences)}). Other numbers of slots: {sizes.shared_draws} draws. "
+            f"{sizes.protocol} protocol."
         )
+    else:
+        console.print()
+        second = "over jobs: stretches of them, resampled."
+    if settings.estimates != "exact":
+        second += f" Estimates of task durations: {settings.estimates}."
     wrapped(
         console,
-        f"JCT: job completion time. [95 % intervals]: above over draws "
-        f"({'none, they are identical' if found.has_repeats else method(settings.draws)}), below "
-        f"over sequences ({method(settings.sequences)}). "
-        f"{settings.protocol} protocol. Negative differences are better."
-        + (f" Estimates of task durations: {settings.estimates}." if is_estimated else ""),
+        f"JCT: job completion time; negative differences are better. [95 % intervals]: over "
+        f"{counted(settings.draws, 'draw')} of task durations ({drawn}), {second}",
     )
-
-
-def _facts(found: WhatIf) -> list[str]:
-    recording = found.recording
-    trace = recording.trace
-    tasks = sum(job.num_tasks for job in trace.jobs)
-    stages = sum(len(job.stages) for job in trace.jobs)
-    busy = load.offered_load(recording, found.settings.executors)
-    return [
-        f"{counted(len(trace.jobs), 'job')} ({counted(stages, 'stage')}, "
-        f"{counted(tasks, 'task')}) of {counted(len(recording.slots), 'application')}, recorded "
-        f"over {_span(load.span_s(recording))} on "
-        f"{counted(load.recorded_slots(recording), 'slot')}; their tasks keep "
-        f"{counted(found.settings.executors, 'slot')} busy {100 * busy:.0f} % of that "
-        f"time. As recorded, a job took {seconds(load.recorded_avg_s(recording))} on average.",
-        *conditions_words(recording),
-        *recording.summary.left_out(),
-    ]
-
-
-def _span(span_s: float) -> str:
-    if span_s >= 2 * 3600:
-        return f"{span_s / 3600:,.1f} h"
-    return f"{span_s / 60:,.1f} min" if span_s >= 120 else f"{span_s:,.1f} s"

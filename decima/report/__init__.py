@@ -27,8 +27,8 @@ def comparison_sections(
     Raises:
         FileError: the timeline does not belong to the first of the results.
     """
-    found = [summary_section(results)] if len(results) > 1 else []
-    found += [comparison_section(one, number) for number, one in enumerate(results)]
+    sections = [summary_section(results)] if len(results) > 1 else []
+    sections += [comparison_section(each, number) for number, each in enumerate(results)]
     if timelines is not None:
-        found.append(timelines_section(results[0], timelines))
-    return found
+        sections.append(timelines_section(results[0], timelines))
+    return sections

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from decima.evaluation.report import FIGURES, estimate
+from decima.objectives import AVG_JCT
 from decima.report.forest import comparison_forest
-from decima.report.headline import headline, summary_headline
 from decima.report.results import PolicyResults, Results, difference_to
 from decima.report.section import Bars, Lines, Section, Series, completion, series
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, method
 from spark_sim.metrics import jobs_in_system
+from traces.files.names import counted
 from traces.numbers import Float64
 
 HIGHER_IS_BETTER = frozenset({"fairness"})
@@ -52,9 +53,9 @@ def table(results: Results) -> dict[str, list[Cell]]:
     """The cells of each policy, in the order of `FIGURES`."""
     best = {figure: best_policy(results.policies, figure) for figure in FIGURES}
     first = results.policies[results.reference]
-    found: dict[str, list[Cell]] = {}
+    cells: dict[str, list[Cell]] = {}
     for name, policy in results.policies.items():
-        found[name] = [
+        cells[name] = [
             Cell(
                 figure,
                 estimate(figure, policy.figures[figure]),
@@ -65,7 +66,7 @@ def table(results: Results) -> dict[str, list[Cell]]:
             )
             for figure in FIGURES
         ]
-    return found
+    return cells
 
 
 def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | None:
@@ -73,15 +74,15 @@ def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | Non
     if figure in NEITHER:
         return None
     sign = -1.0 if figure in HIGHER_IS_BETTER else 1.0
-    means = {name: sign * float(one.figures[figure].mean()) for name, one in policies.items()}
+    means = {name: sign * float(policy.figures[figure].mean()) for name, policy in policies.items()}
     leader = min(means, key=lambda name: means[name])
-    own = policies[leader].figures[figure]
-    for name, other in policies.items():
+    lowest = policies[leader].figures[figure]
+    for name, policy in policies.items():
         if name == leader:
             continue
-        against = difference_to(other.figures[figure], own)
-        found = None if against is None else against.ci95
-        if found is None or not (found[0] > 0 if sign > 0 else found[1] < 0):
+        against = difference_to(policy.figures[figure], lowest)
+        interval = None if against is None else against.ci95
+        if interval is None or not (interval[0] > 0 if sign > 0 else interval[1] < 0):
             return None
     return leader if len(policies) > 1 else None
 
@@ -91,24 +92,27 @@ def by_size(results: Results) -> Series:
     work_s = np.concatenate([one.work_s for one in results.sequences])
     bounds = np.unique(np.quantile(work_s, np.linspace(0, 1, _SIZE_GROUPS + 1)))
     group = np.clip(np.searchsorted(bounds, work_s, side="right") - 1, 0, max(0, len(bounds) - 2))
-    kept = np.unique(group)
-    x = np.array([np.exp(np.log(np.maximum(work_s[group == one], 1e-3)).mean()) for one in kept])
-    found = {}
+    sizes = np.unique(group)
+    x = np.array([np.exp(np.log(np.maximum(work_s[group == one], 1e-3)).mean()) for one in sizes])
+    means = {}
     for name, policy in results.policies.items():
         jct_s = np.concatenate(
-            [_padded(own, len(jobs.work_s)) for own, jobs in zip(policy.jct_s, results.sequences,
-                                                                 strict=True)]
-        )  # fmt: skip
-        found[name] = np.array([_mean(jct_s[group == one]) for one in kept])
-    return series(x, found)
+            [
+                # NaN for the jobs that did not arrive.
+                np.concatenate([jct_s, np.full(len(jobs.work_s) - len(jct_s), np.nan)])
+                for jct_s, jobs in zip(policy.jct_s, results.sequences, strict=True)
+            ]
+        )
+        means[name] = np.array([_mean(jct_s[group == one]) for one in sizes])
+    return series(x, means)
 
 
 def in_system(results: Results) -> Series:
     """Jobs in the system over time in the first sequence, as steps."""
     jobs = results.sequences[0]
     steps = {}
-    for name, one in results.policies.items():
-        jct_s = one.jct_s[0]
+    for name, policy in results.policies.items():
+        jct_s = policy.jct_s[0]
         arrival_s = jobs.arrival_s[: len(jct_s)]
         steps[name] = jobs_in_system(arrival_s, arrival_s + jct_s)
     times = np.unique(np.concatenate([time_s for time_s, _ in steps.values()]))
@@ -123,14 +127,14 @@ def in_system(results: Results) -> Series:
 
 def executor_time(results: Results) -> dict[str, dict[str, float]]:
     """Share of the executors' time by what it went into, of each policy."""
-    found = {}
+    shares = {}
     for name, policy in results.policies.items():
         total_s = sum(policy.executor_s.values())
-        found[name] = {
+        shares[name] = {
             part: spent_s / total_s if total_s > 0 else 0.0
             for part, spent_s in policy.executor_s.items()
         }
-    return found
+    return shares
 
 
 def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]:
@@ -140,24 +144,24 @@ def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]
     how many settings the interval is below and above zero.
     """
     first = all_results[0].reference
-    if any(one.reference != first for one in all_results):
+    if any(results.reference != first for results in all_results):
         return {}
     common = [
         name
         for name in all_results[0].policies
-        if name != first and all(name in one.policies for one in all_results)
+        if name != first and all(name in results.policies for results in all_results)
     ]
-    found = {}
+    rows = {}
     for name in common:
         differences = [
-            difference_percent(one.policies[name].objective, one.policies[first].objective)
-            for one in all_results
+            difference_percent(results.policies[name].objective, results.policies[first].objective)
+            for results in all_results
         ]
         ratio = np.exp(np.mean([np.log1p(max(-99.99, d.mean) / 100) for d in differences]))
         below = sum(1 for d in differences if d.is_surely_below(0))
         above = sum(1 for d in differences if d.ci95 is not None and d.ci95[0] > 0)
-        found[name] = (100 * (float(ratio) - 1), below, above)
-    return found
+        rows[name] = (100 * (float(ratio) - 1), below, above)
+    return rows
 
 
 def comparison_section(results: Results, number: int) -> Section:
@@ -181,7 +185,7 @@ def comparison_section(results: Results, number: int) -> Section:
 def _intervals(results: Results) -> str:
     """Describe how the intervals are computed, or why there are none."""
     count = len(results.sequences)
-    if any(are_repeats(one.objective) for one in results.policies.values()):
+    if any(are_repeats(policy.objective) for policy in results.policies.values()):
         return f"The {count} sequences are identical repeats of one: there are no intervals."
     return "" if count < 2 else f"95 % intervals over {count} sequences: {method(count)}."
 
@@ -191,7 +195,7 @@ def charts(results: Results) -> list[Lines | Bars]:
     return [
         completion(
             "jobs of all sequences",
-            {name: np.concatenate(one.jct_s) for name, one in results.policies.items()},
+            {name: np.concatenate(policy.jct_s) for name, policy in results.policies.items()},
         ),
         Lines(
             "Mean JCT by a job's work in executor-seconds, all sequences",
@@ -232,9 +236,77 @@ def summary_section(all_results: Sequence[Results]) -> Section:
     )
 
 
-def _padded(jct_s: Float64, count: int) -> Float64:
-    """NaN for the jobs that did not arrive."""
-    return np.concatenate([jct_s, np.full(count - len(jct_s), np.nan)])
+def headline(results: Results) -> str:
+    """Sentence with the policy of the lowest objective, its difference and its certainty."""
+    means = {name: float(policy.objective.mean()) for name, policy in results.policies.items()}
+    order = sorted(means, key=lambda name: means[name])
+    best, title = order[0], results.title
+    average = f"{means[best]:,.1f} s"
+    if results.objective != AVG_JCT:
+        average = f"{means[best]:,.4g}"
+    sequences = counted(len(results.sequences), "sequence")
+    if len(order) == 1:
+        article = "an" if title[0] in "aeiou" else "a"
+        words = (
+            f"{best} has {article} {title} of {average} over {sequences}; there is no other policy "
+            "to compare it with."
+        )
+    else:
+        whose = "The baseline " if best == results.reference else ""
+        words = (
+            f"{whose}{best} has the lowest {title} of {len(order)} policies over {sequences}: "
+            f"{average}"
+        )
+        below = None
+        if best != results.reference:
+            below = _difference(results, best, results.reference)
+        if below is not None:
+            words += (
+                f", {-below.mean:.1f} % below the baseline {results.reference} "
+                f"({_interval_words(below)})"
+            )
+        words += "."
+        above = _difference(results, order[1], best)
+        if order[1] != results.reference and above is not None:
+            words += f" The next, {order[1]}, is {above.mean:.1f} % above it"
+            words += f" ({_interval_words(above)})."
+    if any(policy.unfinished for policy in results.policies.values()):
+        words += " Jobs that were unfinished when the time limit came count with their age."
+    return words
+
+
+def _difference(results: Results, name: str, reference: str) -> Estimate | None:
+    policies = results.policies
+    return difference_to(policies[name].objective, policies[reference].objective)
+
+
+def _interval_words(difference: Estimate) -> str:
+    """The interval of a difference, and whether it leaves the sign open."""
+    if difference.ci95 is None:
+        return "no interval"
+    low, high = difference.ci95
+    words = f"95 % interval of the difference {low:+.1f} to {high:+.1f} %"
+    return words if low > 0 or high < 0 else f"{words}: it includes zero"
+
+
+def summary_headline(
+    rows: Mapping[str, tuple[float, int, int]], reference: str, settings: int, title: str
+) -> str:
+    """The best policy over several settings, from the rows of `summary`; "" without rows."""
+    if not rows:
+        return ""
+    best = min(rows, key=lambda name: rows[name][0])
+    percent, below, above = rows[best]
+    if percent < 0:
+        return (
+            f"Over {settings} settings, {best} has the lowest {title}: {-percent:.1f} % below "
+            f"the baseline {reference}. In {below} of them the interval is below zero, in {above} "
+            "above."
+        )
+    return (
+        f"Over {settings} settings, no policy has a lower {title} than the baseline "
+        f"{reference}. The next, {best}, is {percent:.1f} % above it."
+    )
 
 
 def _mean(values: Float64) -> float:

@@ -6,7 +6,6 @@ stages with their probabilities, the first choice, and its reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, policy_on
 from decima.policy_names import is_learned, model_path
 from decima.report.explain.decision import Explanation, StageShown, explain_decision, memory_gb
-from decima.report.explain.moments import Moment, moments
+from decima.report.explain.moments import moments
 from decima.report.explain.words import in_words
 from decima.report.results import significant
 from decima.report.section import Section
@@ -44,15 +43,21 @@ def decisions_section(
         for name in config.policies
         if not is_learned(name)
     }
-    plans = list(_plans(workload, config, policy, sequence))
-    chosen = _explained(plans, explained)
+    decided = moments(workload, config, policy, sequence)
+    plans = [moment for moment in decided if moment.number == moment.planned_at]
+    # The plan with the most stages of each of the parts into which the run is split.
+    bounds = np.linspace(0, len(plans), min(explained, len(plans)) + 1).astype(int)
+    chosen = {
+        max(range(low, high), key=lambda number: plans[number].num_open)
+        for low, high in pairwise(bounds.tolist())
+    }
     entries = []
     for number, moment in enumerate(plans):
-        found = explain_decision(network, workload, moment, with_reasons=number in chosen)
-        entry = _entry(found, with_reasons=number in chosen)
+        explanation = explain_decision(network, workload, moment, with_reasons=number in chosen)
+        entry = _entry(explanation, with_reasons=number in chosen)
         entry["others"] = {
-            name: _choice(workload, moment.observation, other.decide(moment.observation))
-            for name, other in others.items()
+            name: _choice(workload, moment.observation, heuristic.decide(moment.observation))
+            for name, heuristic in others.items()
         }
         entries.append(entry)
     return Section(
@@ -69,49 +74,28 @@ def decisions_section(
     )
 
 
-def _plans(
-    workload: Workload, config: EvaluationConfig, policy: str, sequence: int
-) -> Iterator[Moment]:
-    """Yield the first decision of each plan."""
-    for moment in moments(workload, config, policy, sequence):
-        if moment.number == moment.planned_at:
-            yield moment
-
-
-def _explained(plans: Sequence[Moment], count: int) -> set[int]:
-    """Split the run into `count` parts; return the plan with the most stages of each."""
-    bounds = np.linspace(0, len(plans), min(count, len(plans)) + 1).astype(int)
-    return {
-        max(range(low, high), key=lambda number: plans[number].num_open)
-        for low, high in pairwise(bounds.tolist())
-    }
-
-
-def _entry(found: Explanation, *, with_reasons: bool) -> dict[str, Any]:
+def _entry(explanation: Explanation, *, with_reasons: bool) -> dict[str, Any]:
     """Return a plan in the form that the page's script reads."""
-    shown = sorted(found.stages, key=lambda stage: stage.place)[:MOST_SHOWN]
+    taken = None
+    if explanation.taken is not None:
+        taken = {
+            "job": explanation.taken.job.arrival,
+            "stage": explanation.taken.name,
+            "limit": explanation.taken_limit,
+            "memory_gb": explanation.taken_memory_gb,
+        }
+    shown = sorted(explanation.stages, key=lambda stage: stage.place)[:MOST_SHOWN]
     return {
-        "number": found.decision,
-        "time_s": significant(found.time_s),
-        "jobs": found.jobs_in_system,
-        "offer": found.on_offer,
-        "stages": len(found.stages),
+        "number": explanation.decision,
+        "time_s": significant(explanation.time_s),
+        "jobs": explanation.jobs_in_system,
+        "offer": explanation.on_offer,
+        "stages": len(explanation.stages),
         "likely": [_stage(stage) for stage in shown],
-        "end": {"p": significant(found.end_probability), "place": found.end_place},
-        "taken": _taken(found),
-        "words": in_words(found) if with_reasons else [],
-        "reasons": [[reason.name, significant(reason.weight)] for reason in found.reasons],
-    }
-
-
-def _taken(found: Explanation) -> dict[str, Any] | None:
-    if found.taken is None:
-        return None
-    return {
-        "job": found.taken.job.arrival,
-        "stage": found.taken.name,
-        "limit": found.taken_limit,
-        "memory_gb": found.taken_memory_gb,
+        "end": {"p": significant(explanation.end_probability), "place": explanation.end_place},
+        "taken": taken,
+        "words": in_words(explanation) if with_reasons else [],
+        "reasons": [[reason.name, significant(reason.weight)] for reason in explanation.reasons],
     }
 
 
@@ -131,16 +115,16 @@ def _stage(stage: StageShown) -> dict[str, Any]:
     }
 
 
-def _choice(workload: Workload, seen: Observation, action: Action) -> dict[str, Any] | None:
+def _choice(workload: Workload, observation: Observation, action: Action) -> dict[str, Any] | None:
     """Return another policy's choice: arrival of the job, stage and limit; None if it passes."""
     if action == PASS:
         return None
-    number = int(seen.stages[action.stage]["job"])
-    job = seen.jobs[number]
+    number = int(observation.stages[action.stage]["job"])
+    job = observation.jobs[number]
     stages = workload.trace.jobs[int(job["template"])].stages
     return {
         "job": number,
         "stage": stages[action.stage - int(job["first_stage"])].name,
         "limit": action.limit,
-        "memory_gb": memory_gb(seen, action.kind),
+        "memory_gb": memory_gb(observation, action.kind),
     }

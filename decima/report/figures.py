@@ -188,9 +188,10 @@ def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
     if len(run["jobs"]) <= _MOST_NAMED:
         patches = [
             Patch(
-                color=tuple(colours[one["number"]]), label=_plain(f"{one['number']} {one['name']}")
+                color=tuple(colours[entry["number"]]),
+                label=_plain(f"{entry['number']} {entry['name']}"),
             )
-            for one in run["jobs"]
+            for entry in run["jobs"]
         ]
         axes.legend(handles=patches, fontsize=6, frameon=False, loc="center left",
                     bbox_to_anchor=(1.0, 0.5))  # fmt: skip
@@ -198,18 +199,18 @@ def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
 
 def raster(tasks: Tasks, job: NDArray[np.int64], executors: int, columns: int) -> NDArray[np.int64]:
     """(executors, columns) the job that runs at the middle of each column, -1 where none does."""
-    found = np.full((executors, columns), -1, np.int64)
+    jobs = np.full((executors, columns), -1, np.int64)
     end_ms = float(tasks.finish_ms.max())
     middle_ms = (np.arange(columns) + 0.5) * end_ms / columns
     first = np.searchsorted(tasks.executor, np.arange(executors + 1))
     for row in range(executors):
-        own = slice(int(first[row]), int(first[row + 1]))
-        if own.start == own.stop:
+        tasks_of_row = slice(int(first[row]), int(first[row + 1]))
+        if tasks_of_row.start == tasks_of_row.stop:
             continue
-        at = np.searchsorted(tasks.start_ms[own], middle_ms, side="right") - 1
-        runs = (at >= 0) & (tasks.finish_ms[own][np.maximum(at, 0)] > middle_ms)
-        found[row] = np.where(runs, job[own][np.maximum(at, 0)], -1)
-    return found
+        at = np.searchsorted(tasks.start_ms[tasks_of_row], middle_ms, side="right") - 1
+        runs = (at >= 0) & (tasks.finish_ms[tasks_of_row][np.maximum(at, 0)] > middle_ms)
+        jobs[row] = np.where(runs, job[tasks_of_row][np.maximum(at, 0)], -1)
+    return jobs
 
 
 def _plain(text: str) -> str:

@@ -70,7 +70,11 @@ class Forest(NamedTuple):
 
 def forest(title: str, differences: Mapping[str, Estimate | None]) -> Forest | None:
     """Return the plot of the differences that are known; None without any."""
-    rows = [ForestRow(name, one) for name, one in differences.items() if one is not None]
+    rows = [
+        ForestRow(name, difference)
+        for name, difference in differences.items()
+        if difference is not None
+    ]
     return Forest(title, rows) if rows else None
 
 
@@ -78,7 +82,7 @@ def comparison_forest(all_results: Sequence[Results]) -> Forest | None:
     """The paired differences of the objective: a row for each policy, in each setting."""
     reference = all_results[0].reference
     title = all_results[0].title
-    if any((one.reference, one.title) != (reference, title) for one in all_results):
+    if any((results.reference, results.title) != (reference, title) for results in all_results):
         return None
     return forest(
         f"{title[0].upper()}{title[1:]} against {reference}, paired by sequence",

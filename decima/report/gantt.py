@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from traces import Trace
 from traces.numbers import Float64, Int64
@@ -73,8 +72,8 @@ def gantt(
     The trace gives the path that decided when a job ended; without it there are no graphs. `row`
     is the word for what runs the tasks.
     """
-    own = tasks_of(table, run)
-    tasks, stages, names = _read(own)
+    rows = tasks_of(table, run)
+    tasks, stages, names = _read(rows)
     total = len(tasks.start_ms)
     if total > most_tasks:
         tasks = merged(tasks, most_tasks)
@@ -154,7 +153,11 @@ def pack(tasks: Tasks) -> dict[str, Any]:
     first task from 0, of the others from the start before), duration, stage, and, where tasks are
     merged, their number.
     """
-    unit_ms = _unit_ms(float(tasks.finish_ms.max()))
+    # 0.01 ms in a run of less than 1,000 s, else what 32 bits hold.
+    end_ms = float(tasks.finish_ms.max())
+    unit_ms = _FINE_MS if end_ms < _SHORT_MS else 1.0
+    while end_ms / unit_ms > _MOST_UNITS:
+        unit_ms *= 10.0
     num_executors = int(tasks.executor.max()) + 1
     first = np.searchsorted(tasks.executor, np.arange(num_executors + 1))
     start = np.rint(tasks.start_ms / unit_ms).astype(np.int64)
@@ -166,7 +169,7 @@ def pack(tasks: Tasks) -> dict[str, Any]:
     is_merged = bool((tasks.number > 1).any())
     if is_merged:
         columns.append(tasks.number)
-    raw = b"".join(_column(values) for values in columns)
+    raw = b"".join(values.astype("<u4").tobytes() for values in columns)
     return {
         "unit_ms": unit_ms,
         "rows": len(start),
@@ -195,28 +198,13 @@ def unpack(run: Mapping[str, Any]) -> Tasks:
     )
 
 
-def _unit_ms(end_ms: float) -> float:
-    """Unit of times on the page: 0.01 ms in a run of less than 1,000 s, else what 32 bits hold."""
-    if end_ms < _SHORT_MS:
-        return _FINE_MS
-    unit_ms = 1.0
-    while end_ms / unit_ms > _MOST_UNITS:
-        unit_ms *= 10.0
-    return unit_ms
-
-
-def _column(values: Int64) -> bytes:
-    narrow: NDArray[np.uint32] = values.astype("<u4")
-    return narrow.tobytes()
-
-
 def _jobs(stages: Stages, names: dict[int, str], trace: Trace | None) -> list[dict[str, Any]]:
     """Each job's name, its rows among the stages, and the path that decided when it ended."""
-    known = {} if trace is None else {job.name: job for job in trace.jobs}
-    found = []
+    traced = {} if trace is None else {job.name: job for job in trace.jobs}
+    entries = []
     for number, name in names.items():
         rows = np.flatnonzero(stages.job == number)
-        job = known.get(name)
+        job = traced.get(name)
         # A truncated run, or another trace of that name: only what fits is drawn.
         if job is not None and int(stages.number[rows].max()) >= len(job.stages):
             job = None
@@ -226,8 +214,8 @@ def _jobs(stages: Stages, names: dict[int, str], trace: Trace | None) -> list[di
             parents = [list(stage.parents) for stage in job.stages]
             finish = {int(stages.number[row]): float(stages.finish_ms[row]) for row in rows}
             entry["critical"] = critical_path(parents, finish)
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def graphs(runs: Sequence[Mapping[str, Any]], trace: Trace | None) -> dict[str, dict[str, Any]]:

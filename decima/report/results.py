@@ -194,8 +194,8 @@ def _check(file: _File, where: str) -> None:
         raise FileError(f"{where}: {len(file.sequences)} sequences where {count} were asked for")
     if list(file.policies) != list(file.config.policies):
         raise FileError(f"{where}: policies {list(file.policies)!s:.200} are not those asked for")
-    for number, one in enumerate(file.sequences):
-        if not 1 <= len(one.name) == len(one.arrival_s) == len(one.work_s):
+    for number, sequence in enumerate(file.sequences):
+        if not 1 <= len(sequence.name) == len(sequence.arrival_s) == len(sequence.work_s):
             raise FileError(f"{where}: sequence {number}: not as many names as arrivals")
     try:
         check_objective(file.config.objective)
@@ -208,7 +208,7 @@ def _check(file: _File, where: str) -> None:
             if len(getattr(policy, figure).per_sequence) != count:
                 raise FileError(f"{where}: {name}: {figure} has not {count} values")
         arrived = [len(jct_s) for jct_s in policy.jct_s]
-        jobs = [len(one.name) for one in file.sequences]
+        jobs = [len(sequence.name) for sequence in file.sequences]
         if len(arrived) != count or any(
             not 1 <= a <= k for a, k in zip(arrived, jobs, strict=True)
         ):
@@ -243,7 +243,8 @@ def _results(file: _File) -> Results:
         executors=config.executors,
         is_session=config.protocol == "session",
         sequences=[
-            Jobs(one.name, np.array(one.arrival_s), np.array(one.work_s)) for one in file.sequences
+            Jobs(sequence.name, np.array(sequence.arrival_s), np.array(sequence.work_s))
+            for sequence in file.sequences
         ],
         policies={name: _policy(file, policy) for name, policy in file.policies.items()},
         objective=config.objective,

@@ -120,12 +120,12 @@ def quantile_differences(jct_s: Mapping[str, Float64]) -> Series:
 
 def share_complete(jct_s: Mapping[str, Float64]) -> Series:
     """Share of the jobs of each run that are complete within x seconds; x grows geometrically."""
-    every = np.concatenate(list(jct_s.values()))
-    every = np.unique(every[every > 0])
-    if len(every) < 2:
-        return series(every, {name: np.ones(len(every)) for name in jct_s})
-    x = np.geomspace(float(every.min()), float(every.max()), _POINTS)
-    x[-1] = float(every.max())  # not a rounding below the last job
+    times_s = np.concatenate(list(jct_s.values()))
+    times_s = np.unique(times_s[times_s > 0])
+    if len(times_s) < 2:
+        return series(times_s, {name: np.ones(len(times_s)) for name in jct_s})
+    x = np.geomspace(float(times_s.min()), float(times_s.max()), _POINTS)
+    x[-1] = float(times_s.max())  # not a rounding below the last job
     return series(
         x,
         {

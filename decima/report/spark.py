@@ -30,17 +30,17 @@ class JctTable(NamedTuple):
     rows: list[tuple[str, list[Cell]]]
 
 
-def review_section(found: Review, decisions: DecisionHistory) -> Section:
+def review_section(review: Review, decisions: DecisionHistory) -> Section:
     """Section with the results of `decima spark review`."""
     return Section(
         anchor="review",
         heading="What other policies would have done",
         template="table.html",
         content={
-            "sentences": list(words(found)),
+            "sentences": list(words(review)),
             "caption": "Job completion times (JCT) of the same jobs in every row; Spark's own "
             "time is part of the simulated ones.",
-            **review_table(found, decisions)._asdict(),
+            **review_table(review, decisions)._asdict(),
         },
         charts=[
             Lines(
@@ -50,7 +50,7 @@ def review_section(found: Review, decisions: DecisionHistory) -> Section:
                 "slots",
                 stepped=True,
             ),
-            completion("the jobs", {row.label: row.jct_s for row in rows(found, decisions)}),
+            completion("the jobs", {row.label: row.jct_s for row in rows(review, decisions)}),
         ],
     )
 
@@ -67,18 +67,18 @@ def replay_section(outcomes: Sequence[TrialOutcome], facts: str) -> Section:
             "same jobs, arrivals and policy; the error is the median over jobs.",
             **replay_table(outcomes)._asdict(),
         },
-        charts=[completion("the jobs", {one.policy: one.jct_s for one in outcomes})],
+        charts=[completion("the jobs", {outcome.policy: outcome.jct_s for outcome in outcomes})],
     )
 
 
-def review_table(found: Review, decisions: DecisionHistory) -> JctTable:
+def review_table(review: Review, decisions: DecisionHistory) -> JctTable:
     """Return the figures of `decima spark review`, on the page and in the terminal."""
     lines = []
-    for row in rows(found, decisions):
+    for row in rows(review, decisions):
         versus = 0.0 if row.versus is None else row.versus
         against = Cell(versus, "" if row.versus is None else f"{100 * versus:+.1f} %")
         lines.append((row.label, [_seconds(row.jct_s.mean()), against, _p95(row.jct_s)]))
-    first = next(iter(found.simulated_s))
+    first = next(iter(review.simulated_s))
     return JctTable(["policy", "average JCT", f"vs {first}", "p95"], lines)
 
 
@@ -87,12 +87,19 @@ def replay_table(outcomes: Sequence[TrialOutcome]) -> JctTable:
     headings = ["policy", "average JCT", "p95", "in the simulator", "median error", "bias", "plans",
                 "over limit"]  # fmt: skip
     lines = []
-    for one in outcomes:
-        plans = None if one.status is None else one.status.plans
-        over = None if one.status is None else one.status.jvm.get("launches_over_limit")
-        times = [_seconds(one.jct_s.mean()), _p95(one.jct_s), _seconds(one.simulated_s.mean())]
-        errors = [Cell(one.error, f"{one.error:.1%}"), Cell(one.bias, f"{one.bias:+.1%}")]
-        lines.append((one.policy, [*times, *errors, _count(plans), _count(over)]))
+    for outcome in outcomes:
+        plans = None if outcome.status is None else outcome.status.plans
+        over = None if outcome.status is None else outcome.status.jvm.get("launches_over_limit")
+        times = [
+            _seconds(outcome.jct_s.mean()),
+            _p95(outcome.jct_s),
+            _seconds(outcome.simulated_s.mean()),
+        ]
+        errors = [
+            Cell(outcome.error, f"{outcome.error:.1%}"),
+            Cell(outcome.bias, f"{outcome.bias:+.1%}"),
+        ]
+        lines.append((outcome.policy, [*times, *errors, _count(plans), _count(over)]))
     return JctTable(headings, lines)
 
 

@@ -48,18 +48,18 @@ def timelines_section(results: Results, timelines: Timelines) -> Section:
 def _drawn(timelines: Timelines, runs: list[Run], row: str) -> list[dict[str, Any]]:
     """The first two runs in full; of the others, in blocks, as many as `MOST_BYTES` hold."""
     most_tasks = MOST_BLOCKS // max(1, len(runs) - 2)
-    found: list[dict[str, Any]] = []
-    left = MOST_BYTES
+    drawn: list[dict[str, Any]] = []
+    bytes_left = MOST_BYTES
     for number, run in enumerate(runs):
         is_opening = number < 2
         most = MOST_TASKS if is_opening else most_tasks
-        own = gantt(timelines.table, run, timelines.trace, most, row=row)
+        data = gantt(timelines.table, run, timelines.trace, most, row=row)
         if not is_opening:
-            left -= len(json.dumps(own))
-            if left < 0:
+            bytes_left -= len(json.dumps(data))
+            if bytes_left < 0:
                 break
-        found.append(own)
-    return found
+        drawn.append(data)
+    return drawn
 
 
 def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
@@ -67,11 +67,11 @@ def _check_same_jobs(results: Results, table: pa.Table, run: Run) -> None:
     names = results.sequences[run.sequence].name
     pairs = tasks_of(table, run).group_by(["job", "name"]).aggregate([])
     for row in pairs.to_pylist():
-        known = names[row["job"]] if row["job"] < len(names) else None
-        if row["name"] != known:
+        expected = names[row["job"]] if row["job"] < len(names) else None
+        if row["name"] != expected:
             raise FileError(
                 f"the timeline is of another evaluation: in sequence {run.sequence}, job "
-                f"{row['job']} is {row['name']!r:.60} there and {known!r:.60} in the results"
+                f"{row['job']} is {row['name']!r:.60} there and {expected!r:.60} in the results"
             )
 
 
@@ -84,7 +84,7 @@ def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
     ]
     if not there:
         raise FileError("the timeline holds no run of these results")
-    means = {name: float(one.objective.mean()) for name, one in results.policies.items()}
+    means = {name: float(policy.objective.mean()) for name, policy in results.policies.items()}
     return sorted(
         there, key=lambda run: (run.sequence, run.policy != results.reference, means[run.policy])
     )

@@ -1,10 +1,12 @@
-"""The section of a training run: its curves beside the references, and what it reached."""
+"""Sections of training runs: the curves of one beside the references, and several compared."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,7 +45,11 @@ _WINDOWS = 10  # a moving mean is over this part of the iterations
 def training_section(path: Path, number: int = 0) -> Section:
     """The section of the run in a folder, which may be under way; RunError if it is none."""
     run = read_run(path)
-    _check_differences(path, run)
+    for row in run.metrics:
+        for name, value in row.items():
+            # A model that is 100 % or more below another policy takes no time.
+            if name.startswith(_ABOVE) and not value > -100.0:
+                raise RunError(f"{path}: {name[:60]!r} is {value:g} %: it must be above -100 %")
     best, config = best_validation(run), _config_of(run)
     return Section(
         anchor=f"training-{number}",
@@ -52,7 +58,7 @@ def training_section(path: Path, number: int = 0) -> Section:
         content={
             "iterations": len(run.metrics),
             "planned": None if config is None else config.iterations,
-            "duration": duration_text(run.metrics[-1].get("elapsed_s", 0.0) if run.metrics else 0),
+            "duration": _duration(run),
             "objective": objective_of(run),
             "best": best,
             "best_after": None if best is None else int(best["iteration"]) + 1,
@@ -63,17 +69,13 @@ def training_section(path: Path, number: int = 0) -> Section:
     )
 
 
+def _duration(run: RunRecord) -> str:
+    return duration_text(run.metrics[-1].get("elapsed_s", 0.0) if run.metrics else 0)
+
+
 def training_title(path: Path) -> str:
     """Title of a run: the name of its folder."""
     return f"Training run \u201c{path.resolve().name}\u201d"
-
-
-def _check_differences(path: Path, run: RunRecord) -> None:
-    """Refuse (RunError) a model that is 100 % or more below another policy, so takes no time."""
-    for row in run.metrics:
-        for name, value in row.items():
-            if name.startswith(_ABOVE) and not value > -100.0:
-                raise RunError(f"{path}: {name[:60]!r} is {value:g} %: it must be above -100 %")
 
 
 def references(row: dict[str, float]) -> dict[str, float]:
@@ -119,41 +121,45 @@ def _charts(run: RunRecord, config: TrainConfig | None) -> list[Lines]:
     steps = _steps(config, rows)
     title = objective_of(run)
     title = title[0].upper() + title[1:]
-    found = []
+    charts = []
     validated = [row for row in rows if SCORE in row]
     if validated:
-        found.append(_lines(f"{title} against strict_fair on held-out sequences", "%",
+        charts.append(_lines(f"{title} against strict_fair on held-out sequences", "%",
                             validated, _score_lines(validated)))  # fmt: skip
         by_setting: dict[str, Float64] = {
             name: np.array([_settings(row).get(name, np.nan) for row in validated])
             for name in _settings(validated[-1])
         }
-        found.append(_lines("The same in each setting", "%", validated, by_setting))
-    known = {name for row in rows for name in row}  # a step may lack the metrics of another
-    if "rollouts_percent" in known:
-        found.append(_column(steps, "rollouts_percent",
+        charts.append(_lines("The same in each setting", "%", validated, by_setting))
+    metrics = {name for row in rows for name in row}  # a step may lack the metrics of another
+    if "rollouts_percent" in metrics:
+        charts.append(_column(steps, "rollouts_percent",
                              f"{title} of the rollouts, which explore, against strict_fair",
                              "%"))  # fmt: skip
-    found += [
+    charts += [
         _column({name: own}, "loss", f"Loss, {name}")  # each step has a loss of its own
         for name, own in steps.items()
         if "loss" in own[-1]
     ]
-    found += [_column(steps, name, *words) for name, words in _NAMED.items() if name in known]
-    if {"elapsed_s", "plans"} <= known:
-        found.append(_lines("Throughput", "plans a second", rows, _throughput(rows)))
+    charts += [_column(steps, name, *words) for name, words in _NAMED.items() if name in metrics]
+    if {"elapsed_s", "plans"} <= metrics:
+        elapsed_s = np.diff(np.array([row.get("elapsed_s", np.nan) for row in rows]), prepend=0.0)
+        plans = np.array([row.get("plans", np.nan) for row in rows])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = np.where(elapsed_s > 0, plans / elapsed_s, np.nan)
+        charts.append(_lines("Throughput", "plans a second", rows, {"": rates}))
     if config is not None:
         # Loads torch.
         from decima.training.episodes import mean_jobs
 
         means = np.array([mean_jobs(config, int(row["iteration"])) for row in rows])
-        found.append(_lines("Length of an episode", "mean arrivals", rows, {"": means}))
+        charts.append(_lines("Length of an episode", "mean arrivals", rows, {"": means}))
     begins = [(own[0]["iteration"] + 0.5, f"{name} begins") for name, own in steps.items()][1:]
     return [
         chart._replace(
             marks=[mark for mark in begins if chart.series.x[0] < mark[0] < chart.series.x[-1]]
         )
-        for chart in found
+        for chart in charts
     ]
 
 
@@ -164,11 +170,11 @@ def _steps(
     if config is None:
         return {"training": rows}
     names = {id(getattr(config, field.name)): field.name for field in dataclasses.fields(config)}
-    found: dict[str, list[dict[str, float]]] = {}
+    rows_of: dict[str, list[dict[str, float]]] = {}
     for row in rows:
         step, _ = config.step_at(int(row["iteration"]))
-        found.setdefault(names[id(step)], []).append(row)
-    return found
+        rows_of.setdefault(names[id(step)], []).append(row)
+    return rows_of
 
 
 def _lines(
@@ -184,12 +190,14 @@ def _column(
     steps: dict[str, list[dict[str, float]]], name: str, title: str, axis: str = ""
 ) -> Lines:
     """A metric, beside its moving mean within each step."""
-    rows = [row for own in steps.values() for row in own]
-    values = [np.array([row.get(name, np.nan) for row in own]) for own in steps.values()]
+    rows = [row for step_rows in steps.values() for row in step_rows]
+    values = [
+        np.array([row.get(name, np.nan) for row in step_rows]) for step_rows in steps.values()
+    ]
     lines = {"": np.concatenate(values)}
     if len(rows) >= _SMOOTHED_FROM:
         width = 1 + 2 * (len(rows) // (2 * _WINDOWS))  # odd: as many before as after
-        means = [moving_mean(own, width) for own in values]
+        means = [moving_mean(step_rows, width) for step_rows in values]
         lines["moving mean"] = np.concatenate(means)
     return _lines(title, axis, rows, lines)
 
@@ -203,26 +211,18 @@ def moving_mean(values: Float64, width: int) -> Float64:
     total = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
     count = np.concatenate([[0], np.cumsum(known)])
     with np.errstate(invalid="ignore"):
-        found: Float64 = (total[past] - total[first]) / (count[past] - count[first])
-    return found
+        means: Float64 = (total[past] - total[first]) / (count[past] - count[first])
+    return means
 
 
 def _score_lines(rows: list[dict[str, float]]) -> dict[str, Float64]:
     """The model, and where the references are on the same sequences."""
-    found = {"model": np.array([row[SCORE] for row in rows])}
+    lines = {"model": np.array([row[SCORE] for row in rows])}
     if DRAWN in rows[-1]:
-        found["model, drawn plans"] = np.array([row.get(DRAWN, np.nan) for row in rows])
+        lines["model, drawn plans"] = np.array([row.get(DRAWN, np.nan) for row in rows])
     for name in references(rows[-1]):
-        found[name] = np.array([references(row).get(name, np.nan) for row in rows])
-    return found
-
-
-def _throughput(rows: list[dict[str, float]]) -> dict[str, Float64]:
-    elapsed_s = np.diff(np.array([row.get("elapsed_s", np.nan) for row in rows]), prepend=0.0)
-    plans = np.array([row.get("plans", np.nan) for row in rows])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Float64 = np.where(elapsed_s > 0, plans / elapsed_s, np.nan)
-    return {"": found}
+        lines[name] = np.array([references(row).get(name, np.nan) for row in rows])
+    return lines
 
 
 def _config_of(run: RunRecord) -> TrainConfig | None:
@@ -234,3 +234,80 @@ def _config_of(run: RunRecord) -> TrainConfig | None:
         return config_from(run.config)
     except ValueError:
         return None
+
+
+def runs_section(paths: Sequence[Path]) -> Section:
+    """Section that compares the runs in several folders; RunError if one cannot be read."""
+    names = [path.resolve().name for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    runs = dict(zip(names, map(read_run, paths), strict=True))
+    return Section(
+        anchor="runs",
+        heading="Training runs compared",
+        template="runs.html",
+        content={
+            "rows": [
+                {
+                    "name": name,
+                    "iterations": len(run.metrics),
+                    "duration": _duration(run),
+                    "best": None if best is None else best[SCORE],
+                    "best_iteration": None if best is None else int(best["iteration"]) + 1,
+                    "drawn": None if best is None else best.get(DRAWN),
+                }
+                for name, run in runs.items()
+                for best in (best_validation(run),)
+            ],
+            "names": list(runs),
+            "settings": different_settings({name: run.config for name, run in runs.items()}),
+        },
+        charts=_score_charts(runs),
+    )
+
+
+def different_settings(configs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Dotted key of each setting in which the runs differ, with its value in each run."""
+    flat = {name: dict(_flattened("", config)) for name, config in configs.items()}
+    keys = sorted({key for leaves in flat.values() for key in leaves})
+    rows = [(key, [leaves.get(key, "") for leaves in flat.values()]) for key in keys]
+    return [(key, values) for key, values in rows if len(set(values)) > 1]
+
+
+def _flattened(prefix: str, value: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Dotted key and JSON text of every leaf; a list is a leaf, named by its length if long."""
+    leaves = []
+    for key, entry in value.items():
+        if isinstance(entry, Mapping):
+            leaves += _flattened(f"{prefix}{key}.", entry)
+        else:
+            text = json.dumps(entry)
+            long = isinstance(entry, list) and len(text) > 60
+            leaves.append((f"{prefix}{key}", f"{len(entry)} entries" if long else text))
+    return leaves
+
+
+def _score_charts(runs: Mapping[str, RunRecord]) -> list[Lines]:
+    rows = {name: [row for row in run.metrics if SCORE in row] for name, run in runs.items()}
+    scores = {name: np.array([row[SCORE] for row in validated]) for name, validated in rows.items()}
+    objectives = {objective_of(run) for run in runs.values()}
+    name = objectives.pop() if len(objectives) == 1 else "objective"
+    title = f"{name[0].upper()}{name[1:]} against strict_fair on held-out sequences"
+    places: dict[str, Callable[[dict[str, float]], float]] = {
+        "iteration": lambda row: row["iteration"] + 1,
+        "minutes of training": lambda row: row.get("elapsed_s", np.nan) / 60,
+    }
+    charts = []
+    for axis, place in places.items():
+        at = {name: np.array([place(row) for row in validated]) for name, validated in rows.items()}
+        x = np.unique(np.concatenate(list(at.values())))
+        if not len(x) or np.isnan(x).any():
+            continue
+        # Straight between a run's own points, NaN beyond them.
+        lines = {
+            name: np.interp(x, at[name], scores[name], left=np.nan, right=np.nan)
+            for name in runs
+            if len(at[name])
+        }
+        charts.append(Lines(f"{title}, by {axis}", series(x, lines), axis, "%"))
+    return charts

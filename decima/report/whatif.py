@@ -1,8 +1,7 @@
-"""The section of a what-if: plain words first, figures after."""
+"""Sections of a what-if: plain words first, figures after."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,60 +11,85 @@ from decima.registry import HEURISTICS
 from decima.report.forest import Forest, forest
 from decima.report.gantt import Run, gantt, graphs
 from decima.report.section import Lines, Section, completion, series
-from decima.rl.statistics import difference_percent
-from decima.whatif.advice import can_be_trusted, findings
-from decima.whatif.allocation_advice import HEADINGS, allocation_rows
-from decima.whatif.caveats import caveats
-from decima.whatif.jobs import JobChange, compared_policy, job_changes
+from decima.whatif.advice import can_be_trusted, caveats, facts, findings
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.report import verdict
-from decima.whatif.report import PolicyCell, length_rows, policy_cells, seconds
-from decima.whatif.study import WhatIf, tasks_of
+from decima.whatif.report import (
+    ALLOCATION_HEADINGS,
+    allocation_rows,
+    group_rows,
+    policy_cells,
+    seconds,
+)
+from decima.whatif.results import Study, WhatIf
+from decima.whatif.settings import OWN_WAYS
+from decima.whatif.study import tasks_of
+from traces.files.names import counted
+from traces.numbers import MS_PER_S
 
 _MOST_JOBS = 200  # rows of the table of jobs: of more, those that gain and those that lose most
+_LEAST_CHANGE = 0.01  # relative change of a job's JCT that counts as sooner or later
 
 
-def whatif_sections(found: WhatIf, check: ReplayReport, facts: list[str]) -> list[Section]:
-    """All sections of the page of `decima whatif`; arguments as for `whatif_section`."""
-    sections = [whatif_section(found, check, facts), waiting_section(found, check)]
-    return [section for section in sections if section is not None]
+def whatif_sections(study: Study, check: ReplayReport) -> list[Section]:
+    """All sections of the page of `decima whatif`."""
+    sections = [whatif_section(study, check)]
+    waiting = waiting_section(study, check) if isinstance(study, WhatIf) else None
+    return sections if waiting is None else [*sections, waiting]
 
 
-def whatif_section(found: WhatIf, check: ReplayReport, facts: list[str]) -> Section:
-    """Section with the results of `decima whatif`; `facts` are sentences on the recording."""
+def whatif_section(study: Study, check: ReplayReport) -> Section:
+    """Section with the words and figures of `decima whatif`, with or without `--applications`."""
+    is_trusted = can_be_trusted(check)
+    charts = []
+    content: dict[str, Any] = {
+        "facts": [*facts(study), verdict(check)],
+        "findings": list(findings(study, check)),
+        "caveats": list(caveats(study, check)),
+        "reference": study.settings.reference,
+        "policies": {name: policy_cells(study, name) for name in study.policies},
+        "summaries": {name: _summary(study, name) for name in study.policies},
+        "groups": list(group_rows(study)),
+        "jobs": None,
+        "allocations": [],
+        "allocation_headings": ALLOCATION_HEADINGS,
+    }
+    if isinstance(study, WhatIf):
+        content["compared"] = f"Policies on {counted(study.settings.executors, 'slot')}"
+        content["grouped"] = ("Short and long jobs", "jobs", "number", "no other jobs")
+        charts.append(_sizes_chart(study))
+        if is_trusted:
+            content["jobs"] = _jobs(study)
+            content["allocations"] = list(allocation_rows(study))
+    else:
+        content["compared"] = "Ways to divide the executors"
+        content["grouped"] = (
+            "Applications that gain and lose",
+            "application",
+            "jobs",
+            "whole cluster",
+        )
+    mean_s = {name: result.by_job_s for name, result in study.policies.items()}
     return Section(
         anchor="whatif",
         heading="What would change",
         template="whatif.html",
-        content={
-            "facts": [*facts, verdict(check)],
-            "findings": list(findings(found, check)),
-            "caveats": list(caveats(found, check)),
-            "reference": found.settings.reference,
-            "slots": found.settings.executors,
-            "policies": {name: _cells(found, name) for name in found.main.policies},
-            "lengths": list(length_rows(found)),
-            "length_policies": list(found.settings.policies),
-            "summaries": {name: _summary(name) for name in found.settings.policies},
-            "jobs": _jobs(found) if can_be_trusted(check) else None,
-            "allocation_headings": HEADINGS,
-            "allocations": list(allocation_rows(found)) if can_be_trusted(check) else [],
-        },
-        forest=_forest(found) if can_be_trusted(check) else None,
-        charts=list(_charts(found)),
+        content=content,
+        forest=_forest(study) if is_trusted else None,
+        charts=[*charts, completion("the recorded jobs", mean_s)],
     )
 
 
-def waiting_section(found: WhatIf, check: ReplayReport) -> Section | None:
+def waiting_section(study: WhatIf, check: ReplayReport) -> Section | None:
     """Every task under the reference and the best policy; None if there is none to trust."""
-    policy = compared_policy(found)
+    policy = compared_policy(study)
     if policy is None or not can_be_trusted(check):
         return None
-    reference, trace = found.settings.reference, found.recording.trace
+    reference, trace = study.settings.reference, study.recording.trace
     drawn = []
     for name in (reference, policy):
-        arrivals, record = tasks_of(found, name)
+        arrivals, record = tasks_of(study, name)
         table = task_table(name, 0, trace, arrivals.job, record)
         drawn.append(gantt(table, Run(name, 0), trace, row="slot"))
     return Section(
@@ -85,74 +109,90 @@ def waiting_section(found: WhatIf, check: ReplayReport) -> Section | None:
     )
 
 
-def _cells(found: WhatIf, name: str) -> list[PolicyCell]:
-    """Return averages and tails of a policy, with recorded and with resampled arrivals."""
-    return policy_cells(found, name, "recorded") + policy_cells(found, name, "resampled")
+def compared_policy(study: WhatIf) -> str | None:
+    """The policy to show beside the reference: the recommended one, else that of lowest average."""
+    others = [name for name in study.policies if name != study.settings.reference]
+    lowest = min(others, key=lambda name: float(study.policies[name].avg_s.mean()), default=None)
+    return study.best() or lowest
 
 
-def _forest(found: WhatIf) -> Forest | None:
-    """Average JCT against the reference, with recorded and with resampled arrivals."""
-    reference = found.main.policies[found.settings.reference]
+def _forest(study: Study) -> Forest | None:
+    """Average JCT against the reference."""
     rows = {}
-    for name, one in found.main.policies.items():
-        if one is not reference:
-            rows[f"{name}, recorded arrivals"] = difference_percent(one.avg_s, reference.avg_s)
-            rows[f"{name}, resampled"] = difference_percent(
-                one.resampled_avg_s, reference.resampled_avg_s
-            )
-    return forest(f"Average JCT against {found.settings.reference}", rows)
+    for name, result in study.policies.items():
+        if result is not study.reference:
+            drawn, resampled = study.differences(result)
+            if isinstance(study, WhatIf):
+                rows[f"{name}, recorded arrivals"] = drawn
+                rows[f"{name}, resampled"] = resampled
+            else:
+                rows[name] = drawn
+    return forest(f"Average JCT against {study.settings.reference}", rows)
 
 
-def _summary(policy: str) -> str:
-    """One line that explains a policy."""
+def _summary(study: Study, policy: str) -> str:
+    """One line that explains a policy, or a way to divide a cluster."""
+    is_session = isinstance(study, WhatIf)
+    if not is_session and policy in OWN_WAYS:
+        return OWN_WAYS[policy]
+    prefix = "" if is_session else "a coordinator's policy: "
     if policy in HEURISTICS:
-        return HEURISTICS[policy].summary
+        return prefix + HEURISTICS[policy].summary
     if policy == POOLS:
         return "Spark's FAIR scheduler with the pools of the recording: weight, minShare and mode"
-    return "a learned policy: a graph network chooses the next stage and its job's limit"
+    return f"{prefix}a graph network chooses the next stage and its job's limit"
 
 
-def _jobs(found: WhatIf) -> dict[str, Any] | None:
+def _jobs(study: WhatIf) -> dict[str, Any] | None:
     """The jobs under the best policy beside the reference; None where there is no other policy."""
-    policy = compared_policy(found)
+    policy = compared_policy(study)
     if policy is None:
         return None
-    changes = job_changes(found, policy)
+    recording = study.recording
+    submitted_ms = recording.arrival_ms - recording.arrival_ms.min()
+    alone_s, before_s, after_s = (
+        result.by_job_s for result in (study.alone, study.reference, study.policies[policy])
+    )
+    change_s = after_s - before_s
+    by_change = np.argsort(change_s, kind="stable")
     half = _MOST_JOBS // 2
-    shown = changes if len(changes) <= _MOST_JOBS else [*changes[:half], *changes[-half:]]
+    shown = by_change
+    if len(by_change) > _MOST_JOBS:
+        shown = np.concatenate([by_change[:half], by_change[-half:]])
+    times_s = (
+        submitted_ms / MS_PER_S,
+        recording.recorded_ms / MS_PER_S,
+        alone_s,
+        before_s,
+        after_s,
+    )
+    rows = []
+    for row in shown.tolist():
+        cells = [{"value": float(t[row]), "text": seconds(float(t[row]))} for t in times_s]
+        words = f"{change_s[row]:+.3g} s ({100 * change_s[row] / before_s[row]:+.0f} %)"
+        cells.append({"value": float(change_s[row]), "text": words})
+        rows.append({"name": recording.trace.jobs[row].name, "cells": cells})
     return {
         "policy": policy,
-        "total": len(changes),
-        "sooner": sum(one.is_sooner for one in changes),
-        "later": sum(one.is_later for one in changes),
-        "shown": len(shown),
-        "rows": [_job_row(one) for one in shown],
+        "total": len(by_change),
+        "sooner": int((change_s < -_LEAST_CHANGE * before_s).sum()),
+        "later": int((change_s > _LEAST_CHANGE * before_s).sum()),
+        "shown": len(rows),
+        "rows": rows,
     }
 
 
-def _job_row(change: JobChange) -> dict[str, Any]:
-    """Cells of a job: values to sort by, and words."""
-    times_s = (change.submitted_s, change.recorded_s, change.alone_s)
-    both_s = (change.reference_s, change.policy_s)
-    cells = [{"value": value_s, "text": seconds(value_s)} for value_s in (*times_s, *both_s)]
-    words = f"{change.change_s:+.3g} s ({change.change_percent:+.0f} %)"
-    return {"name": change.name, "cells": [*cells, {"value": change.change_s, "text": words}]}
-
-
-def _charts(found: WhatIf) -> Iterator[Lines]:
-    sizes = np.array(sorted(found.sizes), float)
+def _sizes_chart(study: WhatIf) -> Lines:
+    sizes = sorted(study.sizes)
     averages = {
-        name: np.array([found.shared_avg_s(int(n), name).mean() for n in sizes])
-        for name in found.settings.policies
+        "no other jobs" if name is None else name: np.array(
+            [study.shared_avg_s(size, name).mean() for size in sizes]
+        )
+        for name in (*study.policies, None)
     }
-    alone = np.array([found.shared_avg_s(int(n), None).mean() for n in sizes])
-    yield Lines(
+    return Lines(
         "Average completion time by the number of slots, recorded arrivals",
-        series(sizes, {**averages, "no other jobs": alone}),
+        series(np.array(sizes, float), averages),
         "slots",
         "average completion time, s",
-    )
-    yield completion(
-        "the recorded jobs",
-        {n: one.recorded_jct_s.mean(axis=0) for n, one in found.main.policies.items()},
     )

@@ -1,60 +1,77 @@
-"""Sentences of a what-if."""
+"""Words of a what-if: what was recorded, the verdict, and the reasons to doubt it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from decima.rl.statistics import Estimate, difference_percent
-from decima.whatif.allocation_advice import allocation_words
-from decima.whatif.load import are_pooled, by_length, offered_load
-from decima.whatif.pool_changes import PoolResult
+from decima.rl.statistics import difference_percent
+from decima.whatif import load
+from decima.whatif.applications.workload import slots_each
+from decima.whatif.changes import AllocationChange
+from decima.whatif.closed_loop import MOSTLY
 from decima.whatif.replay import ReplayReport
-from decima.whatif.replay.recording import ORDERS, POOLS
-from decima.whatif.replay.report import USELESS_PERCENT
-from decima.whatif.report import percent, seconds, share, signed
-from decima.whatif.study import SizeResult, WhatIf
+from decima.whatif.replay.check import Fidelity, relative_error
+from decima.whatif.replay.recording import FIFO, ORDERS, POOLS
+from decima.whatif.replay.report import USELESS_PERCENT, conditions_words
+from decima.whatif.report import groups, percent, seconds, share, signed
+from decima.whatif.results import ApplicationsWhatIf, Result, Study, WhatIf
+from decima.whatif.settings import DYNAMIC, OWN_WAYS, STATIC
 from spark_sim import Protocol
+from spark_sim.tables import NONE
 from traces.files.names import counted
-from traces.numbers import Float64
+from traces.numbers import MS_PER_S
+from traces.spark_log.assemble import UNFINISHED
+from traces.spark_log.names import shared_words
 
 LITTLE_WAITING_PERCENT = 5.0
 """of the average JCT; where it is less for certain, there is nothing to gain from scheduling"""
 TAIL_PRICE_PERCENT = 5.0
 """a larger increase of the p95 is named"""
-WORTH_A_CHANGE = 0.02
-"""relative change that is worth more than a setting"""
+FEW_JOBS = 50
+_P95_JOBS = 20
 _PILED_UP = 2.0
-_HURT = 1.1
-# A job counts as slower from 10 % on: less is lost in the draws.
+_CLEAR = 1.1
+# A job counts as slower or faster from 10 % on: less is lost in the draws.
+_MOST_NAMED = 4
 
 
-def findings(found: WhatIf, check: ReplayReport) -> Iterator[str]:
-    """Describe the largest change, who gains, and other numbers of executors, if the replay is
-    right.
-    """
-    if not can_be_trusted(check):
-        yield distrust_words(check)
-        return
-    reference = found.settings.reference
-    waiting = _waiting(found.main, reference)
-    yield _waiting_words(found, waiting)
-    yield from _all_slots_words(found)
-    best = best_policy(found)
-    if waiting.upper >= LITTLE_WAITING_PERCENT and len(found.settings.policies) > 1:
-        if best is None:
-            yield (
-                f"No other policy is better than {reference} with certainty, with the recorded and "
-                "with resampled arrivals."
+def facts(study: Study) -> list[str]:
+    """Describe what was recorded."""
+    recording = study.recording
+    jobs = recording.trace.jobs
+    tasks, stages = sum(job.num_tasks for job in jobs), sum(len(job.stages) for job in jobs)
+    if isinstance(study, ApplicationsWhatIf):
+        workload = study.workload
+        slots = workload.executors * workload.slots_each
+        size = (
+            "" if workload.slots_each == 1 else f" of {counted(workload.slots_each, 'slot')} each"
+        )
+        where = f"{counted(workload.executors, 'executor')}{size}"
+        at_once = f", up to {workload.at_once:,} at once"
+        conditions = []
+        if study.is_delay_measured:
+            conditions.append(
+                f"An executor takes {seconds(workload.delay_ms / MS_PER_S)} to come, as these logs "
+                "show: from its request, an application's start, or the end of the one before it."
             )
-        else:
-            yield _best_words(found, best)
-            yield sure_words(check)
-            yield from _setting_words(found, best)
-            yield _who_words(found, best)
-            yield _how_words(found, best)
-        yield from _pool_words(found)
-    yield from allocation_words(found)
-    yield from _size_words(found, best)
+    else:
+        assert isinstance(study, WhatIf)  # noqa: S101 - the other kind
+        slots, at_once = study.settings.executors, ""
+        where = counted(slots, "slot")
+        conditions = list(conditions_words(recording))
+    span_s = load.span_s(recording)
+    span = f"{span_s:,.1f} s" if span_s < 120 else f"{span_s / 60:,.1f} min"
+    if span_s >= 2 * 3600:
+        span = f"{span_s / 3600:,.1f} h"
+    return [
+        f"{counted(len(jobs), 'job')} ({counted(stages, 'stage')}, {counted(tasks, 'task')}) of "
+        f"{counted(len(recording.slots), 'application')}{at_once}, recorded over {span} on "
+        f"{counted(load.recorded_slots(recording), 'slot')}; their tasks keep {where} busy "
+        f"{100 * load.offered_load(recording, slots):.0f} % of that time. As recorded, a job took "
+        f"{seconds(load.recorded_avg_s(recording))} on average.",
+        *conditions,
+        *recording.summary.left_out(),
+    ]
 
 
 def can_be_trusted(check: ReplayReport) -> bool:
@@ -63,301 +80,308 @@ def can_be_trusted(check: ReplayReport) -> bool:
     return fidelity is not None and not fidelity.above(USELESS_PERCENT)
 
 
-def distrust_words(check: ReplayReport) -> str:
-    """Describe how far the simulator is from the recording."""
-    fidelity = check.fidelity("all")
-    off = ""
-    if fidelity is not None:
-        median, bias = fidelity.median_error_percent, fidelity.bias_percent
-        off = f" ({median:.0f} % off in the median, {bias:+.0f} % on average)"
-    return (
-        f"No policy is recommended: the simulator does not repeat this recording{off}, so its "
-        "results for waiting, other policies and more slots may be as wrong. `decima replay` names "
-        "the jobs."
-    )
-
-
-def sure_words(check: ReplayReport) -> str:
-    """Describe how far the recommendation can be wrong."""
-    fidelity = check.fidelity("all")
-    words = "How sure: both intervals exclude 0"
-    if fidelity is None:
-        return f"{words}."
-    return (
-        f"{words}, and the simulator is {fidelity.median_error_percent:.0f} % off the recorded "
-        f"times (median), {fidelity.bias_percent:+.0f} % on average."
-    )
-
-
-def best_policy(found: WhatIf) -> str | None:
-    """The policy with the lowest average JCT over recorded and resampled arrivals.
-
-    None if that is the reference, or not better with certainty (95 %) in both. In a shared session
-    a policy that Spark has itself is preferred to one that is hardly better.
-    """
-    reference = found.settings.reference
-    others = [name for name in found.settings.policies if name != reference]
-    sure = [name for name in others if _is_surely_lower(found, name)]
-    averages = {
-        name: sum(row.mean for row in _differences(found, name)) / 2 - _handicap(found, name)
-        for name in sure
-    }
-    return min(averages, key=lambda name: averages[name], default=None)
-
-
-def _handicap(found: WhatIf, policy: str) -> float:
-    """Percent by which another policy must be better to be worth more than a setting."""
-    is_setting = policy in ORDERS and found.settings.protocol == Protocol.SESSION.label
-    return 100 * WORTH_A_CHANGE if is_setting else 0.0
-
-
-def _waiting(size: SizeResult, policy: str) -> Estimate:
-    """Percent of the average JCT that is due to other jobs, paired by draw."""
-    avg_s = size.policies[policy].avg_s
-    return part_of(avg_s - size.alone_avg_s, avg_s).within(0.0, 100.0)
-
-
-def _waiting_words(found: WhatIf, waiting: Estimate) -> str:
-    reference = found.settings.reference
-    jct_s = float(found.main.policies[reference].avg_s.mean())
-    alone_s = float(found.main.alone_s.mean())
-    little = waiting.upper < LITTLE_WAITING_PERCENT
-    words = (
-        f"Do jobs wait for each other? {'Hardly' if little else 'Yes'}. Under {reference} on "
-        f"{counted(found.main.executors, 'slot')} a job takes {seconds(jct_s)} on average; "
-        f"without other jobs it would take {seconds(alone_s)}."
-    )
-    if little:
-        return (
-            f"{words} Another policy has next to nothing to gain: at most "
-            f"{max(0.0, waiting.upper):.0f} %."
-        )
-    return f"{words} Waiting for others is {share(waiting)} of it: no policy can save more."
-
-
-def _all_slots_words(found: WhatIf) -> Iterator[str]:
-    """Describe what executors that come late or go cost."""
-    if found.all_slots_avg_s is None:
-        return
-    change = difference_percent(
-        found.all_slots_avg_s, found.main.policies[found.settings.reference].avg_s
-    )
-    is_much = -change.mean >= LITTLE_WAITING_PERCENT
-    yield (
-        f"Do jobs wait for executors? {'Yes' if is_much else 'Hardly'}. With "
-        f"{counted(found.main.executors, 'slot')} from the first job to the last, a job would take "
-        f"{seconds(float(found.all_slots_avg_s.mean()))} ({percent(change)})."
-    )
-
-
-def _differences(found: WhatIf, policy: str) -> tuple[Estimate, Estimate]:
-    """Average JCT against the reference, with recorded and with resampled arrivals."""
-    result = found.main.policies[policy]
-    return _to_reference(found, result.avg_s, result.resampled_avg_s)
-
-
-def _to_reference(
-    found: WhatIf, recorded_avg_s: Float64, resampled_avg_s: Float64
-) -> tuple[Estimate, Estimate]:
-    reference = found.main.policies[found.settings.reference]
-    return (
-        difference_percent(recorded_avg_s, reference.avg_s),
-        difference_percent(resampled_avg_s, reference.resampled_avg_s),
-    )
-
-
-def _is_surely_lower(found: WhatIf, policy: str) -> bool:
-    """Return whether a policy is better with recorded and with resampled arrivals."""
-    return found.are_surely_lower(*_differences(found, policy))
-
-
-def _setting_words(found: WhatIf, best: str) -> Iterator[str]:
-    """Describe the effect of a Spark setting alone, where something else is better."""
-    if found.settings.protocol != Protocol.SESSION.label or best in ORDERS:
-        return
-    for name in ORDERS:
-        own = name in found.settings.policies and name != found.settings.reference
-        if own and _is_surely_lower(found, name):
-            recorded, resampled = _differences(found, name)
-            yield (
-                f"{name}, which is a setting of Spark, gives {percent(recorded)} and "
-                f"{percent(resampled)} by itself."
-            )
-
-
-def _best_words(found: WhatIf, best: str) -> str:
-    recorded, resampled = _differences(found, best)
-    tail = difference_percent(
-        found.main.policies[best].p95_s, found.main.policies[found.settings.reference].p95_s
-    )
-    words = (
-        f"What would change most: {best} instead of {found.settings.reference}. Average JCT "
-        f"{percent(recorded)} with the recorded arrivals, {percent(resampled)} with resampled "
-        f"ones; p95 {percent(tail)} with the recorded ones"
-    )
-    return f"{words}: the slowest jobs pay." if tail.mean > TAIL_PRICE_PERCENT else f"{words}."
-
-
-def _pool_words(found: WhatIf) -> Iterator[str]:
-    """Describe the best change of one pool's settings."""
-    if found.pools is None:
-        return
-    recorded, resampled = pool_differences(found, found.pools)
-    if not is_pool_change_sure(found):
+def findings(study: Study, check: ReplayReport) -> Iterator[str]:
+    """Yield the verdict in one line, then who gains, how to get it, and settings to change."""
+    if not can_be_trusted(check):
         yield (
-            "Pools: no tried weight, minShare or mode of one pool gives a lower average with "
-            "certainty."
+            f"No policy is recommended: the simulator does not repeat this recording"
+            f"{_error(check.fidelity('all'))}, so its results for waiting, other policies and more "
+            "slots may be as wrong. `decima replay` names the jobs."
         )
         return
-    yield (
-        f"Pools: with {found.pools.change.words()} in fairscheduler.xml, and no other change, "
-        f"average JCT {percent(recorded)} with the recorded arrivals, {percent(resampled)} with "
-        "resampled ones."
+    waiting = study.waiting()
+    reference = study.settings.reference
+    is_little = waiting.upper < LITTLE_WAITING_PERCENT
+    best = None if is_little else study.best()
+    whose = "applications" if isinstance(study, ApplicationsWhatIf) else "jobs"
+    limit = (
+        f"Waiting for other {whose} is {share(waiting)} of the average JCT under {reference}: "
+        "no policy can save more."
     )
+    if is_little:
+        words = (
+            f"Next to nothing to gain: waiting for other {whose} is at most {waiting.upper:.0f} % "
+            f"of the average JCT under {reference}."
+        )
+        if isinstance(study, WhatIf) and study.all_slots is not None:
+            change = difference_percent(study.all_slots.avg_s, study.reference.avg_s)
+            if change.mean <= -LITTLE_WAITING_PERCENT:
+                words += (
+                    " But jobs wait for executors: if none ever went, it would change by "
+                    f"{percent(change)}."
+                )
+        yield words
+    elif best is not None:
+        result = study.policies[best]
+        tail = difference_percent(result.p95_s, study.reference.p95_s)
+        pays = f"; the slowest jobs pay, p95 {percent(tail)}"
+        yield (
+            f"{best} instead of {reference}: {_both(study, result)}"
+            f"{pays if tail.mean > TAIL_PRICE_PERCENT else ''}. {limit}"
+        )
+    elif len(study.policies) > 1:
+        yield f"No other policy is better than {reference} with certainty. {limit}"
+    else:
+        yield limit
+    if best is not None:
+        yield _who_words(study, best)
+        yield how_words(study, best)
+    if isinstance(study, WhatIf):
+        if not is_little and (pool := study.best_pool_change()) is not None:
+            yield f"Pools: with {pool[0].words()} in fairscheduler.xml, {_both(study, pool[1])}."
+        yield from _allocation_words(study)
 
 
-def pool_differences(found: WhatIf, pools: PoolResult) -> tuple[Estimate, Estimate]:
-    """Average JCT after the change, with recorded and with resampled arrivals."""
-    return _to_reference(found, pools.recorded_avg_s, pools.resampled_avg_s)
+def _error(fidelity: Fidelity | None) -> str:
+    if fidelity is None:
+        return ""
+    median, bias = fidelity.median_error_percent, fidelity.bias_percent
+    return f" ({median:.0f} % off in the median, {bias:+.0f} % on average)"
 
 
-def is_pool_change_sure(found: WhatIf) -> bool:
-    """Return whether a change of one pool is worth its while for certain."""
-    if found.pools is None:
-        return False
-    recorded, resampled = pool_differences(found, found.pools)
-    is_worth_it = recorded.mean <= -100 * WORTH_A_CHANGE
-    return is_worth_it and found.are_surely_lower(recorded, resampled)
+def _both(study: Study, result: Result, base: Result | None = None) -> str:
+    drawn, second = map(percent, study.differences(result, base))
+    if isinstance(study, ApplicationsWhatIf):
+        return f"average JCT {drawn} over draws of durations, {second} over stretches of the jobs"
+    return f"average JCT {drawn} with the recorded arrivals, {second} with resampled ones"
 
 
-def _who_words(found: WhatIf, best: str) -> str:
-    """Describe which jobs gain and which lose."""
-    before = found.main.policies[found.settings.reference].recorded_jct_s.mean(axis=0)
-    after = found.main.policies[best].recorded_jct_s.mean(axis=0)
-    changes = [
-        f"{label} jobs {signed(after[rows].mean() / before[rows].mean() - 1)}"
-        for label, rows in by_length(found.main.alone_s).items()
-    ]
-    slower = int((after > _HURT * before).sum())
-    faster = int((before > _HURT * after).sum())
+def _who_words(study: Study, best: str) -> str:
+    """Describe which jobs or applications gain and which lose."""
+    before = study.reference.by_job_s
+    after = study.policies[best].by_job_s
+    changes = {
+        label: after[rows].mean() / before[rows].mean() - 1 for label, rows in groups(study).items()
+    }
+    if isinstance(study, ApplicationsWhatIf):
+        by_change = sorted(changes, key=lambda name: changes[name])
+        gain = [name for name in by_change if changes[name] < -1 / 100]
+        lose = [name for name in reversed(by_change) if changes[name] > 1 / 100]
+        parts = []
+        for names, verb in ((gain, "faster"), (lose, "slower")):
+            named = [f"{name} {signed(changes[name])}" for name in names[:_MOST_NAMED]]
+            named += [f"{len(names) - _MOST_NAMED:,} more"] if len(names) > _MOST_NAMED else []
+            parts.append(f"{len(names):,} {verb}" + (f" ({', '.join(named)})" if named else ""))
+        return f"For whom: of {counted(len(changes), 'application')}, {', '.join(parts)}."
+    lengths = ", ".join(f"{label} jobs {signed(change)}" for label, change in changes.items())
+    faster, slower = (before > _CLEAR * after).sum(), (after > _CLEAR * before).sum()
     return (
-        f"For whom: {', '.join(changes)}. {faster:,} of {len(before):,} jobs end clearly earlier, "
+        f"For whom: {lengths}. Of {counted(len(before), 'job')}, {faster:,} end clearly earlier, "
         f"{slower:,} clearly later (by more than 10 %)."
     )
 
 
-def _how_words(found: WhatIf, best: str) -> str:
-    if found.settings.protocol != Protocol.SESSION.label:
+def how_words(study: Study, best: str) -> str:
+    """Describe how to get a policy on a live Spark."""
+    if isinstance(study, ApplicationsWhatIf):
+        workload = study.workload
+        cores = max(1, workload.executors // workload.at_once) * workload.slots_each
+        ways = {
+            STATIC: f"set spark.cores.max={cores} (for tasks of one core) in each application",
+            FIFO: "leave spark.cores.max and spark.dynamicAllocation.enabled unset",
+            DYNAMIC: "set spark.dynamicAllocation.enabled=true, with a shuffle service or "
+            "spark.dynamicAllocation.shuffleTracking.enabled=true",
+        }
+        coordinate = (
+            f"decima coordinate --slots {workload.executors} --policy {best}, and the plugin in "
+            "each application (docs/applications.md)"
+        )
+        return f"How: {ways.get(best, coordinate)}."
+    assert isinstance(study, WhatIf)  # noqa: S101 - the other kind
+    if study.settings.protocol != Protocol.SESSION.label:
         return (
             f"How: between applications no setting of Spark gives {best}; it needs a cluster "
             "manager that enforces it."
         )
-    if are_pooled(found.recording):
+    if load.are_pooled(study.recording):
         return (
-            f"How: these jobs came from {len(found.recording.slots)} applications, and a scheduler "
+            f"How: these jobs came from {len(study.recording.slots)} applications, and a scheduler "
             "orders the jobs of one. Run them in one session (as by Spark Connect or a Thrift "
             "server), or ask for each log by itself."
         )
-    if best == "fifo":
-        return "How: fifo is Spark's default; unset spark.scheduler.mode."
-    if best == POOLS:
-        return "How: set spark.scheduler.mode=FAIR and keep the pools that the jobs name."
-    if best == "spark_fair":
-        return (
-            "How: set spark.scheduler.mode=FAIR and give each job a pool of its own "
-            "(spark.scheduler.pool). Without pools every stage gets an equal share instead of "
-            "every job; before Spark 3.3.2 all is FIFO then."
-        )
-    return (
-        f"How: in the driver, decima.spark.attach({attach_arguments(found, best)}), at first with "
+    settings = {
+        FIFO: "fifo is Spark's default; unset spark.scheduler.mode.",
+        POOLS: "set spark.scheduler.mode=FAIR and keep the pools that the jobs name.",
+        "spark_fair": "set spark.scheduler.mode=FAIR and give each job a pool of its own "
+        "(spark.scheduler.pool). Without pools every stage gets an equal share instead of every "
+        "job; before Spark 3.3.2 all is FIFO then.",
+    }
+    arguments = ["spark", f'policy="{best}"']
+    if parameters := study.main.tuned.get(best):
+        values = ", ".join(f'"{label}": {value:g}' for label, value in parameters.items())
+        arguments.append(f"parameters={{{values}}}")
+    attach = (
+        f"in the driver, decima.spark.attach({', '.join(arguments)}), at first with "
         'mode="shadow", a decision_log, and as priors the trace that `decima traces import spark` '
         "makes of these logs (docs/spark.md)."
     )
+    return f"How: {settings.get(best, attach)}"
 
 
-def attach_arguments(found: WhatIf, policy: str) -> str:
-    """Format the call of `decima.spark.attach` for a policy with fitted parameters."""
-    arguments = ["spark", f'policy="{policy}"']
-    parameters = found.main.tuned.get(policy)
-    if parameters:
-        values = ", ".join(f'"{label}": {value:g}' for label, value in parameters.items())
-        arguments.append(f"parameters={{{values}}}")
-    return ", ".join(arguments)
-
-
-def _size_words(found: WhatIf, best: str | None) -> Iterator[str]:
-    """Describe other numbers of executors, and a policy's worth in executors."""
-    main, reference = found.main.executors, found.settings.reference
-    here_s = found.shared_avg_s(main, reference)
-    parts = []
-    for executors in found.sizes:
-        if executors != main:
-            there_s = found.shared_avg_s(executors, reference)
-            change = percent(difference_percent(there_s, here_s))
-            parts.append(f"{seconds(float(there_s.mean()))} on {executors:,} ({change})")
-    if parts:
-        yield (
-            f"Slots: under {reference} the average JCT is {seconds(float(here_s.mean()))} on "
-            f"{main:,}, {', '.join(parts)}."
-        )
-    half = found.sizes.get(main // 2)
-    neediest = found.recording.neediest()
-    if neediest is not None and 1 <= main // 2 < neediest.slots:
-        yield f"{counted(main // 2, 'slot')} are impossible: {neediest.words()}."
-    if half is not None and _piles_up(found, half):
-        yield (
-            f"{counted(half.executors, 'slot')} could not keep up with the recorded arrivals: "
-            "there the JCT grows with the length of the recording."
-        )
-    if len(found.settings.policies) > 1:
-        best_ones = [_best_of_size(found, executors, best) for executors in found.sizes]
-        if all(words is None for words in best_ones):
-            yield f"On none of these numbers of slots is a policy surely better than {reference}."
-        else:
-            each = (
-                f"on {size:,} {words or f'none below {reference}'}"
-                for size, words in zip(found.sizes, best_ones, strict=True)
-            )
-            yield f"Lowest average with the recorded arrivals: {', '.join(each)}."
-    if best is not None and 2 * main in found.sizes:
-        saved_s = here_s - found.shared_avg_s(main, best)
-        bought_s = here_s - found.shared_avg_s(2 * main, reference)
-        if (bought_s > 0).all() and (saved_s > 0).all():
-            yield (
-                f"{best} on the same slots gives {share(part_of(saved_s, bought_s))} of what twice "
-                f"the slots would give under {reference}."
-            )
-
-
-def part_of(values: Float64, whole: Float64) -> Estimate:
-    """The mean of `values` in percent of that of `whole`, paired."""
-    difference = difference_percent(values, whole)
-    if difference.ci95 is None:
-        return Estimate(100 + difference.mean, None)
-    low, high = difference.ci95
-    return Estimate(100 + difference.mean, (100 + low, 100 + high))
-
-
-def _piles_up(found: WhatIf, half: SizeResult) -> bool:
-    """Return whether half the slots are overloaded: too much work for them, and growing queues."""
-    reference = found.settings.reference
-    here_s = float(found.shared_avg_s(found.main.executors, reference).mean())
-    half_s = float(found.shared_avg_s(half.executors, reference).mean())
-    return offered_load(found.recording, half.executors) > 1 and half_s > _PILED_UP * here_s
-
-
-def _best_of_size(found: WhatIf, executors: int, best: str | None) -> str | None:
-    """Return the policy of lowest average JCT if the change is large and certain, else None.
-
-    The recommended one is named wherever it is as good as the lowest.
-    """
-    reference = found.settings.reference
-    each_s = {name: found.shared_avg_s(executors, name) for name in found.settings.policies}
-    averages = {name: float(avg_s.mean()) for name, avg_s in each_s.items()}
-    lowest = min(averages, key=lambda name: averages[name])
-    if best is not None and averages[best] <= (1 + WORTH_A_CHANGE) * averages[lowest]:
-        lowest = best
-    change = difference_percent(each_s[lowest], each_s[reference])
-    if change.mean > -100 * WORTH_A_CHANGE or change.upper >= 0:
+def allocation_fidelity(study: WhatIf) -> Fidelity | None:
+    """Error of the model of dynamic allocation with the log's settings; None without it."""
+    if not study.allocations:
         return None
-    return f"{lowest} ({percent(change)})"
+    simulated_s = study.allocations[0][1].by_job_s
+    return Fidelity.of(relative_error(simulated_s, study.recording.recorded_ms / MS_PER_S))
+
+
+def _allocation_words(study: WhatIf) -> Iterator[str]:
+    """Describe what other settings of dynamic allocation would change, and what they cost."""
+    fidelity = allocation_fidelity(study)
+    if fidelity is None:
+        return
+    if fidelity.above(USELESS_PERCENT):
+        yield (
+            "Allocation: no advice on its settings, since the model of dynamic allocation does "
+            f"not repeat this recording{_error(fidelity)}."
+        )
+        return
+    fastest, cheapest = study.fastest_allocation(), study.cheapest_allocation()
+    faster = "none of the changes that were tried ends jobs sooner for certain"
+    start_s = study.allocations[0][0].allocation.start_ms / MS_PER_S
+    yield (
+        f"Allocation, simulated by Spark's rules{_error(fidelity)}; an executor comes "
+        f"{seconds(start_s)} after its request. Faster: "
+        f"{faster if fastest is None else _allocation_effect(study, *fastest)}."
+    )
+    if cheapest is not None:
+        yield f"Allocation, cheaper: {_allocation_effect(study, *cheapest)}."
+
+
+def _allocation_effect(study: WhatIf, change: AllocationChange, result: Result) -> str:
+    base = study.allocations[0][1]
+    held = percent(difference_percent(result.held_s, base.held_s))
+    return f"{change.setting}, {_both(study, result, base)}, executors held for {held} time"
+
+
+def caveats(study: Study, check: ReplayReport) -> Iterator[str]:
+    """Yield the reasons to doubt the findings on this recording."""
+    recording, summary = study.recording, study.recording.summary
+    if summary.parts_missing > 0:
+        verb = "is" if summary.parts_missing == 1 else "are"
+        yield (
+            f"{counted(summary.parts_missing, 'part')} of the recorded logs {verb} missing: jobs "
+            "that began or ended there are in no figure, and the slots that they held seem free."
+        )
+    if summary.slots_inferred > 0:
+        whose = counted(summary.slots_inferred, "application")
+        yield (
+            f"The slots of {whose} had to be inferred from tasks that overlapped, since the log "
+            "lacks the cores of an executor: they may be too many, as ends are stamped late, or "
+            "too few. If you know them, give --executors."
+        )
+    if study.has_repeats:
+        yield (
+            f"The {study.settings.draws} draws of task durations are identical, since all tasks of "
+            "a stage took equally long: they count as one run, without an interval."
+        )
+    jobs, missing = len(recording.trace.jobs), summary.unused_jobs[UNFINISHED]
+    if missing > 0:
+        yield (
+            f"{counted(missing, 'job')} had not ended when a log did and had to be left out. If "
+            "it was cut while jobs queued, those that waited longest are missing from all figures."
+        )
+    if jobs < FEW_JOBS:
+        tail = ", and the p95 is in effect the slowest job" if jobs <= _P95_JOBS else ""
+        verb = "is" if jobs == 1 else "are"
+        yield (
+            f"{counted(jobs, 'job')} {verb} few: one long job moves the averages{tail}. "
+            "Record for longer."
+        )
+    if isinstance(study, ApplicationsWhatIf):
+        yield from _caveats_of_applications(study)
+    elif isinstance(study, WhatIf):
+        yield from _caveats_of_session(study, check)
+
+
+def _caveats_of_session(study: WhatIf, check: ReplayReport) -> Iterator[str]:
+    recording, settings = study.recording, study.settings
+    if settings.protocol == Protocol.EXECUTORS.label:
+        yield (
+            "The replay was checked in shared sessions, as recorded, but not for executors that "
+            f"move between applications. One takes {settings.moving_delay_s:g} s "
+            f"to start in another application and {settings.warmup_delay_s:g} s longer for "
+            "its first task there: assumptions, not measured in this log."
+        )
+    if settings.slots_vary:
+        yield (
+            "Slots come and go as recorded, whatever the policy and the load: an allocation that "
+            "follows the load would act otherwise. --executors N takes a fixed number, "
+            "--allocation log simulates dynamic allocation."
+        )
+    elif load.varying_slots(recording) is not None:
+        yield (
+            "The recorded slots came and went; here all of them are there from the first job to "
+            "the last."
+        )
+    waiting = load.waiting_share(recording)
+    if waiting > MOSTLY and (recording.followed == NONE).mean() > 1 - MOSTLY:
+        yield (
+            f"{100 * waiting:.0f} % of the jobs came right after another had ended, as from "
+            "clients that wait for their jobs. Those that are not replayed so come at the recorded "
+            "times: with fewer slots they pile up, where the clients would wait."
+        )
+    best = study.best() if can_be_trusted(check) else None
+    if best is not None and best not in ORDERS and settings.estimates == "exact":
+        yield (
+            f"{best} knows here how long tasks take. On a live session it knows that of queries "
+            "in its priors, of others only as they run. In this recording "
+            f"{100 * load.known_share(recording):.0f} % of the jobs are further runs of a "
+            "query before them; --estimates none shows what it does where nothing is known."
+        )
+        if (shared := shared_words(recording.trace)) is not None:
+            yield shared
+    half, neediest = settings.executors // 2, recording.neediest()
+    if neediest is not None and 1 <= half < neediest.slots:
+        yield f"{counted(half, 'slot')} are impossible: {neediest.words()}."
+    if half in study.sizes and load.offered_load(recording, half) > 1:
+        both_s = (study.shared_avg_s(n, settings.reference) for n in (half, settings.executors))
+        half_s, here_s = (float(avg_s.mean()) for avg_s in both_s)
+        if half_s > _PILED_UP * here_s:
+            yield (
+                f"{counted(half, 'slot')} could not keep up with the recorded arrivals: there the "
+                "JCT grows with the length of the recording."
+            )
+    if max(study.sizes) > load.recorded_slots(recording):
+        yield (
+            "On more slots than recorded, tasks take as long as recorded: a log shows neither what "
+            "sharing memory, disk and network costs nor smaller tasks."
+        )
+    if settings.protocol == Protocol.SESSION.label and len(recording.slots) > 1:
+        yield (
+            f"{len(recording.slots)} applications are treated as one session that shares all "
+            + ("slots, which they did not." if load.are_pooled(recording) else "slots.")
+        )
+
+
+def _caveats_of_applications(study: ApplicationsWhatIf) -> Iterator[str]:
+    recording, workload, settings = study.recording, study.workload, study.settings
+    if not study.is_delay_measured and settings.moving_delay_s is None:
+        yield (
+            f"An executor takes {seconds(workload.delay_ms / MS_PER_S)} to come: an assumption, as "
+            "these logs do not show it. --moving-delay takes another."
+        )
+    if len({behaviour.slots_each for behaviour in recording.behaviours}) > 1:
+        yield (
+            "The applications had executors of several sizes: here each has "
+            f"{counted(slots_each(recording), 'slot')}, and on that depends who gets how many."
+        )
+    if DYNAMIC in settings.policies:
+        yield (
+            "dynamic follows each application's load by Spark's rules. Executors that stay since "
+            "they hold shuffle data, and clusters that share otherwise than standalone, are not "
+            "simulated."
+        )
+    coordinated = [name for name in settings.policies if name not in OWN_WAYS]
+    if coordinated and settings.estimates == "exact":
+        yield (
+            f"{', '.join(coordinated)}: the coordinator knows here how long tasks take. Live it "
+            "does for queries that it has priors of; --estimates none shows it without."
+        )
+    yield (
+        "Inside an application, tasks go in Spark's own order everywhere. Applications start as "
+        "recorded, and wait for no other application's end."
+    )
+    if workload.executors * workload.slots_each > max(recording.slots):
+        yield "An application that gets more slots than it had runs tasks as quickly as recorded."

@@ -52,7 +52,7 @@ def predecessors(
         lanes: ways to distinguish clients, each with (K,) labels; None belongs to no lane.
         shapes: (K,) the same label for jobs that look alike, or nothing.
     """
-    found = np.full(len(arrival_ms), NONE)
+    leaders = np.full(len(arrival_ms), NONE)
     is_timed = np.zeros(len(arrival_ms), np.bool_)
     order = np.argsort(arrival_ms, kind="stable")
     for labels, by_chance, is_shape in (
@@ -62,21 +62,21 @@ def predecessors(
     ):
         for label in dict.fromkeys(labels):
             rows = order[[labels[row] == label for row in order.tolist()]]
-            if label is None or (found[rows[1:]] != NONE).any() or is_timed[rows].any():
+            if label is None or (leaders[rows[1:]] != NONE).any() or is_timed[rows].any():
                 continue
             arrivals_ms, ends_ms = arrival_ms[rows], end_ms[rows]
             if keep_a_timetable(arrivals_ms, ends_ms):
                 is_timed[rows] = True
-            elif _are_in_turn(arrivals_ms, ends_ms, by_chance) and (
-                not is_shape or _follow_ends(arrivals_ms, ends_ms)
-            ):
-                found[rows[1:]] = rows[:-1]
-    rest = order[(found[order] == NONE) & ~is_timed[order]]
+            elif _are_in_turn(arrivals_ms, ends_ms, by_chance):
+                pauses_ms, gaps_ms = arrivals_ms[1:] - ends_ms[:-1], np.diff(arrivals_ms)
+                if not is_shape or pauses_ms.std() < gaps_ms.std():
+                    leaders[rows[1:]] = rows[:-1]
+    rest = order[(leaders[order] == NONE) & ~is_timed[order]]
     if followers_share(arrival_ms[rest], end_ms[rest], work_ms[rest]) > MOSTLY:
         soon, ended = _right_after(arrival_ms[rest], end_ms[rest])
         soon &= arrival_ms[rest[ended]] < arrival_ms[rest]
-        found[rest[soon]] = rest[ended[soon]]
-    return found
+        leaders[rest[soon]] = rest[ended[soon]]
+    return leaders
 
 
 def clients_of(follows: Int64) -> Int64:
@@ -85,10 +85,10 @@ def clients_of(follows: Int64) -> Int64:
     Args:
         follows: (K,) an earlier one of the same jobs, or NONE.
     """
-    found = np.arange(len(follows))
+    clients = np.arange(len(follows))
     for row in np.flatnonzero(follows != NONE).tolist():
-        found[row] = found[follows[row]]
-    return found
+        clients[row] = clients[follows[row]]
+    return clients
 
 
 def _are_in_turn(arrival_ms: Float64, end_ms: Float64, by_chance: float) -> bool:
@@ -102,12 +102,6 @@ def _are_in_turn(arrival_ms: Float64, end_ms: Float64, by_chance: float) -> bool
     span_ms = max(float(arrival_ms[-1] - arrival_ms[0]), 1.0)
     busy = float((end_ms - arrival_ms)[:-1].sum()) / span_ms
     return bool(max(0.0, 1.0 - busy) ** (len(arrival_ms) - 2) < by_chance)
-
-
-def _follow_ends(arrival_ms: Float64, end_ms: Float64) -> bool:
-    """Return whether the pauses after ends vary less than the times between arrivals."""
-    pauses_ms, gaps_ms = arrival_ms[1:] - end_ms[:-1], np.diff(arrival_ms)
-    return bool(pauses_ms.std() < gaps_ms.std())
 
 
 def keep_a_timetable(arrival_ms: Float64, end_ms: Float64) -> bool:
@@ -152,9 +146,9 @@ def followers_share(arrival_ms: Float64, end_ms: Float64, work_ms: Float64) -> f
     if is_later.sum() < _FEWEST or mean_gap_ms <= 0.0:
         return 0.0
     follows = _right_after(arrival_ms, end_ms)[0][is_later]
-    found = min(float(follows.mean()), float(np.average(follows, weights=work_ms[is_later])))
+    share = min(float(follows.mean()), float(np.average(follows, weights=work_ms[is_later])))
     by_chance = 1.0 - math.exp(-min(_SOON_MS, _SOON * mean_gap_ms) / mean_gap_ms)
-    return max(0.0, (found - by_chance) / (1.0 - by_chance))
+    return max(0.0, (share - by_chance) / (1.0 - by_chance))
 
 
 def _mean_gap_ms(ends_ms: Float64) -> float:

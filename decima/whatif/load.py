@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from decima.whatif.closed_loop import followers_share, keep_a_timetable
 from decima.whatif.replay import Recording
-from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.recording import FIFO
 from spark_sim import Slots
 from traces.numbers import MS_PER_S, Float64
-from traces.spark_log.assemble import UNFINISHED
 from traces.spark_log.names import query_in, shared_names
 
 
@@ -36,11 +34,6 @@ def varying_slots(recording: Recording) -> Slots | None:
     if len(recording.slots) > 1 or not recording.curve(0).varies:
         return None
     return recording.curve(0)
-
-
-def average_slots(recording: Recording, slots: Slots) -> float:
-    """The average while jobs ran."""
-    return mean_slots(slots, recording.arrival_ms, recording.end_ms)
 
 
 def are_pooled(recording: Recording) -> bool:
@@ -86,11 +79,6 @@ def waiting_share(recording: Recording) -> float:
         shares.append(0.0 if is_timed else followers_share(*times, work_ms[rows]))
         counts.append(int(rows.sum()))
     return float(np.average(shares, weights=counts))
-
-
-def unfinished(recording: Recording) -> int:
-    """Jobs that are not in the recording since its logs end before them."""
-    return recording.summary.unused_jobs[UNFINISHED]
 
 
 def recorded_avg_s(recording: Recording) -> float:

@@ -1,23 +1,34 @@
-"""Tables (at most 100 columns wide) and JSON of a what-if."""
+"""Tables and JSON of a what-if."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
+from rich.text import Text
 
 from decima.registry import HEURISTICS
 from decima.rl.statistics import Estimate, difference_percent, mean_of
 from decima.rl.tables import aligned
+from decima.whatif.applications.workload import names_of
 from decima.whatif.load import by_length, offered_load
-from decima.whatif.pool_changes import PoolResult
-from decima.whatif.study import PolicyResult, WhatIf
+from decima.whatif.results import ApplicationsWhatIf, Result, Study, WhatIf
 from traces.files.names import counted
-from traces.numbers import Float64
+from traces.numbers import MS_PER_S, Float64
 
-FORMAT, VERSION = "decima-whatif", 1
-"""of the JSON form; a change that readers must know of is a new version"""
+FORMAT, APPLICATIONS_FORMAT, VERSION = "decima-whatif", "decima-whatif-applications", 1
+"""of the JSON forms; a change that readers must know of is a new version"""
+ALLOCATION_HEADINGS = (
+    "spark.dynamicAllocation.",
+    "average JCT",
+    "change",
+    "slot time held",
+    "change",
+)
+_NAME_WIDTH = 48
 
 
 def seconds(value_s: float) -> str:
@@ -59,7 +70,12 @@ def signed(change: float) -> str:
     return f"{_whole(100 * change)} %"
 
 
-class PolicyCell(NamedTuple):
+def hours(held_s: Float64) -> str:
+    """Slot time, as the mean over draws."""
+    return f"{float(held_s.mean()) / 3600:,.2f} h"
+
+
+class Cell(NamedTuple):
     """A figure of one policy, beside the reference's."""
 
     value: float
@@ -67,138 +83,225 @@ class PolicyCell(NamedTuple):
     versus: str  # the difference to the reference; "" for that itself
 
 
-def policy_cells(found: WhatIf, name: str, arrivals: str) -> list[PolicyCell]:
-    """Average and tail JCT of a policy, with "recorded" or "resampled" arrivals."""
-    first = _averages(found.main.policies[found.settings.reference], arrivals)
-    cells = []
-    for values, base in zip(_averages(found.main.policies[name], arrivals), first, strict=True):
-        is_reference = name == found.settings.reference
-        versus = "" if is_reference else percent(difference_percent(values, base))
-        cells.append(PolicyCell(float(values.mean()), figure(mean_of(values)), versus))
-    return cells
+def policy_cells(study: Study, name: str) -> dict[str, Cell]:
+    """All figures of a policy, by heading."""
+    result, base = study.policies[name], study.reference
+    figures = {"average": (result.avg_s, base.avg_s), "p95": (result.p95_s, base.p95_s)}
+    if isinstance(study, ApplicationsWhatIf):
+        figures["slot time held"] = (result.held_s, base.held_s)
+    else:
+        figures["average, resampled arrivals"] = (result.resampled_avg_s, base.resampled_avg_s)
+        figures["p95, resampled arrivals"] = (result.resampled_p95_s, base.resampled_p95_s)
+    return {
+        heading: Cell(
+            float(values.mean()),
+            hours(values) if values is result.held_s else figure(mean_of(values)),
+            "" if result is base else percent(difference_percent(values, others)),
+        )
+        for heading, (values, others) in figures.items()
+    }
 
 
-def policies_table(found: WhatIf, arrivals: str) -> Table:
-    """Average and tail JCT of every policy, with "recorded" or "resampled" arrivals."""
-    versus = f"vs {found.settings.reference}"
-    table = aligned(("policy",), ("average JCT", versus, "p95 JCT", versus))
-    for name in found.main.policies:
-        cells = policy_cells(found, name, arrivals)
-        table.add_row(name, *(text for cell in cells for text in cell[1:]))
+def summary_table(study: Study) -> Table:
+    """Every policy beside the reference, other settings of it, and the bound.
+
+    With intervals over draws and over the second sample. Other numbers of executors are compared
+    in the draws that all have.
+    """
+    reference = study.settings.reference
+    if isinstance(study, WhatIf):
+        sizes = [size for size in study.sizes if size != study.settings.executors]
+        table = _summary(reference, "resampled", [counted(size, "slot") for size in sizes])
+        for name, result in study.policies.items():
+            cells = [seconds(float(study.shared_avg_s(size, name).mean())) for size in sizes]
+            table.add_row(name, *_changes(study, result), *cells)
+        if study.pools is not None:
+            table.add_row(Text(study.pools[0].words()), *_changes(study, study.pools[1]))
+        if study.all_slots is not None:
+            table.add_row(f"{reference}, slots never go", *_changes(study, study.all_slots))
+        cells = [seconds(float(study.shared_avg_s(size, None).mean())) for size in sizes]
+        table.add_row("no other jobs", *_changes(study, study.alone), *cells)
+        return table
+    table = _summary(reference, "over jobs", ["slot time held"])
+    for name, result in (*study.policies.items(), ("whole cluster each", study.alone)):
+        held = hours(result.held_s)
+        if result is not study.reference:
+            held += f" ({signed(result.held_s.mean() / study.reference.held_s.mean() - 1)})"
+        table.add_row(name, *_changes(study, result), held)
     return table
 
 
-def _averages(result: PolicyResult, arrivals: str) -> tuple[Float64, Float64]:
-    """Average and 95th percentile, one for each draw or sequence."""
-    if arrivals == "recorded":
-        return result.avg_s, result.p95_s
-    return result.resampled_avg_s, result.resampled_p95_s
+def _summary(reference: str, second: str, last: Sequence[str]) -> Table:
+    table = aligned(("policy",), ("average JCT", f"vs {reference}", second, "p95 change", *last))
+    table.columns[0].max_width = _NAME_WIDTH
+    return table
 
 
-def sizes_table(found: WhatIf) -> Table:
-    """Average JCT by number of executors, recorded arrivals, in the draws that all have."""
-    reference = found.settings.reference
-    headings = [
-        f"{counted(size, 'slot')} ({100 * offered_load(found.recording, size):.0f} % load)"
-        for size in found.sizes
-    ]
-    table = aligned(("average JCT",), headings)
-    for name in found.settings.policies:
+def _changes(study: Study, result: Result) -> list[str]:
+    """Cells of a row: average, its changes in both samples, and the change of the p95."""
+    base = study.reference
+    average = seconds(float(result.avg_s.mean()))
+    if result is base:
+        return [average, "", "", ""]
+    drawn = percent(difference_percent(result.avg_s, base.avg_s))
+    has_second = isinstance(study, ApplicationsWhatIf) or len(result.resampled_avg_s) > 0
+    second = percent(study.differences(result)[1]) if has_second else ""
+    return [average, drawn, second, signed(result.p95_s.mean() / base.p95_s.mean() - 1)]
+
+
+def groups(study: Study) -> dict[str, NDArray[np.int64]]:
+    """Rows of the jobs by application, or in thirds by the time that they take alone."""
+    if isinstance(study, ApplicationsWhatIf):
+        application = study.recording.application
+        return {
+            name: np.flatnonzero(application == place)
+            for place, name in enumerate(names_of(study.recording))
+        }
+    return by_length(study.alone.by_job_s)
+
+
+def group_rows(study: Study) -> Iterator[tuple[str, int, list[Cell]]]:
+    """Yield each group's label, its number of jobs, and average JCT by policy and at best."""
+    for label, rows in groups(study).items():
+        base_s = float(study.reference.jct_s[:, rows].mean())
         cells = []
-        for size in found.sizes:
-            mean_s = float(found.shared_avg_s(size, name).mean())
-            change = mean_s / float(found.shared_avg_s(size, reference).mean()) - 1
-            cells.append(seconds(mean_s) + ("" if name == reference else f" ({signed(change)})"))
-        table.add_row(name, *cells)
-    alone = [seconds(float(found.shared_avg_s(size, None).mean())) for size in found.sizes]
-    table.add_row("no other jobs", *alone)
+        for result in (*study.policies.values(), study.alone):
+            avg_s = float(result.jct_s[:, rows].mean())
+            is_other = result is not study.reference and result is not study.alone
+            cells.append(
+                Cell(avg_s, seconds(avg_s), signed(avg_s / base_s - 1) if is_other else "")
+            )
+        yield label, len(rows), cells
+
+
+def allocation_table(study: WhatIf) -> Table:
+    """One row for each change of dynamic allocation, recorded arrivals."""
+    table = aligned(ALLOCATION_HEADINGS[:1], ALLOCATION_HEADINGS[1:])
+    table.columns[0].max_width = _NAME_WIDTH
+    for row in allocation_rows(study):
+        table.add_row(*row)
     return table
 
 
-def lengths_table(found: WhatIf) -> Table:
-    """Average JCT of short and long jobs, recorded arrivals."""
-    table = aligned(("jobs",), ("number", "no other jobs", *found.settings.policies))
-    for label, count, means in length_rows(found):
-        table.add_row(label, f"{count:,}", *means)
-    return table
+def allocation_rows(study: WhatIf) -> Iterator[tuple[str, ...]]:
+    """Yield the cells below `ALLOCATION_HEADINGS`, the settings of the log first."""
+    for change, result in study.allocations:
+        base = study.allocations[0][1]
+        average, held = figure(mean_of(result.avg_s)), hours(result.held_s)
+        if result is base:
+            yield "as recorded", average, "", held, ""
+        else:
+            faster = percent(difference_percent(result.avg_s, base.avg_s))
+            saved = percent(difference_percent(result.held_s, base.held_s))
+            yield change.setting, average, faster, held, saved
 
 
-def length_rows(found: WhatIf) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield thirds of the jobs, short to long: number, mean JCT alone and under each policy."""
-    for label, rows in by_length(found.main.alone_s).items():
-        every_s = [one.recorded_jct_s[:, rows] for one in found.main.policies.values()]
-        means = [seconds(float(jct_s.mean())) for jct_s in (found.main.alone_s[rows], *every_s)]
-        yield label, len(rows), means
-
-
-def tuned_lines(found: WhatIf) -> Iterator[str]:
+def tuned_lines(study: WhatIf) -> Iterator[str]:
     """The parameters that were fitted."""
-    for name, parameters in found.main.tuned.items():
+    for name, parameters in study.main.tuned.items():
         words = ", ".join(f"{label} {value:g}" for label, value in parameters.items())
         shipped = parameters == HEURISTICS[name].defaults
         yield f"{name}: {words}" + (" (as shipped: none was better)" if shipped else "")
 
 
-def to_json(found: WhatIf) -> dict[str, Any]:
+def to_json(study: WhatIf) -> dict[str, Any]:
     """All figures in the documented form (`docs/whatif.md`)."""
-    settings = found.settings
+    settings = study.settings
+    pools = None
+    if study.pools is not None:
+        change, result = study.pools
+        pools = {
+            "pool": {"name": change.name, **vars(change.pool)},
+            "recorded_avg_jct_s": result.avg_s.tolist(),
+            "resampled_avg_jct_s": result.resampled_avg_s.tolist(),
+        }
     return {
         "format": FORMAT,
         "version": VERSION,
         "settings": {**vars(settings), "policies": list(settings.policies)},
-        "jobs": [job.name for job in found.recording.trace.jobs],
-        "sizes": {str(size): _size_json(found, size) for size in found.sizes},
+        "jobs": [job.name for job in study.recording.trace.jobs],
+        "sizes": {str(size): _size_json(study, size) for size in study.sizes},
         "allocations": [
             {
-                "setting": one.change.setting,
-                "avg_jct_s": one.avg_s.tolist(),
-                "held_s": one.held_s.tolist(),
+                "setting": change.setting,
+                "avg_jct_s": result.avg_s.tolist(),
+                "held_s": result.held_s.tolist(),
             }
-            for one in found.allocations
+            for change, result in study.allocations
         ],
-        "pools": None if found.pools is None else _pools_json(found.pools),
+        "pools": pools,
     }
 
 
-def _pools_json(found: PoolResult) -> dict[str, Any]:
+def _size_json(study: WhatIf, executors: int) -> dict[str, Any]:
+    size = study.sizes[executors]
+    base = size.policies[study.settings.reference]
     return {
-        "pool": {"name": found.change.name, **vars(found.change.pool)},
-        "recorded_avg_jct_s": found.recorded_avg_s.tolist(),
-        "resampled_avg_jct_s": found.resampled_avg_s.tolist(),
-    }
-
-
-def _size_json(found: WhatIf, executors: int) -> dict[str, Any]:
-    size = found.sizes[executors]
-    reference = size.policies[found.settings.reference]
-    return {
-        "load": offered_load(found.recording, executors),
-        "alone_s": size.alone_s.tolist(),
+        "load": offered_load(study.recording, executors),
+        "alone_s": size.alone.by_job_s.tolist(),
         "policies": {
             name: {
                 "parameters": dict(size.tuned.get(name, {})),
-                "jct_s": result.recorded_jct_s.mean(axis=0).tolist(),
-                "recorded": _arrivals_json(result, reference, "recorded"),
-                "resampled": _arrivals_json(result, reference, "resampled"),
+                "jct_s": result.by_job_s.tolist(),
+                "recorded": _figures_json((result.avg_s, result.p95_s), (base.avg_s, base.p95_s)),
+                "resampled": _figures_json(
+                    (result.resampled_avg_s, result.resampled_p95_s),
+                    (base.resampled_avg_s, base.resampled_p95_s),
+                )
+                if len(result.resampled_avg_s) > 0
+                else None,
             }
             for name, result in size.policies.items()
         },
     }
 
 
-def _arrivals_json(
-    result: PolicyResult, reference: PolicyResult, arrivals: str
-) -> dict[str, Any] | None:
-    labels = ("avg_jct_s", "p95_jct_s")
-    rows = zip(labels, _averages(result, arrivals), _averages(reference, arrivals), strict=True)
-    figures: dict[str, Any] = {}
-    for label, values, base in rows:
-        if len(values) == 0:
-            return None
-        versus = difference_percent(values, base)
-        figures[label] = {
-            **vars(mean_of(values)),
-            "difference_percent": vars(versus),
+def _figures_json(
+    figures: tuple[Float64, Float64], base: tuple[Float64, Float64]
+) -> dict[str, Any]:
+    """Average and 95th percentile beside the reference's."""
+    return {
+        label: {
+            **mean_of(values).to_json(),
+            "difference_percent": difference_percent(values, others).to_json(),
             "each": values.tolist(),
         }
-    return figures
+        for label, values, others in zip(("avg_jct_s", "p95_jct_s"), figures, base, strict=True)
+    }
+
+
+def applications_json(study: ApplicationsWhatIf) -> dict[str, Any]:
+    """All figures of several applications in the documented form (`docs/whatif.md`)."""
+    settings, workload, base = study.settings, study.workload, study.reference
+    fidelity = study.check().fidelity("all")
+    shown = {name: value for name, value in vars(settings).items() if name != "policies"}
+    return {
+        "format": APPLICATIONS_FORMAT,
+        "version": VERSION,
+        "settings": {**shown, "ways": list(settings.policies)},
+        "executors": workload.executors,
+        "slots_each": workload.slots_each,
+        "moving_delay_s": workload.delay_ms / MS_PER_S,
+        "applications": names_of(study.recording),
+        "jobs": [
+            {"name": job.name, "application": int(place), "recorded_s": float(took_ms / MS_PER_S)}
+            for job, place, took_ms in zip(
+                study.recording.trace.jobs,
+                study.recording.application,
+                study.recording.recorded_ms,
+                strict=True,
+            )
+        ],
+        "replay": None if fidelity is None else vars(fidelity),
+        "alone_s": study.alone.by_job_s.tolist(),
+        "ways": {
+            name: {
+                "jct_s": result.by_job_s.tolist(),
+                "held_s": result.held_s.tolist(),
+                "executors_started": result.starts.tolist(),
+                "jobs_difference_percent": study.differences(result)[1].to_json(),
+                **_figures_json((result.avg_s, result.p95_s), (base.avg_s, base.p95_s)),
+            }
+            for name, result in study.policies.items()
+        },
+    }

@@ -37,7 +37,7 @@ def resampled(recorded: Course, rng: np.random.Generator) -> Course:
 
 def _follows(recorded: Int64, rows: Int64) -> Int64:
     """(K,) whom each arrival, a recorded one in `rows`, follows."""
-    found = np.full(len(rows), NONE)
+    leaders = np.full(len(rows), NONE)
     clients = clients_of(recorded)
     waits = np.isin(clients, clients[recorded != NONE])
     latest: dict[int, int] = {}  # the place of each client's last job before the stretch
@@ -50,10 +50,10 @@ def _follows(recorded: Int64, rows: Int64) -> Int64:
             begin = place
         before = place - (row - recorded[row])
         if recorded[row] != NONE and before >= begin:
-            found[place] = before
+            leaders[place] = before
         elif waits[row]:
-            found[place] = latest.get(int(clients[row]), NONE)
-    return found
+            leaders[place] = latest.get(int(clients[row]), NONE)
+    return leaders
 
 
 def far_apart(recorded: Course, work_ms: Float64) -> Course:

@@ -12,14 +12,14 @@ from decima.policies import networks_of
 from decima.policy_names import is_learned
 from decima.registry import Parameters
 from decima.rl.parallel.pool import K, SentOnce
-from decima.whatif.load import average_slots, varying_slots
+from decima.whatif.load import varying_slots
 from decima.whatif.replay import Recording, ReplayWorkload
+from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.workload import Course
 from decima.whatif.resample import far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
 from spark_sim import Allocation, Slots, Streams
-from traces.arrivals import Arrivals
 from traces.numbers import MS_PER_S, Float64
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def shared_inputs(recording: Recording, settings: WhatIfSettings, driver_times: 
         slots = recording.allocation(0, settings.allocation)
     elif settings.slots_vary and (curve := varying_slots(recording)) is not None:
         slots = curve
-        average = average_slots(recording, curve) / curve.most
+        average = mean_slots(curve, recording.arrival_ms, recording.end_ms) / curve.most
     networks = networks_of(settings.policies)
     return Shared(SentOnce(workload), SentOnce(networks), settings, slots, average)
 
@@ -97,46 +97,46 @@ def shared_inputs(recording: Recording, settings: WhatIfSettings, driver_times: 
 def parts_of(runs: Mapping[K, Run]) -> dict[tuple[K, ...], tuple[Run, ...]]:
     """Split runs into tasks: one run each, but up to `_LANES` of a learned policy."""
     groups: dict[tuple[int, str], list[K]] = {}
-    found: dict[tuple[K, ...], tuple[Run, ...]] = {}
+    parts: dict[tuple[K, ...], tuple[Run, ...]] = {}
     for key, run in runs.items():
         if is_learned(run.policy):
             groups.setdefault((run.executors, run.policy), []).append(key)
         else:
-            found[(key,)] = (run,)
+            parts[(key,)] = (run,)
     for keys in groups.values():
         for first in range(0, len(keys), _LANES):
             together = tuple(keys[first : first + _LANES])
-            found[together] = tuple(runs[key] for key in together)
-    return found
+            parts[together] = tuple(runs[key] for key in together)
+    return parts
 
 
 def play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
-    """Play a task's runs and return `_summary` of each."""
+    """Play a task's runs.
+
+    The figures of each are mean and 95th percentile (2,) of resampled arrivals, else the JCT (J,)
+    of each job; before them, under a changed allocation, the slot seconds held.
+    """
     workload, networks = shared.workload.value, shared.networks.value
-    asked = [arriving(shared, run) for run in part]
+    inputs = [arriving(shared, run) for run in part]
     first = part[0]
     cluster = shared.settings.cluster(shared.executors(first))
     if is_learned(first.policy):
-        times_s = workload.learned_jct_s(cluster, first.policy, asked, networks)
-    else:
-        times_s = [
-            workload.jct_s(cluster, run.policy, *one, run.parameters, networks, run.pools)
-            for run, one in zip(part, asked, strict=True)
+        times_s = workload.learned_jct_s(cluster, first.policy, inputs, networks)
+        return [
+            _figures(run, course, jct_s)
+            for run, (course, _), jct_s in zip(part, inputs, times_s, strict=True)
         ]
-    return [
-        _summary(run, course.arrivals, jct_s)
-        for run, (course, _), jct_s in zip(part, asked, times_s, strict=True)
-    ]
-
-
-def play_allocation(shared: Shared, run: Run) -> Float64:
-    """Play a run under dynamic allocation; slot seconds held, then its `_summary`."""
-    workload = shared.workload.value
-    course, key = arriving(shared, run)
-    cluster = shared.settings.cluster(shared.executors(run))
-    simulator = workload.played(cluster, run.policy, course, key)
-    held_s = float(simulator.state.allocation[0]["held_ms"]) / MS_PER_S
-    return np.append(held_s, _summary(run, course.arrivals, workload.jct_of(course, simulator)))
+    figures = []
+    for run, (course, key) in zip(part, inputs, strict=True):
+        simulator = workload.played(
+            cluster, run.policy, course, key, run.parameters, networks, pools=run.pools
+        )
+        values = _figures(run, course, workload.jct_of(course, simulator.state))
+        if run.allocation is not None:
+            held_s = float(simulator.state.allocation[0]["held_ms"]) / MS_PER_S
+            values = np.append(held_s, values)
+        figures.append(values)
+    return figures
 
 
 def arriving(shared: Shared, run: Run) -> tuple[Course, int]:
@@ -153,10 +153,9 @@ def arriving(shared: Shared, run: Run) -> tuple[Course, int]:
     return far_apart(recorded, work_ms), key
 
 
-def _summary(run: Run, arrivals: Arrivals, jct_s: Float64) -> Float64:
-    """Return mean and 95th percentile (2,) of resampled arrivals, else the JCT (J,) of each job."""
+def _figures(run: Run, course: Course, jct_s: Float64) -> Float64:
     if run.arrivals is Arriving.RESAMPLED:
         return np.array([jct_s.mean(), np.percentile(jct_s, 95)])
-    found = np.empty(len(arrivals))
-    found[arrivals.job] = jct_s
-    return found
+    by_job = np.empty(len(course.arrivals))
+    by_job[course.arrivals.job] = jct_s
+    return by_job

@@ -1,15 +1,15 @@
-"""Settings of `decima whatif`."""
+"""Settings of `decima whatif`, with and without `--applications`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from decima.policies import check_name
 from decima.registry import HEURISTICS
 from decima.whatif.replay.check import session_cluster
-from decima.whatif.replay.recording import POOLS
+from decima.whatif.replay.recording import FIFO, POOLS
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.estimates import KINDS, Estimates
@@ -19,6 +19,17 @@ Sharing = Literal["session", "executors"]
 """protocol: one session that shares its slots, or one application for each job"""
 PROTOCOLS: tuple[Sharing, ...] = get_args(Sharing)
 _SHARED_DRAWS = 4
+
+RECORDED, STATIC, DYNAMIC = "recorded", "static", "dynamic"
+OWN_WAYS = {
+    RECORDED: "each application has its recorded executors at each time",
+    STATIC: "each application has an equal number of executors from its start to its end",
+    FIFO: "Spark's default: the first application takes all executors until it ends",
+    DYNAMIC: "Spark's dynamic allocation with its defaults, free executors by FIFO",
+}
+"""ways that need no coordinator; other names are policies of one"""
+ALONE = "alone"
+"""each application has the whole cluster: a bound"""
 
 
 @dataclass(frozen=True)
@@ -62,40 +73,23 @@ class WhatIfSettings:
     """of an executor's first task in an application; a shared session has it measured"""
 
     def __post_init__(self) -> None:
-        if not self.policies:
-            raise ValueError("no policy to compare")
-        for name in self.policies:
-            if name != POOLS:
-                check_name(name)
-            elif self.protocol != Protocol.SESSION.label:
-                raise ValueError(f"policy {POOLS} needs the protocol {Protocol.SESSION.label}")
-        twice = [name for name in self.policies if self.policies.count(name) > 1]
-        if twice:
-            raise ValueError(f"policy {twice[0]!r} is named twice")
+        _check(self, (POOLS,), ("draws", "sequences", "training", "held_back"))
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol {self.protocol!r} must be {' or '.join(PROTOCOLS)}")
-        self._check_slots()
-        if self.estimates not in KINDS:
-            raise ValueError(f"estimates {self.estimates!r} must be one of {', '.join(KINDS)}")
-        for label in ("draws", "sequences", "training", "held_back"):
-            if not 1 <= getattr(self, label) <= 10_000:
-                raise ValueError(f"{label} must lie in 1..10,000, got {getattr(self, label)}")
-        if self.seed < 0:
-            raise ValueError(f"seed must not be negative, got {self.seed}")
-        self.cluster(self.executors)
-
-    def _check_slots(self) -> None:
         if self.executors < self.least_slots:
             raise ValueError(
                 f"{self.executors:,} slots are too few: a stage needs {self.least_slots:,} at once"
             )
         is_session = self.protocol == Protocol.SESSION.label
+        if POOLS in self.policies and not is_session:
+            raise ValueError(f"policy {POOLS} needs the protocol {Protocol.SESSION.label}")
         if self.slots_vary and not is_session:
             raise ValueError(f"slots that vary need the protocol {Protocol.SESSION.label}")
         if self.allocation is not None and not is_session:
             raise ValueError(f"dynamic allocation needs the protocol {Protocol.SESSION.label}")
         if self.allocation is not None and self.slots_vary:
             raise ValueError("slots come and go as recorded or follow the allocation, not both")
+        self.cluster(self.executors)
 
     @property
     def reference(self) -> str:
@@ -130,3 +124,52 @@ class WhatIfSettings:
             warmup_delay_ms=self.warmup_delay_s * MS_PER_S,
             protocol=Protocol.EXECUTORS,
         )
+
+
+@dataclass(frozen=True)
+class ApplicationsSettings:
+    """Settings of `applications_what_if`. Times are seconds, as at the command line."""
+
+    slots: int
+    """of the cluster"""
+    policies: tuple[str, ...] = (RECORDED, STATIC, FIFO, DYNAMIC, "strict_fair", "decima")
+    """`OWN_WAYS` and policies of the coordinator; the first is what the others are compared with"""
+    estimates: Estimates = "exact"
+    """estimates of task durations that policies observe (`traces.estimates`)"""
+    draws: int = 10
+    """repetitions with other task durations"""
+    seed: int = 0
+    moving_delay_s: float | None = None
+    """from a request to an executor; None: measured in the logs"""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.slots <= MAX_EXECUTORS:
+            raise ValueError(f"executors must lie in 1..{MAX_EXECUTORS:,}, got {self.slots}")
+        _check(self, OWN_WAYS, ("draws",))
+        if self.moving_delay_s is not None and not 0 <= self.moving_delay_s <= 3_600:
+            raise ValueError(f"moving delay must lie in 0..3,600 s, got {self.moving_delay_s:g}")
+
+    @property
+    def reference(self) -> str:
+        """The way that the others are compared with."""
+        return self.policies[0]
+
+
+def _check(
+    settings: WhatIfSettings | ApplicationsSettings, own: Container[str], counts: tuple[str, ...]
+) -> None:
+    """Refuse impossible values of what both have; policies in `own` have no entry elsewhere."""
+    if not settings.policies:
+        raise ValueError("no policy to compare")
+    for name in settings.policies:
+        if name not in own:
+            check_name(name)
+        if settings.policies.count(name) > 1:
+            raise ValueError(f"policy {name!r} is named twice")
+    if settings.estimates not in KINDS:
+        raise ValueError(f"estimates {settings.estimates!r} must be one of {', '.join(KINDS)}")
+    for label in counts:
+        if not 1 <= getattr(settings, label) <= 10_000:
+            raise ValueError(f"{label} must lie in 1..10,000, got {getattr(settings, label)}")
+    if settings.seed < 0:
+        raise ValueError(f"seed must not be negative, got {settings.seed}")

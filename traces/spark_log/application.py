@@ -15,9 +15,7 @@ from traces.files.reading import check_regular
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.spark_log import events
 from traces.spark_log.files import LogFile, LogFiles, Named, missing_parts
-from traces.spark_log.known import is_known
-from traces.spark_log.lines import read_lines
-from traces.spark_log.parse import event_name, parse_event
+from traces.spark_log.parse import event_name, is_known, parse_event, read_lines
 from traces.spark_log.summary import ImportSummary
 
 MAX_STRANGE_LINES = 1000  # a file that begins with so many lines without one event is no event log
@@ -107,37 +105,36 @@ class Application:
     end_ms: int | None = None
     """None where the log is not written to its end"""
 
-    def add(self, event: events.Event) -> None:
+    def add(self, event: events.Event) -> None:  # noqa: C901 - one case for each event
         """Take in one event."""
         match event:
             case events.TaskEnd():
-                self._add_task(event)
-            case events.StageSubmitted():
-                self._add_attempt(event)
+                if event.outcome is events.Outcome.RESUBMITTED:
+                    return
+                self.ran.setdefault(event.stage, RanStage()).is_map |= event.is_map
+                tasks = self.tasks
+                tasks.stage.append(event.stage)
+                tasks.partition.append(event.partition)
+                tasks.executor.append(self._executor(event.executor))
+                tasks.launch_ms.append(event.launch_ms)
+                tasks.finish_ms.append(event.finish_ms)
+                tasks.outcome.append(event.outcome)
+                tasks.speculative.append(event.speculative)
+            case events.StageSubmitted(stage, attempt, num_tasks):
+                ran = self.ran.setdefault(stage, RanStage())
+                ran.attempts += 1
+                ran.num_tasks = max(ran.num_tasks, min(num_tasks, MAX_TASKS_PER_STAGE))
+                first = ran.first_attempt
+                ran.first_attempt = attempt if first is None else min(first, attempt)
             case events.JobStart():
-                self._add_job(event)
+                self.jobs.setdefault(event.job, SparkJob(event))
+                for info in event.stages:
+                    self.listed.setdefault(info.stage, info)
+                    self.first_job.setdefault(info.stage, event.job)
             case events.JobEnd(job, time_ms, succeeded):
                 if job in self.jobs:
                     self.jobs[job].end_ms = time_ms
                     self.jobs[job].succeeded = succeeded
-            case _:
-                self._add_fact(event)
-
-    def excess(self, limits: Bounds) -> str | None:
-        """The bound that the tables exceed, if one."""
-        for label, count, most in (
-            ("tasks", len(self.tasks), limits.values),
-            ("stages", len(self.listed) + len(self.ran), 2 * limits.stages),
-            ("Spark jobs", len(self.jobs) + len(self.sql), 2 * limits.stages),
-            ("executors", len(self.executors), limits.stages),
-            ("resource profiles", len(self.profiles), limits.stages),
-        ):
-            if count > most:
-                return f"more than {most:,} {label} ({TO_READ_MORE})"
-        return None
-
-    def _add_fact(self, event: events.Event) -> None:
-        match event:
             case events.SqlStart(execution):
                 self.sql[execution] = event
             case events.SqlEnd(execution, failed):
@@ -164,37 +161,24 @@ class Application:
                 if number is not None:
                     self.rollovers.add(number)
 
+    def excess(self, limits: Bounds) -> str | None:
+        """The bound that the tables exceed, if one."""
+        for label, count, most in (
+            ("tasks", len(self.tasks), limits.values),
+            ("stages", len(self.listed) + len(self.ran), 2 * limits.stages),
+            ("Spark jobs", len(self.jobs) + len(self.sql), 2 * limits.stages),
+            ("executors", len(self.executors), limits.stages),
+            ("resource profiles", len(self.profiles), limits.stages),
+        ):
+            if count > most:
+                return f"more than {most:,} {label} ({TO_READ_MORE})"
+        return None
+
     def _executor(self, name: str) -> int:
         index = self.executor_ids.setdefault(name, len(self.executors))
         if index == len(self.executors):
             self.executors.append(Executor())
         return index
-
-    def _add_job(self, event: events.JobStart) -> None:
-        self.jobs.setdefault(event.job, SparkJob(event))
-        for info in event.stages:
-            self.listed.setdefault(info.stage, info)
-            self.first_job.setdefault(info.stage, event.job)
-
-    def _add_attempt(self, event: events.StageSubmitted) -> None:
-        ran = self.ran.setdefault(event.stage, RanStage())
-        ran.attempts += 1
-        ran.num_tasks = max(ran.num_tasks, min(event.num_tasks, MAX_TASKS_PER_STAGE))
-        first = ran.first_attempt
-        ran.first_attempt = event.attempt if first is None else min(first, event.attempt)
-
-    def _add_task(self, event: events.TaskEnd) -> None:
-        if event.outcome is events.Outcome.RESUBMITTED:
-            return
-        self.ran.setdefault(event.stage, RanStage()).is_map |= event.is_map
-        row = self.tasks
-        row.stage.append(event.stage)
-        row.partition.append(event.partition)
-        row.executor.append(self._executor(event.executor))
-        row.launch_ms.append(event.launch_ms)
-        row.finish_ms.append(event.finish_ms)
-        row.outcome.append(event.outcome)
-        row.speculative.append(event.speculative)
 
 
 def read_application(

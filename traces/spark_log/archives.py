@@ -127,11 +127,11 @@ class ZippedFolder:
     def inside(self) -> list[ZippedFile | ZippedFolder]:
         """Return its files and folders."""
         depth = len(self.place) + 1
-        found: list[ZippedFile | ZippedFolder] = []
+        files: list[ZippedFile | ZippedFolder] = []
         folders: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
         for place, entry in self.entries.items():
             if len(place) == depth:
-                found.append(ZippedFile(self.archive, place, entry))
+                files.append(ZippedFile(self.archive, place, entry))
             else:
                 folders.setdefault(place[:depth], {})[place] = entry
-        return found + [ZippedFolder(self.archive, *folder) for folder in folders.items()]
+        return files + [ZippedFolder(self.archive, *folder) for folder in folders.items()]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traces.arrays import FIRST, FRESH, REST
 from traces.errors import TraceError
@@ -60,8 +59,8 @@ class _Work:
 
     def attempts(self, stages: Iterable[int]) -> Int64:
         """All attempts in `stages`, in the order of their ends."""
-        found = [self._rows[stage] for stage in stages if stage in self._rows]
-        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        rows = [self._rows[stage] for stage in stages if stage in self._rows]
+        return np.sort(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
 
     def first_successes(self, attempts: Int64) -> Int64:
         """Return the first success of each partition among `attempts`."""
@@ -79,25 +78,19 @@ class _Work:
 
     def unused(self) -> Iterable[tuple[str, int]]:
         """Yield the number of attempts that do not count as work, by reason."""
-        left = self.in_trace & ~self.counted
-        copied = self._has_copy(left)
-        failed = left & (self.outcome == Outcome.FAILED)
-        killed = left & (self.outcome == Outcome.KILLED)
-        again = left & (self.outcome == Outcome.SUCCESS)
+        is_unused = self.in_trace & ~self.counted
+        tasks = np.stack([self.stage, self.partition]).T
+        speculated = set(map(tuple, tasks[self.speculative].tolist()))
+        copied = np.zeros(len(is_unused), np.bool_)
+        copied[is_unused] = [tuple(task) in speculated for task in tasks[is_unused].tolist()]
+        failed = is_unused & (self.outcome == Outcome.FAILED)
+        killed = is_unused & (self.outcome == Outcome.KILLED)
+        again = is_unused & (self.outcome == Outcome.SUCCESS)
         yield "their job is not in the trace", int((~self.in_trace).sum())
         yield "failed", int(failed.sum())
         yield "overtaken by another copy (speculation)", int(((killed | again) & copied).sum())
         yield "killed", int((killed & ~copied).sum())
         yield "done again after a loss", int((again & ~copied).sum())
-
-    def _has_copy(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mask of the `rows` (a mask) of tasks that also ran speculatively."""
-        tasks = np.stack([self.stage, self.partition])
-        copied = set(map(tuple, tasks[:, self.speculative].T.tolist()))
-        found = np.zeros(len(rows), np.bool_)
-        where = np.flatnonzero(rows)
-        found[where] = [tuple(task) in copied for task in tasks[:, where].T.tolist()]
-        return found
 
 
 class JobAssembler:
@@ -118,25 +111,25 @@ class JobAssembler:
 
     def jobs(self, by: GroupBy) -> list[RecordedJob]:
         """The jobs that ran to their end; what is left out is counted in the summary."""
-        found: list[RecordedJob] = []
+        recorded: list[RecordedJob] = []
         places: list[str | None] = []
         for key, numbers in group_jobs(self._application, by).items():
             try:
                 self._check_end(key, numbers)
-                found.append(self._job(key, numbers))
+                recorded.append(self._job(key, numbers))
             except _UnusableError as error:
                 self._summary.unused_jobs[str(error)] += 1
                 continue
             is_described = key.by is not GroupBy.JOB_GROUP
             properties = self._application.jobs[numbers[0]].start.properties
             places.append(properties.get(CALL_SITE) if is_described else None)
-        found = _named_apart(found, places)
+        recorded = _named_apart(recorded, places)
         self._summary.clock_repairs += self.placement.clock_repairs
         for reason, count in self._work.unused():
             if count > 0:
                 self._summary.unused_tasks[reason] += count
         self._summary.tasks += int(self._work.counted.sum())
-        return found
+        return recorded
 
     def _check_end(self, key: JobKey, numbers: Sequence[int]) -> None:
         """Refuse a job that failed or whose end the log lacks."""
@@ -159,19 +152,25 @@ class JobAssembler:
         if not graph.parents:
             raise _UnusableError(NO_STAGE)
         work = self._work
-        attempts = {node: work.attempts(stages) for node, stages in _members(graph).items()}
+        members: defaultdict[int, list[int]] = defaultdict(list)  # with the stages folded in
+        for stage, node in graph.node_of.items():
+            if node in graph.parents:
+                members[node].append(stage)
+        attempts = {node: work.attempts(stages) for node, stages in members.items()}
         counted = {node: work.first_successes(rows) for node, rows in attempts.items()}
-        every = np.concatenate(list(attempts.values()))
+        all_rows = np.concatenate(list(attempts.values()))
         level = self._executors
         if level is None:
-            level = most_at_once(self.placement.launch_ms[every], self.placement.finish_ms[every])
+            level = most_at_once(
+                self.placement.launch_ms[all_rows], self.placement.finish_ms[all_rows]
+            )
         try:
             job = Job(self._label(key, numbers), self._stages(graph, counted, level))
         except TraceError as error:
             raise _UnusableError(INCONSISTENT) from error
         for rows in counted.values():
             work.counted[rows] = True
-        work.in_trace[every] = True
+        work.in_trace[all_rows] = True
         self.attempts.append(tuple(attempts[node] for node in graph.parents))
         return self._recorded(job, numbers)
 
@@ -189,10 +188,15 @@ class JobAssembler:
             self._summary.stages_wide += slots > 1
             self._summary.stages_barrier += info.barrier
             self._summary.stages_own_executors += info.profile in needs.own_executors
+            # Under load Spark drops events, which explains a few missing ends. A stage that misses
+            # more than half is not reliable, and counts only its seen tasks.
+            measured = len(rows)
+            missing = max(0, application.ran[node].num_tasks - measured)
+            self._summary.tasks_missing += missing
             stages.append(
                 Stage(
                     f"stage {node}",
-                    self._num_tasks(node, len(rows)),
+                    measured + missing if missing <= measured else measured,
                     tuple(sorted(index[parent] for parent in parents)),
                     (self._work.level(level, rows),),
                     slots=slots,
@@ -200,16 +204,6 @@ class JobAssembler:
                 )
             )
         return tuple(stages)
-
-    def _num_tasks(self, node: int, measured: int) -> int:
-        """Tasks of a stage of which `measured` are in the log.
-
-        Under load Spark drops events, which explains a few missing ends. A stage that misses more
-        than half is not reliable, and counts only its seen tasks.
-        """
-        missing = max(0, self._application.ran[node].num_tasks - measured)
-        self._summary.tasks_missing += missing
-        return measured + missing if missing <= measured else measured
 
     def _recorded(self, job: Job, numbers: Sequence[int]) -> RecordedJob:
         spark_jobs = [self._application.jobs[number] for number in numbers]
@@ -229,8 +223,8 @@ class JobAssembler:
             return key.name
         if key.by is GroupBy.SQL:
             started = self._application.sql.get(int(key.name))
-            told = description if started is None else started.description
-            return told or stand_in("query", key.name)
+            label = description if started is None else started.description
+            return label or stand_in("query", key.name)
         return description or properties.get(CALL_SITE) or stand_in("job", key.name)
 
 
@@ -239,29 +233,20 @@ def _named_apart(jobs: Sequence[RecordedJob], places: Sequence[str | None]) -> l
 
     A notebook describes all of its jobs by its own text: they would be taken for runs of one query.
     """
-    found = list(jobs)
+    named = list(jobs)
     for name, count in Counter(recorded.job.name for recorded in jobs).items():
         if count < MANY or 2 * count <= len(jobs):
             continue
-        known = {
+        place_of = {
             row: place
             for row, place in enumerate(places)
             if jobs[row].job.name == name and place is not None and query_of(place) is not None
         }
-        if len(set(known.values())) > 1:
-            for row, place in known.items():
-                found[row] = replace(jobs[row], job=replace(jobs[row].job, name=place))
-    return found
+        if len(set(place_of.values())) > 1:
+            for row, place in place_of.items():
+                named[row] = replace(jobs[row], job=replace(jobs[row].job, name=place))
+    return named
 
 
 class _UnusableError(Exception):
     """A job that is not in the trace, and why."""
-
-
-def _members(graph: StageGraph) -> dict[int, list[int]]:
-    """Return, for each node of the graph, the stages folded into it, itself included."""
-    members: defaultdict[int, list[int]] = defaultdict(list)
-    for stage, node in graph.node_of.items():
-        if node in graph.parents:
-            members[node].append(stage)
-    return members

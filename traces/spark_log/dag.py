@@ -62,7 +62,13 @@ class StageGraph:
 def group_jobs(application: Application, by: GroupBy) -> dict[JobKey, list[int]]:
     """The Spark jobs of each job, by number, in the order of their first submission."""
     groups: dict[JobKey, list[int]] = {}
-    group_of_execution = _group_of_execution(application) if by is GroupBy.JOB_GROUP else {}
+    # Of a SQL execution's groups, that of its last Spark job: Spark gives broadcasts, which come
+    # first, a group of their own.
+    group_of_execution: dict[int, str | None] = {}
+    if by is GroupBy.JOB_GROUP:
+        for _, job in sorted(application.jobs.items()):
+            if (execution := root_execution(application, job)) is not None:
+                group_of_execution[execution] = job.start.properties.get(JOB_GROUP)
     runs = {} if by is GroupBy.JOB else _runs(application)
     for number, job in sorted(application.jobs.items()):
         key = JobKey(GroupBy.JOB, str(number))
@@ -82,7 +88,7 @@ def group_jobs(application: Application, by: GroupBy) -> dict[JobKey, list[int]]
 
 def _runs(application: Application) -> dict[int, JobKey]:
     """The Spark jobs of jobs that the application names itself: the rule of a live scheduler."""
-    found: dict[int, JobKey] = {}
+    keys: dict[int, JobKey] = {}
     newest: dict[str, tuple[JobKey, float]] = {}
     of_execution: dict[tuple[str, int | None], JobKey] = {}
     for number, job in sorted(application.jobs.items()):
@@ -99,31 +105,18 @@ def _runs(application: Application) -> dict[int, JobKey]:
         of_execution[name, execution] = key
         end_ms = math.inf if job.end_ms is None else float(job.end_ms)
         newest[name] = key, max(ended_ms, end_ms)
-        found[number] = key
-    return found
-
-
-def _group_of_execution(application: Application) -> dict[int, str | None]:
-    """The job group of each SQL execution: that of its last Spark job.
-
-    Spark gives broadcasts, which come first, a group of their own.
-    """
-    found: dict[int, str | None] = {}
-    for _, job in sorted(application.jobs.items()):
-        execution = root_execution(application, job)
-        if execution is not None:
-            found[execution] = job.start.properties.get(JOB_GROUP)
-    return found
+        keys[number] = key
+    return keys
 
 
 def root_execution(application: Application, job: SparkJob) -> int | None:
     """The outermost SQL execution that a Spark job runs for; None outside SQL."""
     properties = job.start.properties
-    own = _number(properties.get(EXECUTION_ID))
+    execution = _number(properties.get(EXECUTION_ID))
     root = _number(properties.get(ROOT_EXECUTION_ID))
-    if root is None and own is not None and own in application.sql:
-        root = application.sql[own].root
-    return own if root is None else root
+    if root is None and execution is not None and execution in application.sql:
+        root = application.sql[execution].root
+    return execution if root is None else root
 
 
 def _number(text: str | None) -> int | None:
@@ -154,10 +147,14 @@ class GraphBuilder:
             if self._application.first_job[info.stage] == number
         }
         node_of = self._nodes(jobs, listed_in)
-        parents = {node: self._parents(node, node_of) for node in sorted(set(node_of.values()))}
+        parents: dict[int, list[int]] = {}
+        for node in sorted(set(node_of.values())):
+            listed = self._application.listed[node].parents
+            nodes = dict.fromkeys(node_of[parent] for parent in listed if parent in node_of)
+            parents[node] = [parent for parent in nodes if parent != node]
         _remove_unmeasured(parents, self._measured)
         self._summary.driver_edges += self._add_driver_edges(jobs, parents, listed_in)
-        return StageGraph({node: tuple(found) for node, found in parents.items()}, node_of)
+        return StageGraph({node: tuple(above) for node, above in parents.items()}, node_of)
 
     def _nodes(self, jobs: Sequence[int], listed_in: Mapping[int, int]) -> dict[int, int]:
         """Return, for each stage of the job, the node that has its work, if any."""
@@ -165,10 +162,21 @@ class GraphBuilder:
         ranks = self._ranks(jobs)
         node_of: dict[int, int] = {}
         for stage in sorted(listed_in):
-            stand_in = self._stand_in(stage, ranks.get(stage, 1), node_of)
+            info = self._application.listed[stage]
+            # Stages of the job that ran earlier over the same RDDs; rank 1 is the latest.
+            earlier = [
+                other
+                for other in self._ran_with_rdds.get(info.rdds, ())
+                if other < stage and node_of.get(other) == other
+            ]
+            rank = min(ranks.get(stage, 1), len(earlier))
+            stand_in = earlier[-rank] if earlier and info.rdds else None
             if stage in ran:
                 self._summary.stages_retried += max(0, ran[stage].attempts - 1)
-                if stand_in is None or not self._is_partial(stage):
+                # A stage may rerun only the tasks whose output was lost.
+                is_retry = (ran[stage].first_attempt or 0) > 0
+                is_partial = is_retry or 0 < ran[stage].num_tasks < info.num_tasks
+                if stand_in is None or not is_partial:
                     node_of[stage] = stage
                 else:
                     node_of[stage] = stand_in
@@ -187,35 +195,13 @@ class GraphBuilder:
         """
         ranks: dict[int, int] = {}
         for number in jobs:
-            seen: defaultdict[bytes, int] = defaultdict(int)
+            skipped: defaultdict[bytes, int] = defaultdict(int)
             stages = self._application.jobs[number].start.stages
             for info in sorted(stages, key=lambda info: -info.stage):
                 if info.stage not in self._application.ran:
-                    seen[info.rdds] += 1
-                    ranks[info.stage] = seen[info.rdds]
+                    skipped[info.rdds] += 1
+                    ranks[info.stage] = skipped[info.rdds]
         return ranks
-
-    def _stand_in(self, stage: int, rank: int, node_of: Mapping[int, int]) -> int | None:
-        """The stage of the same job that ran earlier over the same RDDs, the latest for rank 1."""
-        rdds = self._application.listed[stage].rdds
-        earlier = [
-            other
-            for other in self._ran_with_rdds.get(rdds, ())
-            if other < stage and node_of.get(other) == other
-        ]
-        return earlier[max(-rank, -len(earlier))] if earlier and rdds else None
-
-    def _is_partial(self, stage: int) -> bool:
-        """Return whether a stage reran only the tasks whose output was lost."""
-        ran = self._application.ran[stage]
-        is_retry = ran.first_attempt is not None and ran.first_attempt > 0
-        return is_retry or 0 < ran.num_tasks < self._application.listed[stage].num_tasks
-
-    def _parents(self, node: int, node_of: Mapping[int, int]) -> list[int]:
-        listed = self._application.listed[node].parents
-        found = dict.fromkeys(node_of[parent] for parent in listed if parent in node_of)
-        found.pop(node, None)
-        return list(found)
 
     def _add_driver_edges(
         self, jobs: Sequence[int], parents: dict[int, list[int]], listed_in: Mapping[int, int]
@@ -231,9 +217,9 @@ class GraphBuilder:
         )
         added = 0
         for number, job in spark_jobs:
-            for other in self._waits_for(number, job.start.time_ms, by_end):
+            for earlier in self._waits_for(number, job.start.time_ms, by_end):
                 for stage in first[number]:
-                    new = [parent for parent in last[other] if parent not in parents[stage]]
+                    new = [parent for parent in last[earlier] if parent not in parents[stage]]
                     parents[stage] += new
                     added += len(new)
         return added
@@ -243,14 +229,14 @@ class GraphBuilder:
     ) -> list[int]:
         """The earlier Spark jobs that ended by then, but none that another of them followed."""
         latest_start = -1
-        found: list[int] = []
-        for end_ms, other in reversed(by_end[: bisect_right(by_end, (submitted_ms, number))]):
+        ended: list[int] = []
+        for end_ms, earlier in reversed(by_end[: bisect_right(by_end, (submitted_ms, number))]):
             if end_ms < latest_start:
                 break
-            if other < number:
-                found.append(other)
-                latest_start = max(latest_start, self._application.jobs[other].start.time_ms)
-        return found
+            if earlier < number:
+                ended.append(earlier)
+                latest_start = max(latest_start, self._application.jobs[earlier].start.time_ms)
+        return ended
 
 
 def _ends(
@@ -259,15 +245,15 @@ def _ends(
     """Return, for each Spark job, its stages without a parent in it, and without a child in it."""
     inner = {
         parent
-        for stage, found in parents.items()
-        for parent in found
+        for stage, above in parents.items()
+        for parent in above
         if listed_in[parent] == listed_in[stage]
     }
     first: defaultdict[int, list[int]] = defaultdict(list)
     last: defaultdict[int, list[int]] = defaultdict(list)
-    for stage, found in parents.items():
+    for stage, above in parents.items():
         number = listed_in[stage]
-        if all(listed_in[parent] != number for parent in found):
+        if all(listed_in[parent] != number for parent in above):
             first[number].append(stage)
         if stage not in inner:
             last[number].append(stage)
@@ -278,7 +264,7 @@ def _remove_unmeasured(parents: dict[int, list[int]], measured: Container[int]) 
     """Take out stages of which no task counts; their children wait for their parents instead."""
     for gone in [stage for stage in parents if stage not in measured]:
         inherited = parents.pop(gone)
-        for found in parents.values():
-            if gone in found:
-                position = found.index(gone)
-                found[position : position + 1] = [new for new in inherited if new not in found]
+        for above in parents.values():
+            if gone in above:
+                position = above.index(gone)
+                above[position : position + 1] = [new for new in inherited if new not in above]

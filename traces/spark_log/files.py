@@ -76,14 +76,14 @@ class UnreachableError(TraceError):
 
 def find_logs(paths: Sequence[Path]) -> list[LogFiles]:
     """The logs at `paths`: files, rolled folders, archives, or folders that hold any of them."""
-    found: dict[str, LogFiles] = {}
+    logs: dict[str, LogFiles] = {}
     places: Sequence[_Place] = paths
     for path in places:
         for place, parts, named, fault in search(path, _inside):
             files = parts if fault is None else (Unreadable(place, fault),)
             # Not `Path.resolve`, which fails where a link leads to itself.
-            found.setdefault(os.path.realpath(str(place)), LogFiles(place, files, named))
-    return list(found.values())
+            logs.setdefault(os.path.realpath(str(place)), LogFiles(place, files, named))
+    return list(logs.values())
 
 
 def search(place: P, inside: Callable[[P], Sequence[P] | None]) -> list[FoundLog[P]]:
@@ -98,11 +98,11 @@ def search(place: P, inside: Callable[[P], Sequence[P] | None]) -> list[FoundLog
     """
     log, level = _look(place, inside, named=True)
     logs = [] if log is None else [log]
-    seen = 0
+    looked_at = 0
     for _ in range(0 if logs else MAX_DEPTH):
         entries = [entry for entry in level if not is_hidden(entry.name)]
-        seen, level = seen + len(entries), []
-        if seen > MAX_ENTRIES:
+        looked_at, level = looked_at + len(entries), []
+        if looked_at > MAX_ENTRIES:
             raise TraceError(
                 f"{place}: more than {MAX_ENTRIES:,} files and folders; name folders below it"
             )
@@ -158,7 +158,7 @@ def is_rolled_folder(name: str, inside: Iterable[str]) -> bool:
     return (
         name.startswith(_ROLLED_FOLDER)
         or is_databricks
-        or any(one.startswith("events_1_") for one in names)
+        or any(entry.startswith("events_1_") for entry in names)
     )
 
 
@@ -181,12 +181,12 @@ def in_order(names: Iterable[str]) -> list[str]:
         if (match := _ROLLED_FILE.fullmatch(name)) is not None
     ]
     compact = max((number for number, compacted, _ in numbered if compacted), default=0)
-    kept = [
+    counting = [
         (number, name)
         for number, compacted, name in numbered
         if number > compact or (number == compact and compacted)
     ]
-    return [name for _, name in sorted(kept)]
+    return [name for _, name in sorted(counting)]
 
 
 class MissingParts(NamedTuple):

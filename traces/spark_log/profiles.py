@@ -58,7 +58,7 @@ def needs_of(application: Application) -> Needs:
     """Slots of an application's executors, and of the tasks of each profile that stages have."""
     used = {DEFAULT, *(info.profile for info in application.listed.values())}
     profiles = _profiles(application)
-    known = {number: profiles.get(number, profiles[DEFAULT]) for number in used}
+    used_profiles = {number: profiles.get(number, profiles[DEFAULT]) for number in used}
     capacity: list[int | None] = []
     slots: dict[int, int] = {}
     for executor in application.executors:
@@ -67,8 +67,13 @@ def needs_of(application: Application) -> Needs:
             continue
         units = {
             number: _units(executor, executor.cores, profile)
-            for number, profile in known.items()
-            if _can_run(executor, number, profile)
+            for number, profile in used_profiles.items()
+            # Executors that were requested for a profile run it alone.
+            if (
+                executor.profile == number
+                if executor.profile != DEFAULT
+                else not profile.has_own_executors
+            )
         }
         at_once = {number: min(counts) for number, counts in units.items()}
         most = max(1, max((math.floor(count) for count in at_once.values()), default=1))
@@ -76,57 +81,57 @@ def needs_of(application: Application) -> Needs:
         for number, count in at_once.items():
             if count >= 1:
                 slots[number] = max(slots.get(number, 1), _slots_of_task(most, count))
-    own = frozenset(number for number, profile in known.items() if profile.has_own_executors)
-    return Needs(tuple(capacity), slots, own)
+    own_executors = frozenset(
+        number for number, profile in used_profiles.items() if profile.has_own_executors
+    )
+    return Needs(tuple(capacity), slots, own_executors)
+
+
+def task_cpus(application: Application) -> int:
+    """Cores that each task takes."""
+    text = application.properties.get(TASK_CPUS, "1")
+    return max(1, int(text)) if text.isdecimal() else 1
 
 
 def _profiles(application: Application) -> dict[int, Profile]:
     """The profiles that the log has, by number, and the default one."""
     properties = application.properties
     requests: dict[str, dict[str, float]] = {"task": {}, "executor": {}}
-    cpus = properties.get(TASK_CPUS, "1")
-    requests["task"][_CPUS] = max(1.0, float(cpus)) if cpus.isdecimal() else 1.0
+    requests["task"][_CPUS] = float(task_cpus(application))
     for key, text in properties.items():
         match = RESOURCE_AMOUNT.fullmatch(key)
         amount = _positive(text)
         if match is not None and amount is not None:
             requests[match[1]][match[2]] = amount
     default = Profile(requests["task"], requests["executor"])
-    found = {DEFAULT: default}
+    profiles = {DEFAULT: default}
     for added in application.profiles.values():
         if added.profile == DEFAULT:
             continue
         # What a profile does not request is as by default, but for resources of tasks.
         task = {_CPUS: requests["task"][_CPUS], **added.task}
         executor = {**requests["executor"], **added.executor}
-        found[added.profile] = Profile(task, executor, bool(added.executor))
-    return found
+        profiles[added.profile] = Profile(task, executor, bool(added.executor))
+    return profiles
 
 
 def _positive(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if LEAST_AMOUNT <= found < math.inf else None
-
-
-def _can_run(executor: Executor, number: int, profile: Profile) -> bool:
-    """Return whether tasks of a profile run on `executor`."""
-    if executor.profile != DEFAULT:
-        return executor.profile == number
-    return not profile.has_own_executors
+    return number if LEAST_AMOUNT <= number < math.inf else None
 
 
 def _units(executor: Executor, cores: int, profile: Profile) -> list[float]:
     """Return how many tasks each resource of `executor` suffices for, parts included."""
-    found = [cores / profile.task[_CPUS]]
+    units = [cores / profile.task[_CPUS]]
     for name, amount in profile.task.items():
         have = executor.resources.get(name, profile.executor.get(name))
         if name != _CPUS and have is not None:
             # Tasks share one GPU, or have whole ones.
-            found.append(have * math.floor(1 / amount) if amount <= 1 else have / amount)
-    return found
+            units.append(have * math.floor(1 / amount) if amount <= 1 else have / amount)
+    return units
 
 
 def _slots_of_task(slots: int, at_once: float) -> int:

@@ -17,7 +17,7 @@ from traces.spark_log.dag import GroupBy
 from traces.spark_log.events import SETTINGS
 from traces.spark_log.files import LogFiles, Named, find_logs
 from traces.spark_log.names import FORMAT
-from traces.spark_log.slots import task_cpus
+from traces.spark_log.profiles import task_cpus
 from traces.spark_log.summary import ImportSummary
 from traces.thinning import thinned
 from traces.trace import Trace
@@ -158,18 +158,18 @@ def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, An
 
 def joined(logs: Iterable[ReadLog]) -> list[ReadLog]:
     """One log of each application: one of several copies, and its attempts together."""
-    found: list[ReadLog] = []
+    applications: list[ReadLog] = []
     place_of: dict[str, int] = {}
     for log in _without_copies(logs):
         app_id, attempts = str(log.facts.get("id")), log.facts.get("attempts", ())
         place = place_of.get(app_id) if attempts else None
-        if place is not None and attempts[0] not in found[place].facts["attempts"]:
-            found[place] = _joined(found[place], log)
+        if place is not None and attempts[0] not in applications[place].facts["attempts"]:
+            applications[place] = _joined(applications[place], log)
             continue
         if attempts:
-            place_of[app_id] = len(found)
-        found.append(log)
-    return found
+            place_of[app_id] = len(applications)
+        applications.append(log)
+    return applications
 
 
 def _without_copies(logs: Iterable[ReadLog]) -> Iterator[ReadLog]:
@@ -177,16 +177,16 @@ def _without_copies(logs: Iterable[ReadLog]) -> Iterator[ReadLog]:
 
     Such are a finished log beside its own in progress, or two copies of it.
     """
-    found: list[list[ReadLog]] = []
+    groups: list[list[ReadLog]] = []
     copies_of: dict[tuple[str, ...], list[ReadLog]] = {}
     for log in logs:
         copies: list[ReadLog] = []
         if log.identity is not None:
             copies = copies_of.setdefault(log.identity, copies)
         if not copies:
-            found.append(copies)
+            groups.append(copies)
         copies.append(log)
-    for copies in found:
+    for copies in groups:
         best = max(copies, key=lambda log: log.extent or Extent(False, 0))
         for log in copies:
             if log is not best:
@@ -194,15 +194,19 @@ def _without_copies(logs: Iterable[ReadLog]) -> Iterator[ReadLog]:
         yield best
 
 
-def _joined(one: ReadLog, other: ReadLog) -> ReadLog:
+def _joined(first: ReadLog, second: ReadLog) -> ReadLog:
     summary = ImportSummary()
-    summary.add(one.summary)
-    summary.add(other.summary)
-    slots = max(one.facts["slots"], other.facts["slots"])
-    attempts = [*one.facts["attempts"], *other.facts["attempts"]]
-    facts = {**one.facts, "slots": slots, "attempts": attempts}
+    summary.add(first.summary)
+    summary.add(second.summary)
+    slots = max(first.facts["slots"], second.facts["slots"])
+    attempts = [*first.facts["attempts"], *second.facts["attempts"]]
+    facts = {**first.facts, "slots": slots, "attempts": attempts}
     return replace(
-        one, summary=summary, facts=facts, jobs=one.jobs + other.jobs, notes=one.notes + other.notes
+        first,
+        summary=summary,
+        facts=facts,
+        jobs=first.jobs + second.jobs,
+        notes=first.notes + second.notes,
     )
 
 
@@ -218,7 +222,12 @@ def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog
         summary.skip_file(str(error))
         return ReadLog(summary, unread=str(error))
     extent = Extent(application.end_ms is not None, summary.events)
-    read = ReadLog(summary, path=str(log.path), identity=_identity(application), extent=extent)
+    identity = None
+    if application.app_id is not None and application.begin_ms is not None:
+        # Ids alone are unique within a cluster only.
+        name, attempt, begin_ms = application.name, application.attempt, application.begin_ms
+        identity = application.app_id, str(attempt), str(name), str(begin_ms)
+    read = ReadLog(summary, path=str(log.path), identity=identity, extent=extent)
     assembler = JobAssembler(application, how.executors, summary)
     jobs = assembler.jobs(how.group_by)
     if not jobs:
@@ -226,21 +235,10 @@ def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog
         return read
     summary.slots_inferred = int(assembler.placement.is_inferred)
     if how.samples is not None:
-        jobs = [replace(one, job=thinned(one.job, how.samples)) for one in jobs]
+        jobs = [replace(recorded, job=thinned(recorded.job, how.samples)) for recorded in jobs]
     facts = _facts(application, assembler.placement.slots)
     notes = () if note is None else (note(application, assembler, jobs),)
     return replace(read, label=facts["name"], facts=facts, jobs=tuple(jobs), notes=notes)
-
-
-def _identity(application: Application) -> tuple[str, ...] | None:
-    """The same for two logs of one attempt to run one application.
-
-    Ids alone are unique within a cluster only.
-    """
-    if application.app_id is None or application.begin_ms is None:
-        return None
-    name, attempt, begin_ms = application.name, application.attempt, application.begin_ms
-    return application.app_id, str(attempt), str(name), str(begin_ms)
 
 
 def _facts(application: Application, slots: int) -> dict[str, Any]:
@@ -262,32 +260,32 @@ def _facts(application: Application, slots: int) -> dict[str, Any]:
 
 def _unique(names: Iterable[str]) -> Iterator[str]:
     """The names, repeated ones numbered: a, b, a #2."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     taken: set[str] = set()
     for name in names:
-        found = name
-        while found in taken:
-            seen[name] = seen.get(name, 1) + 1
-            found = f"{name} #{seen[name]}"
-        taken.add(found)
-        yield found
+        unique = name
+        while unique in taken:
+            counts[name] = counts.get(name, 1) + 1
+            unique = f"{name} #{counts[name]}"
+        taken.add(unique)
+        yield unique
 
 
 def _why_empty(summary: ImportSummary, unread: Sequence[str]) -> str:
     """`unread`: why logs of a folder could not be read."""
-    found: list[str] = []
+    reasons_found: list[str] = []
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.unused_jobs.items())
     if reasons:
-        found.append(f"no job of the log ran to its end (left out: {reasons})")
+        reasons_found.append(f"no job of the log ran to its end (left out: {reasons})")
     elif len(unread) < summary.files_skipped:
-        found.append("the log has no job")
+        reasons_found.append("the log has no job")
     if summary.first_line_skipped is not None:
-        found.append(
+        reasons_found.append(
             f"{counted(summary.lines_skipped, 'line')} cannot be read, the first: "
             f"{summary.first_line_skipped}"
         )
     if len(unread) == 1:
-        found.append(f"1 file cannot be read: {unread[0]}")
+        reasons_found.append(f"1 file cannot be read: {unread[0]}")
     elif unread:
-        found.append(f"{len(unread):,} files cannot be read, the first: {unread[0]}")
-    return "; ".join(found)
+        reasons_found.append(f"{len(unread):,} files cannot be read, the first: {unread[0]}")
+    return "; ".join(reasons_found)

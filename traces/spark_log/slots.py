@@ -18,6 +18,7 @@ executor has no slot left is taken as proof that the task that finishes next had
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -27,7 +28,6 @@ from numpy.typing import NDArray
 
 from traces.arrays import FIRST, FRESH, REST
 from traces.spark_log.application import Application
-from traces.spark_log.events import TASK_CPUS
 from traces.spark_log.profiles import Needs, needs_of
 
 SHORTEST_MS = 1  # duration of a task that starts and ends in the same millisecond: the clock's step
@@ -83,85 +83,62 @@ class _Slots:
 def place(application: Application) -> Placement:
     """Place every attempt of `application` on a slot."""
     tasks = application.tasks
-    stage = np.array(tasks.stage, np.int64)
-    late_ms = _late_ms(application, stage, np.array(tasks.launch_ms, np.int64))
-    launch = np.array(tasks.launch_ms, np.int64) + late_ms
+    launch = np.array(tasks.launch_ms, np.int64)
+    stages, stage_row = np.unique(np.array(tasks.stage, np.int64), return_inverse=True)
+    # No task starts before its Spark job is submitted: where one seems to, the clock was set
+    # between, and all tasks of its stage are moved until the first starts with the job.
+    first = np.full(len(stages), np.iinfo(np.int64).max)
+    np.minimum.at(first, stage_row, launch)
+    late = np.zeros(len(stages), np.int64)
+    for index, number in enumerate(stages.tolist()):
+        job = application.first_job.get(number)
+        if job is not None:
+            late[index] = max(0, application.jobs[job].start.time_ms - int(first[index]))
+    late_ms = late[stage_row]
+    launch += late_ms
     stamped = np.array(tasks.finish_ms, np.int64) + late_ms
     finish = np.maximum(stamped, launch)
     wave = np.zeros(len(tasks), np.int8)
     needs = needs_of(application)
-    width = _widths(application, needs, stage)
+    widths = [needs.of_stage(application, number) for number in stages.tolist()]
+    width = np.array(widths, np.int64)[stage_row]
     slots = [_Slots(capacity) for capacity in needs.capacity]
     for row in np.argsort(launch, kind="stable").tolist():
-        of_executor = slots[tasks.executor[row]]
-        wave[row] = _place_one(of_executor, row, int(width[row]), stage, launch, finish)
+        executor = slots[tasks.executor[row]]
+        wave[row] = _place_one(executor, row, int(width[row]), tasks.stage, launch, finish)
     repairs = int(((stamped < launch) | (late_ms > 0)).sum())
-    capacity = np.array([max(one.capacity or 0, one.used) for one in slots], np.int64)
-    is_inferred = any(one.capacity is None and one.used > 0 for one in slots)
+    capacity = np.array(
+        [max(executor.capacity or 0, executor.used) for executor in slots], np.int64
+    )
+    is_inferred = any(executor.capacity is None and executor.used > 0 for executor in slots)
     most = _most_slots(application, capacity)
     return Placement(wave, launch, finish, repairs, width, capacity, most, is_inferred, needs)
-
-
-def _widths(application: Application, needs: Needs, stage: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(T,) slots that the task of each row takes."""
-    stages, row = np.unique(stage, return_inverse=True)
-    each = [needs.of_stage(application, number) for number in stages.tolist()]
-    return np.array(each, np.int64)[row]
-
-
-def _late_ms(
-    application: Application, stage: NDArray[np.int64], launch: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """(T,) by how much the clock of each task's stage is behind that of its Spark job.
-
-    No task starts before its Spark job is submitted: where one seems to, the clock was set between,
-    and all tasks of its stage are moved until the first starts with the job.
-    """
-    stages, row = np.unique(stage, return_inverse=True)
-    first = np.full(len(stages), np.iinfo(np.int64).max)
-    np.minimum.at(first, row, launch)
-    jobs = [application.first_job.get(number) for number in stages.tolist()]
-    submitted = np.array(
-        [
-            first[place] if job is None else application.jobs[job].start.time_ms
-            for place, job in enumerate(jobs)
-        ],
-        np.int64,
-    )
-    found: NDArray[np.int64] = np.maximum(submitted - first, 0)[row]
-    return found
-
-
-def task_cpus(application: Application) -> int:
-    """Cores that each task takes."""
-    text = application.properties.get(TASK_CPUS, "1")
-    return max(1, int(text)) if text.isdecimal() else 1
 
 
 def _place_one(
     slots: _Slots,
     row: int,
     width: int,
-    stage: NDArray[np.int64],
+    stage: Sequence[int],
     launch: NDArray[np.int64],
     finish: NDArray[np.int64],
 ) -> int:
-    now, own = int(launch[row]), int(stage[row])
+    now, own_stage = int(launch[row]), stage[row]
     while slots.busy and slots.busy[0][0] <= now:
         _, ended, count = heappop(slots.busy)
-        _release(slots, int(stage[ended]), count)
+        _release(slots, stage[ended], count)
     while slots.lacks(width) and slots.busy and slots.busy[0][0] - now <= MAX_LAG_MS:
         stamped, early, count = heappop(slots.busy)
-        _release(slots, int(stage[early]), count)
+        _release(slots, stage[early], count)
         # A lag cannot be longer than the task: its slot is taken, its duration stays.
         if stamped - now <= now - launch[early]:
             finish[early] = now
     heappush(slots.busy, (int(finish[row]), row, width))
     wave = FIRST if slots.warm else FRESH
     if slots.free:
-        wave = REST if own in slots.free else FIRST
+        wave = REST if own_stage in slots.free else FIRST
     while width > 0 and slots.free:
-        last = own if own in slots.free else next(reversed(slots.free))
+        last = own_stage if own_stage in slots.free else next(reversed(slots.free))
         taken = min(width, slots.free[last])
         width -= taken
         slots.free[last] -= taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Annotated, get_type_hints
 
 from traces.files.names import clean
 
@@ -15,7 +16,7 @@ MAX_UNKNOWN_TYPES = 100  # types of unknown events counted one by one
 
 @dataclass
 class ImportSummary:
-    """Counts of one import. `lines` puts them into words."""
+    """Counts of one import; `lines` gives those that have words."""
 
     applications: int = 0
     """whose jobs are in the trace"""
@@ -30,42 +31,36 @@ class ImportSummary:
     bytes_read: int = 0
     """decompressed"""
 
-    unused_jobs: Counter[str] = field(default_factory=Counter)
-    """jobs that are not in the trace, by the reason"""
-    unused_tasks: Counter[str] = field(default_factory=Counter)
-    """attempts at tasks that are not counted as work, by the reason"""
-    stages_replaced: int = 0
-    """skipped stages in whose place an earlier one ran"""
-    stages_ready: int = 0
-    """skipped stages whose output came from outside their job (another job, a cache)"""
-    stages_retried: int = 0
-    """further attempts at a stage, folded into it"""
-    driver_edges: int = 0
-    """edges that follow from the order in which the driver submitted Spark jobs of one job"""
-    tasks_missing: int = 0
-    """tasks of stages in the trace whose end the log lacks"""
-    clock_repairs: int = 0
-    """time stamps that went back, moved to the earliest time possible"""
-    zero_length: int = 0
-    """tasks of no measurable duration, given `slots.SHORTEST_MS`"""
-    unknown_events: Counter[str] = field(default_factory=Counter)
-    """events of types that no Spark version known here writes"""
-    lines_skipped: int = 0
-    """unusable lines"""
-    files_skipped: int = 0
-    """files of a folder that hold no usable log"""
-    parts_missing: int = 0
-    """files that Spark wrote of rolled logs and that are not there"""
-    stages_wide: int = 0
-    """stages whose tasks take several slots"""
-    stages_barrier: int = 0
-    """stages whose tasks start all at once"""
-    stages_own_executors: int = 0
-    """stages of a resource profile that has executors of its own"""
-    slots_inferred: int = 0
-    """applications whose log lacks an executor's cores: its slots are the tasks seen at once"""
-    copies: int = 0
-    """logs that are left out, as another log has more of the same application"""
+    unused_jobs: Annotated[Counter[str], "jobs left out, "] = field(default_factory=Counter)
+    unused_tasks: Annotated[Counter[str], "task attempts that are no work, "] = field(
+        default_factory=Counter
+    )
+    stages_replaced: Annotated[
+        int, "skipped stages replaced by the one that ran in their place"
+    ] = 0
+    stages_ready: Annotated[int, "skipped stages whose output came from outside their job"] = 0
+    stages_retried: Annotated[int, "further attempts folded into their stage"] = 0
+    driver_edges: Annotated[
+        int, "edges from the order in which the driver submitted Spark jobs"
+    ] = 0
+    tasks_missing: Annotated[int, "tasks whose end is missing from the log"] = 0
+    clock_repairs: Annotated[int, "time stamps that went back, repaired"] = 0
+    zero_length: Annotated[int, "tasks of no measurable duration, set to the shortest"] = 0
+    unknown_events: Annotated[Counter[str], "events of the unknown type "] = field(
+        default_factory=Counter
+    )
+    lines_skipped: Annotated[int, "lines skipped"] = 0
+    files_skipped: Annotated[int, "files skipped"] = 0
+    parts_missing: Annotated[int, "parts of rolled logs that are missing"] = 0
+    stages_wide: Annotated[int, "stages whose tasks take several slots"] = 0
+    stages_barrier: Annotated[int, "barrier stages, whose tasks start at once"] = 0
+    stages_own_executors: Annotated[
+        int, "stages with executors of their own (resource profile)"
+    ] = 0
+    slots_inferred: Annotated[
+        int, "applications whose slots are inferred, as the log lacks the cores"
+    ] = 0
+    copies: Annotated[int, "logs left out as copies of others"] = 0
     incomplete: list[str] = field(default_factory=list)
     """the first `MAX_FAULTS` rolled logs of which parts are missing: where and which"""
     named_copies: list[str] = field(default_factory=list)
@@ -80,31 +75,31 @@ class ImportSummary:
         self.lines_skipped += 1
         fault = f"{where}: {reason}"
         self.first_line_skipped = self.first_line_skipped or fault
-        self._list(fault, self.faults)
+        _list(fault, self.faults)
 
     def skip_file(self, reason: str) -> None:
         """Count an unusable file of a folder; `reason` names it."""
         self.files_skipped += 1
-        self._list(reason, self.faults)
+        _list(reason, self.faults)
 
     def miss_parts(self, reason: str, count: int) -> None:
         """Count the missing files of a rolled log; `reason` names it."""
         self.parts_missing += count
-        self._list(reason, self.incomplete)
+        _list(reason, self.incomplete)
 
     def leave_out_copy(self, path: str, other: str) -> None:
         """Count a log at `path` as left out for that at `other`, which has more."""
         self.copies += 1
         words = f"{path}: of the same application as {other}, which has as much or more"
-        self._list(words, self.named_copies)
+        _list(words, self.named_copies)
 
     def count_unknown(self, event: str, times: int = 1) -> None:
         """Count events of a type that no Spark version known here writes."""
-        known = self.unknown_events
+        counts = self.unknown_events
         name = clean(event)
-        if name not in known and len(known) >= MAX_UNKNOWN_TYPES:
+        if name not in counts and len(counts) >= MAX_UNKNOWN_TYPES:
             name = "(other)"
-        known[name] += times
+        counts[name] += times
 
     def add(self, other: ImportSummary) -> None:
         """Count what `other` counts, too."""
@@ -116,26 +111,17 @@ class ImportSummary:
         self.unused_tasks.update(other.unused_tasks)
         for event, times in other.unknown_events.items():
             self.count_unknown(event, times)
-        for fault in other.faults:
-            self._list(fault, self.faults)
-        for fault in other.incomplete:
-            self._list(fault, self.incomplete)
-        for words in other.named_copies:
-            self._list(words, self.named_copies)
-
-    def _list(self, fault: str, faults: list[str]) -> None:
-        if len(faults) < MAX_FAULTS:
-            faults.append(fault)
+        for name in ("faults", "incomplete", "named_copies"):
+            for fault in getattr(other, name):
+                _list(fault, getattr(self, name))
 
     def as_metadata(self) -> dict[str, int | dict[str, int]]:
         """The counts as JSON-like data."""
-        found: dict[str, int | dict[str, int]] = {}
-        for name, value in vars(self).items():
-            if isinstance(value, Counter):
-                found[name] = dict(value)
-            elif isinstance(value, int):
-                found[name] = value
-        return found
+        return {
+            name: dict(value) if isinstance(value, Counter) else value
+            for name, value in vars(self).items()
+            if isinstance(value, Counter | int)
+        }
 
     def lines(self) -> Iterator[str]:
         """The summary for a person, one fact a line, what is zero left out."""
@@ -162,27 +148,15 @@ class ImportSummary:
         yield from (f"Skipped: {fault}" for fault in self.faults[:_FEW_FAULTS])
 
     def _facts(self) -> Iterator[tuple[str, int]]:
-        for reason, count in self.unused_jobs.items():
-            yield f"jobs left out, {reason}", count
-        for reason, count in self.unused_tasks.items():
-            yield f"task attempts that are no work, {reason}", count
-        yield "skipped stages replaced by the one that ran in their place", self.stages_replaced
-        yield "skipped stages whose output came from outside their job", self.stages_ready
-        yield "further attempts folded into their stage", self.stages_retried
-        yield "edges from the order in which the driver submitted Spark jobs", self.driver_edges
-        yield "tasks whose end is missing from the log", self.tasks_missing
-        yield "time stamps that went back, repaired", self.clock_repairs
-        yield "tasks of no measurable duration, set to the shortest", self.zero_length
-        for name, count in self.unknown_events.items():
-            yield f"events of the unknown type {name}", count
-        yield "parts of rolled logs that are missing", self.parts_missing
-        yield "stages whose tasks take several slots", self.stages_wide
-        yield "barrier stages, whose tasks start at once", self.stages_barrier
-        yield "stages with executors of their own (resource profile)", self.stages_own_executors
-        yield (
-            "applications whose slots are inferred, as the log lacks the cores",
-            (self.slots_inferred),
-        )
-        yield "logs left out as copies of others", self.copies
-        yield "files skipped", self.files_skipped
-        yield "lines skipped", self.lines_skipped
+        for name, hint in get_type_hints(ImportSummary, include_extras=True).items():
+            value = getattr(self, name)
+            for words in getattr(hint, "__metadata__", ()):
+                if isinstance(value, Counter):
+                    yield from ((f"{words}{key}", count) for key, count in value.items())
+                else:
+                    yield words, value
+
+
+def _list(fault: str, faults: list[str]) -> None:
+    if len(faults) < MAX_FAULTS:
+        faults.append(fault)

@@ -11,12 +11,11 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.whatif.applications.order import SparkOrder
-from decima.whatif.applications.parts import Executor, JobRun, StageRun, jobs_of
+from decima.whatif.applications.parts import Executor, JobRun, SparkOrder, StageRun, jobs_of
 from decima.whatif.applications.workload import ApplicationsWorkload, ApplicationWork
 from spark_sim import SimulationError
 from spark_sim.tables import NONE
@@ -38,27 +37,28 @@ class Outcome(NamedTuple):
     """executors that were started"""
 
 
-class Way(Protocol):
-    """A way to divide the executors among applications."""
+class Way:
+    """A way to divide the executors among applications; this one leaves them as they are."""
 
-    slots_each: int
-    """of an executor"""
-    delay_ms: float
-    """from a request to an executor"""
-    room: float
-    """executors that all applications may hold together"""
+    def __init__(self, workload: ApplicationsWorkload) -> None:
+        """Args:
+        workload: the applications.
+        """
+        self.slots_each = workload.slots_each
+        """of an executor"""
+        self.delay_ms = workload.delay_ms
+        """from a request to an executor"""
+        self.room: float = workload.executors
+        """executors that all applications may hold together"""
 
-    def begin(self, run: ClusterRun, one: ApplicationRun) -> None:
+    def begin(self, run: ClusterRun, application: ApplicationRun) -> None:
         """Take in an application that has started."""
-        ...
 
-    def end(self, run: ClusterRun, one: ApplicationRun) -> None:
-        """Note that an application has ended."""
-        ...
+    def end(self, run: ClusterRun, application: ApplicationRun) -> None:
+        """Note that an application has ended; the cluster manager gives its executors to others."""
 
     def divide(self, run: ClusterRun) -> None:
         """Set targets, after all that happens at this instant."""
-        ...
 
 
 class ApplicationRun:
@@ -102,7 +102,7 @@ class ClusterRun:
         """
         self.workload = workload
         self.way = way
-        self.now_ms = min(one.begin_ms for one in workload.applications)
+        self.now_ms = min(application.begin_ms for application in workload.applications)
         self.active: list[ApplicationRun] = []
         """applications that have started and not ended, in the order of their starts"""
         self.is_news = False
@@ -123,8 +123,8 @@ class ClusterRun:
             self._applications[job.application].jobs_left += 1
             if job.leader == NONE:
                 self._at(job.arrival_ms, _ARRIVAL, self._arrive, job)
-        for one in self._applications:
-            self._at(one.work.begin_ms, _TIMER, self._begin, one)
+        for application in self._applications:
+            self._at(application.work.begin_ms, _TIMER, self._begin, application)
 
     def play(self) -> Outcome:
         """Run to the end of the last application.
@@ -150,47 +150,47 @@ class ClusterRun:
         """Call `Way.divide` at that time, too."""
         if self.now_ms < time_ms < np.inf and not self.now_ms < self._woken_ms <= time_ms:
             self._woken_ms = time_ms
-            self._at(time_ms, _TIMER, _nothing, None)
+            self._at(time_ms, _TIMER, lambda _: None, None)
 
     # --- executors ------------------------------------------------------------------------------
 
-    def set_target(self, one: ApplicationRun, target: int) -> None:
+    def set_target(self, application: ApplicationRun, target: int) -> None:
         """Let an application hold so many executors; those beyond it leave.
 
         First those that have not come, then idle ones. Those that leave are wanted again first.
         """
-        one.target = target
-        while one.coming and one.held > target:
-            one.coming.pop().is_gone = True
+        application.target = target
+        while application.coming and application.held > target:
+            application.coming.pop().is_gone = True
             self._used -= 1
-        while one.leaving and one.held < target:
-            executor = one.leaving.pop()
+        while application.leaving and application.held < target:
+            executor = application.leaving.pop()
             executor.is_leaving = False
-            one.staying.append(executor)
-            one.free.extend([executor] * (self.way.slots_each - executor.busy))
-            self._start_tasks(one)
-        while one.held > target:
-            self.release(one, min(one.staying, key=lambda executor: executor.busy))
+            application.staying.append(executor)
+            application.free.extend([executor] * (self.way.slots_each - executor.busy))
+            self._start_tasks(application)
+        while application.held > target:
+            self.release(application, min(application.staying, key=lambda executor: executor.busy))
 
-    def release(self, one: ApplicationRun, executor: Executor) -> None:
+    def release(self, application: ApplicationRun, executor: Executor) -> None:
         """Let an executor go, once its tasks have ended."""
-        one.staying.remove(executor)
-        one.free = deque(free for free in one.free if free is not executor)
+        application.staying.remove(executor)
+        application.free = deque(free for free in application.free if free is not executor)
         if executor.busy == 0:
             self._remove(executor)
         else:
             executor.is_leaving = True
-            one.leaving.append(executor)
+            application.leaving.append(executor)
 
     def _remove(self, executor: Executor) -> None:
         executor.is_gone = True
         self._used -= 1
 
     def _start_executors(self) -> None:
-        for one in self.active:
-            while one.held < one.target and self._used < self.way.room:
-                executor = Executor(one.place)
-                one.coming.append(executor)
+        for application in self.active:
+            while application.held < application.target and self._used < self.way.room:
+                executor = Executor(application.place)
+                application.coming.append(executor)
                 self._used += 1
                 self._starts += 1
                 self._at(self.now_ms + self.way.delay_ms, _EXECUTOR, self._come, executor)
@@ -198,81 +198,81 @@ class ClusterRun:
     def _come(self, executor: Executor) -> None:
         if executor.is_gone:
             return
-        one = self._applications[executor.application]
-        one.coming.remove(executor)
-        one.staying.append(executor)
-        one.free.extend([executor] * self.way.slots_each)
+        application = self._applications[executor.application]
+        application.coming.remove(executor)
+        application.staying.append(executor)
+        application.free.extend([executor] * self.way.slots_each)
         executor.idle_ms = self.now_ms
         self.is_news = True
-        self._start_tasks(one)
+        self._start_tasks(application)
 
     # --- applications and jobs --------------------------------------------------------------------
 
-    def _begin(self, one: ApplicationRun) -> None:
-        self.active.append(one)
-        self.active.sort(key=lambda other: other.place)
-        self.way.begin(self, one)
+    def _begin(self, application: ApplicationRun) -> None:
+        self.active.append(application)
+        self.active.sort(key=lambda active: active.place)
+        self.way.begin(self, application)
         self.is_news = True
 
-    def _end(self, one: ApplicationRun) -> None:
-        self.active.remove(one)
+    def _end(self, application: ApplicationRun) -> None:
+        self.active.remove(application)
         self._left -= 1
-        self.set_target(one, 0)
-        self.way.end(self, one)
+        self.set_target(application, 0)
+        self.way.end(self, application)
         self.is_news = True
 
     def _arrive(self, job: JobRun) -> None:
-        one = self._applications[job.application]
+        application = self._applications[job.application]
         job.arrival_ms = self.now_ms
-        one.jobs.append(job)
+        application.jobs.append(job)
         self.is_news = True
         for stage in job.stages:
             if stage.parents_left == 0:
                 self._after(stage.wait_ms, self._make_runnable, stage)
 
     def _make_runnable(self, stage: StageRun) -> None:
-        one = self._applications[stage.job.application]
-        one.order.submit(stage)
-        one.runnable.append(stage)
-        one.pending += stage.num_tasks
+        application = self._applications[stage.job.application]
+        application.order.submit(stage)
+        application.runnable.append(stage)
+        application.pending += stage.num_tasks
         stage.is_runnable = True
         self.is_news = True
-        self._start_tasks(one)
+        self._start_tasks(application)
 
-    def _start_tasks(self, one: ApplicationRun) -> None:
-        while one.runnable and one.free:
-            executor = one.free.popleft()
-            stage = one.order.next_stage(one.runnable)
+    def _start_tasks(self, application: ApplicationRun) -> None:
+        while application.runnable and application.free:
+            executor = application.free.popleft()
+            stage = application.order.next_stage(application.runnable)
             task_ms = stage.task_ms[stage.launched]
             stage.launched += 1
             stage.pool.running += 1
             executor.busy += 1
-            one.pending -= 1
-            one.running += 1
+            application.pending -= 1
+            application.running += 1
             if stage.launched == stage.num_tasks:
-                one.runnable.remove(stage)
+                application.runnable.remove(stage)
                 self.is_news = True
             self._at(self.now_ms + task_ms, _TASK, self._end_task, (stage, executor))
 
     def _end_task(self, task: tuple[StageRun, Executor]) -> None:
         stage, executor = task
-        one = self._applications[executor.application]
+        application = self._applications[executor.application]
         stage.finished += 1
         stage.pool.running -= 1
-        one.running -= 1
+        application.running -= 1
         executor.busy -= 1
         if executor.busy == 0:
             executor.idle_ms = self.now_ms
         if not executor.is_leaving:
-            one.free.append(executor)
+            application.free.append(executor)
         elif executor.busy == 0:
-            one.leaving.remove(executor)
+            application.leaving.remove(executor)
             self._remove(executor)
         if stage.finished == stage.num_tasks:
-            self._end_stage(stage, one)
-        self._start_tasks(one)
+            self._end_stage(stage, application)
+        self._start_tasks(application)
 
-    def _end_stage(self, stage: StageRun, one: ApplicationRun) -> None:
+    def _end_stage(self, stage: StageRun, application: ApplicationRun) -> None:
         job = stage.job
         self.is_news = True
         for child in stage.children:
@@ -282,18 +282,18 @@ class ClusterRun:
                 self._after(below.wait_ms, self._make_runnable, below)
         job.stages_left -= 1
         if job.stages_left == 0:
-            one.jobs.remove(job)
+            application.jobs.remove(job)
             self._after(job.after_ms, self._end_job, job)
 
     def _end_job(self, job: JobRun) -> None:
-        one = self._applications[job.application]
+        application = self._applications[job.application]
         self._jct_s[job.row] = (self.now_ms - job.arrival_ms) / MS_PER_S
-        one.jobs_left -= 1
+        application.jobs_left -= 1
         for row in job.followers:
             follower = self._jobs[row]
             self._at(self.now_ms + follower.think_ms, _ARRIVAL, self._arrive, follower)
-        if one.jobs_left == 0:
-            self._at(self.now_ms + one.work.tail_ms, _TIMER, self._end, one)
+        if application.jobs_left == 0:
+            self._at(self.now_ms + application.work.tail_ms, _TIMER, self._end, application)
 
     def _after(self, delay_ms: float, action: Action, subject: Any) -> None:
         if delay_ms > 0:
@@ -303,7 +303,3 @@ class ClusterRun:
 
     def _at(self, time_ms: float, order: int, action: Action, subject: Any) -> None:
         heapq.heappush(self._queue, (time_ms, order, next(self._numbers), action, subject))
-
-
-def _nothing(_: None) -> None:
-    """Let an instant begin at which ways divide."""

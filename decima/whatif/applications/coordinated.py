@@ -8,14 +8,13 @@ from decima.spark.coordinator.messages import Registration, Report, Stages
 from decima.spark.coordinator.planning import Coordinator
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.loading import ready_policy
-from decima.whatif.applications.cluster import ApplicationRun, ClusterRun
-from decima.whatif.applications.parts import JobRun
+from decima.whatif.applications.cluster import ApplicationRun, ClusterRun, Way
 from decima.whatif.applications.workload import ApplicationsWorkload
 from spark_sim import SimulationError
-from traces.numbers import MS_PER_S, Int64
+from traces.numbers import MS_PER_S
 
 
-class Coordinated:
+class Coordinated(Way):
     """Executors that a coordinator grants to each application.
 
     It plans where the simulator's `executors` protocol has a scheduling event. Waiting is bounded
@@ -27,9 +26,7 @@ class Coordinated:
         policy: of the coordinator, by name.
         workload: the applications.
         """
-        self.slots_each = workload.slots_each
-        self.delay_ms = workload.delay_ms
-        self.room: float = workload.executors
+        super().__init__(workload)
         settings = CoordinatorSettings(
             workload.executors, policy, moving_delay_s=workload.delay_ms / MS_PER_S
         )
@@ -38,16 +35,20 @@ class Coordinated:
         self._keys: dict[int, str] = {}
         self._due_ms = np.inf
 
-    def begin(self, run: ClusterRun, one: ApplicationRun) -> None:
+    def begin(self, run: ClusterRun, application: ApplicationRun) -> None:
         """Register an application."""
         most = run.workload.executors
-        told = Registration(str(one.place), one.work.name, "", "", 1.0, most, self.slots_each)
-        key = self._keys[one.place] = self._coordinator.register(told, 0, run.now_ms)
-        run.set_target(one, self._coordinator.applications[key].granted)
+        registration = Registration(
+            str(application.place), application.work.name, "", "", 1.0, most, self.slots_each
+        )
+        key = self._keys[application.place] = self._coordinator.register(
+            registration, 0, run.now_ms
+        )
+        run.set_target(application, self._coordinator.applications[key].granted)
 
-    def end(self, run: ClusterRun, one: ApplicationRun) -> None:
+    def end(self, run: ClusterRun, application: ApplicationRun) -> None:
         """Free its share."""
-        self._coordinator.remove(self._keys.pop(one.place), run.now_ms)
+        self._coordinator.remove(self._keys.pop(application.place), run.now_ms)
 
     def divide(self, run: ClusterRun) -> None:
         """Plan anew, if there is news or a bound of waiting is reached.
@@ -60,18 +61,28 @@ class Coordinated:
         if not run.is_news and run.now_ms < self._due_ms:
             run.wake(self._due_ms)
             return
-        for one in run.active:
-            told = Report(self._stages(one, run.now_ms), len(one.staying), (), 0)
-            self._coordinator.report(self._keys[one.place], told, run.now_ms)
+        for application in run.active:
+            report = Report(self._stages(application, run.now_ms), len(application.staying), (), 0)
+            self._coordinator.report(self._keys[application.place], report, run.now_ms)
         division = self._coordinator.plan(run.now_ms)
         if division.fault is not None:
             raise SimulationError(f"{self._coordinator.settings.policy}: {division.fault}")
-        for one in run.active:
-            run.set_target(one, division.targets[self._keys[one.place]])
+        for application in run.active:
+            run.set_target(application, division.targets[self._keys[application.place]])
+        # The next application without work loses its claim on its executors.
+        idle_ms = MS_PER_S * self._coordinator.settings.idle_s
+        idle_ends_ms = min(
+            (
+                application.idle_since_ms + idle_ms
+                for application in self._coordinator.applications.values()
+                if application.is_between_jobs(run.now_ms, idle_ms)
+            ),
+            default=np.inf,
+        )
         stays_until_ms = self._coordinator.stays_until_ms
         self._due_ms = min(
             self._wait_ends_ms(run.now_ms),
-            self._idle_ends_ms(run.now_ms),
+            idle_ends_ms,
             stays_until_ms if stays_until_ms > run.now_ms else np.inf,
         )
         run.wake(self._due_ms)
@@ -80,9 +91,9 @@ class Coordinated:
         """Return when an application will have waited for too long."""
         wait_ms = MS_PER_S * self._coordinator.settings.wait_s
         waits = [
-            one.waited_ms(now_ms)
-            for one in self._coordinator.applications.values()
-            if one.waits_since_ms is not None
+            application.waited_ms(now_ms)
+            for application in self._coordinator.applications.values()
+            if application.waits_since_ms is not None
         ]
         if not waits:
             return np.inf
@@ -90,46 +101,27 @@ class Coordinated:
         # An executor is given away once it has served for as long, too.
         return now_ms + (left_ms if left_ms > 0 else wait_ms / 10)
 
-    def _idle_ends_ms(self, now_ms: float) -> float:
-        """Return when the next application without work loses its claim on its executors."""
-        idle_ms = MS_PER_S * self._coordinator.settings.idle_s
-        return min(
-            (
-                one.idle_since_ms + idle_ms
-                for one in self._coordinator.applications.values()
-                if one.is_between_jobs(now_ms, idle_ms)
-            ),
-            default=np.inf,
-        )
-
-    def _stages(self, one: ApplicationRun, now_ms: float) -> Stages | None:
+    def _stages(self, application: ApplicationRun, now_ms: float) -> Stages | None:
         """Return the stages of all unfinished jobs, as a driver reports them."""
-        if not one.jobs:
+        if not application.jobs:
             return None
-        stages = [stage for job in one.jobs for stage in job.stages]
+        stages = [stage for job in application.jobs for stage in job.stages]
         rows = np.array([stage.row for stage in stages])
-        first_child, children = _edges(one.jobs)
+        num_children: list[int] = [0]
+        children: list[int] = []
+        for job in application.jobs:
+            first = len(num_children) - 1
+            for stage in job.stages:
+                num_children.append(len(stage.children))
+                children.extend(first + child for child in stage.children)
         return Stages(
-            now_ms - min(job.arrival_ms for job in one.jobs),
+            now_ms - min(job.arrival_ms for job in application.jobs),
             np.array([stage.num_tasks for stage in stages]),
             np.array([stage.launched for stage in stages]),
             np.array([stage.finished for stage in stages]),
             np.array([stage.is_runnable for stage in stages], np.int64),
             self._estimated.mean_ms[rows],
             self._estimated.critical_path_ms[rows],
-            first_child,
-            children,
+            np.cumsum(num_children),
+            np.array(children, np.int64),
         )
-
-
-def _edges(jobs: list[JobRun]) -> tuple[Int64, Int64]:
-    """(S + 1,) first child of each stage, and (E,) rows of the children."""
-    counts: list[int] = [0]
-    children: list[int] = []
-    first = 0
-    for job in jobs:
-        for stage in job.stages:
-            counts.append(len(stage.children))
-            children.extend(first + child for child in stage.children)
-        first += len(job.stages)
-    return np.cumsum(counts), np.array(children, np.int64)

@@ -1,15 +1,16 @@
-"""Mutable parts of a simulated cluster: executors, pools, stages and jobs."""
+"""Parts of a simulated cluster: executors, jobs, and Spark's order of the tasks in them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from decima.whatif.applications.workload import ApplicationsWorkload
 from decima.whatif.replay import pools
+from decima.whatif.replay.recording import FAIR, FIFO
 from spark_sim.tables import NONE
-from traces import Stage
 
 
 @dataclass(eq=False, slots=True)
@@ -95,48 +96,82 @@ class JobRun:
     stages_left: int = 0
 
 
+class SparkOrder:
+    """Order of the stages of one application; `replay.spark_order` is its compiled form."""
+
+    def __init__(self, policy: str, settings: pools.Pools) -> None:
+        """Args:
+        policy: one of `recording.ORDERS`.
+        settings: of the pools that jobs name.
+        """
+        self._policy = policy
+        self._settings = settings
+        self._pools: dict[str, Pool] = {}
+        self._turns: dict[tuple[int, int], int] = {}
+
+    def submit(self, stage: StageRun) -> None:
+        """Note that a stage may run: its Spark job is submitted, if it was not."""
+        stage.turn = self._turns.setdefault((stage.job.row, stage.spark_job), len(self._turns))
+        name = stage.job.pool
+        if self._policy == FIFO:
+            stage.pool = self._pools.setdefault("", no_pool())
+        elif self._policy == FAIR:
+            # Each job has a pool of its own, with the defaults.
+            key = f"{name} {stage.job.row}"
+            stage.pool = self._pools.setdefault(key, Pool(name, pools.Pool()))
+        else:
+            stage.pool = self._pools.setdefault(name, Pool(name, self._settings.named(name)))
+
+    def next_stage(self, runnable: Sequence[StageRun]) -> StageRun:
+        """The stage, of those with tasks to start, that gets a free slot."""
+        return runnable[0] if len(runnable) == 1 else min(runnable, key=_key)
+
+
+def _key(stage: StageRun) -> tuple[tuple[int, float, str], int, int, str]:
+    """Sort key: by pool, then in a FAIR pool by running tasks, else by the Spark job."""
+    if stage.pool.settings.fair:
+        return stage.pool.claim, stage.launched - stage.finished, 0, stage.number
+    return stage.pool.claim, stage.turn, stage.row, stage.number
+
+
 def jobs_of(workload: ApplicationsWorkload, rng: np.random.Generator) -> list[JobRun]:
     """Return all jobs before their arrival; each task takes one recorded time of its stage."""
-    found: list[JobRun] = []
-    own = workload.jobs
-    arrival_ms = np.empty(len(own.arrivals))
-    arrival_ms[own.arrivals.job] = own.arrivals.arrival_ms
+    jobs: list[JobRun] = []
+    recorded = workload.jobs
+    arrival_ms = np.empty(len(recorded.arrivals))
+    arrival_ms[recorded.arrivals.job] = recorded.arrivals.arrival_ms
     first = 0
-    for row, traced in enumerate(own.trace.jobs):
-        spark = own.spark_jobs[row]
+    for row, traced in enumerate(recorded.trace.jobs):
+        spark = recorded.spark_jobs[row]
         job = JobRun(
             row,
             workload.application[row],
             workload.leader[row],
             float(arrival_ms[row]),
-            float(own.think_ms[row]),
-            float(own.after_ms[row]),
+            float(recorded.think_ms[row]),
+            float(recorded.after_ms[row]),
             spark.pool,
         )
         for place, stage in enumerate(traced.stages):
+            # Recorded times in an order that is drawn, each once where there are as many.
+            times_ms = np.concatenate(stage.durations[0].waves).astype(np.float64)
+            task_ms = np.resize(rng.permutation(times_ms), stage.num_tasks)
             job.stages.append(
                 StageRun(
                     job,
                     first + place,
                     str(int(spark.number[place])),
                     int(spark.of_stage[place]),
-                    _task_ms(stage, rng),
-                    float(own.wait_ms[first + place]),
+                    task_ms.tolist(),
+                    float(recorded.wait_ms[first + place]),
                     len(stage.parents),
                     traced.children[place],
                 )
             )
         job.stages_left = len(job.stages)
         first += len(job.stages)
-        found.append(job)
-    for job in found:
+        jobs.append(job)
+    for job in jobs:
         if job.leader != NONE:
-            found[job.leader].followers.append(job.row)
-    return found
-
-
-def _task_ms(stage: Stage, rng: np.random.Generator) -> list[float]:
-    """(tasks,) recorded times in an order that is drawn, each once where there are as many."""
-    recorded = np.concatenate(stage.durations[0].waves).astype(np.float64)
-    times: list[float] = np.resize(rng.permutation(recorded), stage.num_tasks).tolist()
-    return times
+            jobs[job.leader].followers.append(job.row)
+    return jobs

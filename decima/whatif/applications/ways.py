@@ -9,8 +9,9 @@ import numpy as np
 
 from decima.whatif.applications.cluster import ApplicationRun, ClusterRun, Way
 from decima.whatif.applications.coordinated import Coordinated
-from decima.whatif.applications.settings import ALONE, DYNAMIC, FIFO, RECORDED, STATIC
 from decima.whatif.applications.workload import ApplicationsWorkload
+from decima.whatif.replay.recording import FIFO
+from decima.whatif.settings import ALONE, DYNAMIC, RECORDED, STATIC
 
 BACKLOG_MS, IDLE_MS = 1_000.0, 60_000.0
 """Spark's defaults: how long tasks wait before a request, and executors are idle before they go"""
@@ -20,7 +21,7 @@ def way_named(name: str, workload: ApplicationsWorkload) -> Way:
     """Return the way of that name, for one run."""
     executors = workload.executors
     if name == RECORDED:
-        return Recorded()
+        return Recorded(workload)
     if name == STATIC:
         return Fixed(workload, max(1, executors // workload.at_once))
     if name == FIFO:
@@ -32,31 +33,25 @@ def way_named(name: str, workload: ApplicationsWorkload) -> Way:
     return Coordinated(name, workload)
 
 
-class Recorded:
+class Recorded(Way):
     """Slots of each application as they were recorded."""
 
-    slots_each = 1
-    delay_ms = 0.0
-    """a slot is there from when it was recorded"""
-    room = math.inf
-
-    def begin(self, run: ClusterRun, one: ApplicationRun) -> None:
-        """Plan the changes of its slots."""
-
-    def end(self, run: ClusterRun, one: ApplicationRun) -> None:
-        """Do nothing: its slots are no other's."""
+    def __init__(self, workload: ApplicationsWorkload) -> None:
+        """A slot is there from when it was recorded."""
+        super().__init__(workload)
+        self.slots_each, self.delay_ms, self.room = 1, 0.0, math.inf
 
     def divide(self, run: ClusterRun) -> None:
         """Follow the recorded slots, up to the next change."""
-        for one in run.active:
-            curve = one.work.curve
-            run.set_target(one, int(curve.at(np.array([run.now_ms]))[0]))
+        for application in run.active:
+            curve = application.work.curve
+            run.set_target(application, int(curve.at(np.array([run.now_ms]))[0]))
             later = int(np.searchsorted(curve.time_ms, run.now_ms, side="right"))
             if later < len(curve.time_ms):
                 run.wake(float(curve.time_ms[later]))
 
 
-class Fixed:
+class Fixed(Way):
     """Equal numbers of executors for all applications, from start to end.
 
     As many as there are is Spark's FIFO by application: the later wait for those before.
@@ -70,20 +65,13 @@ class Fixed:
         target: executors of each.
         room: of the cluster; None: as many as it has.
         """
-        self.slots_each = workload.slots_each
-        self.delay_ms = workload.delay_ms
-        self.room = workload.executors if room is None else room
+        super().__init__(workload)
+        self.room = self.room if room is None else room
         self._target = target
 
-    def begin(self, run: ClusterRun, one: ApplicationRun) -> None:
+    def begin(self, run: ClusterRun, application: ApplicationRun) -> None:
         """Request all at once."""
-        run.set_target(one, self._target)
-
-    def end(self, run: ClusterRun, one: ApplicationRun) -> None:
-        """Do nothing: the cluster manager gives them to the next."""
-
-    def divide(self, run: ClusterRun) -> None:
-        """Do nothing: targets stay."""
+        run.set_target(application, self._target)
 
 
 @dataclass
@@ -95,7 +83,7 @@ class _Requests:
     """when more executors are requested"""
 
 
-class Dynamic:
+class Dynamic(Way):
     """Dynamic allocation by Spark's rules with its defaults (`spark_sim.kernels.allocation`).
 
     No executor at first, and no bound but the cluster. Its executors go to the first that requests
@@ -103,53 +91,44 @@ class Dynamic:
     """
 
     def __init__(self, workload: ApplicationsWorkload) -> None:
-        self.slots_each = workload.slots_each
-        self.delay_ms = workload.delay_ms
-        self.room: float = workload.executors
+        """Args:
+        workload: the applications.
+        """
+        super().__init__(workload)
         self._requests: dict[int, _Requests] = {}
 
-    def begin(self, run: ClusterRun, one: ApplicationRun) -> None:
+    def begin(self, run: ClusterRun, application: ApplicationRun) -> None:
         """Begin without executors."""
-        self._requests[one.place] = _Requests()
-
-    def end(self, run: ClusterRun, one: ApplicationRun) -> None:
-        """Do nothing: the cluster manager gives its executors to the next."""
+        self._requests[application.place] = _Requests()
 
     def divide(self, run: ClusterRun) -> None:
         """Request executors for tasks that wait, and let idle ones go."""
-        for one in run.active:
-            self._request(run, one, self._requests[one.place])
-            self._let_go(run, one)
+        for application in run.active:
+            self._request(run, application, self._requests[application.place])
+            spare = application.held - application.target
+            idle = [executor for executor in application.staying if executor.busy == 0]
+            for executor in sorted(idle, key=lambda executor: executor.idle_ms)[: max(0, spare)]:
+                due_ms = executor.idle_ms + IDLE_MS
+                if due_ms > run.now_ms:
+                    run.wake(due_ms)
+                    break
+                run.release(application, executor)
 
-    def _request(self, run: ClusterRun, one: ApplicationRun, own: _Requests) -> None:
-        needed = -(-(one.pending + one.running) // self.slots_each)
-        if needed < one.target:
-            one.target, own.step = needed, 1
-        elif one.pending > 0:
-            own.add_ms = min(own.add_ms, run.now_ms + BACKLOG_MS)
-            if own.add_ms <= run.now_ms:
-                self._raise(run, one, own, needed)
-        if one.pending == 0:
-            own.add_ms, own.step = math.inf, 1
-        elif needed > one.target:
-            run.wake(own.add_ms)
-
-    def _raise(self, run: ClusterRun, one: ApplicationRun, own: _Requests, needed: int) -> None:
-        """Raise the target by the step that is due; the next step is twice as large."""
-        before = one.target
-        one.target = max(before, min(max(before, len(one.staying)) + own.step, needed))
-        own.step = 2 * own.step if one.target - before == own.step else 1
-        own.add_ms = run.now_ms + BACKLOG_MS
-
-    def _let_go(self, run: ClusterRun, one: ApplicationRun) -> None:
-        spare = one.held - one.target
-        idle = [executor for executor in one.staying if executor.busy == 0]
-        for executor in sorted(idle, key=lambda other: other.idle_ms):
-            if spare <= 0:
-                return
-            due_ms = executor.idle_ms + IDLE_MS
-            if due_ms > run.now_ms:
-                run.wake(due_ms)
-                return
-            run.release(one, executor)
-            spare -= 1
+    def _request(self, run: ClusterRun, application: ApplicationRun, requests: _Requests) -> None:
+        pending, before = application.pending, application.target
+        needed = -(-(pending + application.running) // self.slots_each)
+        if needed < before:
+            application.target, requests.step = needed, 1
+        elif pending > 0:
+            requests.add_ms = min(requests.add_ms, run.now_ms + BACKLOG_MS)
+            if requests.add_ms <= run.now_ms:
+                # The target rises by the step that is due; the next step is twice as large.
+                raised = max(before, len(application.staying)) + requests.step
+                application.target = max(before, min(raised, needed))
+                is_whole = application.target - before == requests.step
+                requests.step = 2 * requests.step if is_whole else 1
+                requests.add_ms = run.now_ms + BACKLOG_MS
+        if pending == 0:
+            requests.add_ms, requests.step = math.inf, 1
+        elif needed > application.target:
+            run.wake(requests.add_ms)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,11 +11,13 @@ import numpy as np
 
 from decima.whatif.load import are_pooled
 from decima.whatif.replay import Recording, ReplayWorkload
+from decima.whatif.replay.allocation import is_dynamic
 from decima.whatif.replay.pools import Pools
 from spark_sim import Slots
 from spark_sim.tables import NONE
 from traces.errors import TraceError
 from traces.estimates import Estimates
+from traces.numbers import Float64
 
 ASSUMED_DELAY_MS = 2_000.0
 """from a request to an executor, where no log shows it"""
@@ -116,7 +119,7 @@ def names_of(recording: Recording) -> list[str]:
 
 def slots_each(recording: Recording) -> int:
     """Slots of an executor, in most of the applications."""
-    sizes = Counter(one.slots_each for one in recording.behaviours)
+    sizes = Counter(behaviour.slots_each for behaviour in recording.behaviours)
     return sizes.most_common(1)[0][0] if sizes else 1
 
 
@@ -126,11 +129,11 @@ def check_applications(recording: Recording) -> None:
     Raises:
         TraceError: one application, or none that overlaps another.
     """
-    every = recording.trace.metadata["applications"]
-    if len(every) == 1:
+    applications = recording.trace.metadata["applications"]
+    if len(applications) == 1:
         raise TraceError(
-            f"{every[0]['name']!r:.60} is one application: --applications needs the logs of two or "
-            "more that shared a cluster"
+            f"{applications[0]['name']!r:.60} is one application: --applications needs the logs of "
+            "two or more that shared a cluster"
         )
     neediest = recording.neediest()
     if neediest is not None:
@@ -139,8 +142,8 @@ def check_applications(recording: Recording) -> None:
         )
     if not are_pooled(recording):
         raise TraceError(
-            f"none of the {len(every):,} applications had jobs while another had: --applications "
-            "needs some that overlap in time"
+            f"none of the {len(applications):,} applications had jobs while another had: "
+            "--applications needs some that overlap in time"
         )
 
 
@@ -160,5 +163,69 @@ def most_at_once(recording: Recording) -> int:
     """The largest number of applications at one time."""
     lives = [recording.life(position) for position in range(len(recording.slots))]
     return max(
-        sum(other.begin_ms <= one.begin_ms < other.end_ms for other in lives) for one in lives
+        sum(other.begin_ms <= life.begin_ms < other.end_ms for other in lives) for life in lives
     )
+
+
+def measured_delay_ms(recording: Recording) -> float | None:
+    """Return how long an executor takes to come; None where no log shows it.
+
+    Logs have no requests. Dynamic allocation makes them by its rules; without it, an application
+    asks when it starts. On a full cluster both times include the wait for room, so the median from
+    when another executor went counts if it is shorter.
+    """
+    requested = [
+        behaviour.start_ms
+        for position, behaviour in enumerate(recording.behaviours)
+        if behaviour.start_ms is not None and is_dynamic(recording.settings(position))
+    ]
+    first = [life.executor_ms for life in recording.lives if life.executor_ms is not None]
+    delays_ms = [float(np.median(requested))] if requested else [min(first)] if first else []
+    moves = list(_moves_ms(recording))
+    if moves:
+        delays_ms.append(float(np.median(moves)))
+    return min(delays_ms, default=None)
+
+
+def _moves_ms(recording: Recording) -> Iterator[float]:
+    """Times from the end of an executor to the start of the one in its place.
+
+    Only where the next application had an unfinished job all the while: it may have waited.
+    """
+    freed: deque[float] = deque()
+    for time_ms, application, change in _changes(recording):
+        freed.extend([time_ms] * -change)
+        for _ in range(min(change, len(freed))):
+            freed_ms = freed.popleft()
+            if _has_work(recording, application, freed_ms, time_ms):
+                yield time_ms - freed_ms
+
+
+def _changes(recording: Recording) -> list[tuple[float, int, int]]:
+    """Times at which an application got (above 0) or lost so many slots; losses first."""
+    changes = []
+    for position in range(len(recording.slots)):
+        curve, life = recording.curve(position), recording.life(position)
+        inside = curve.time_ms < life.end_ms
+        times = np.append(curve.time_ms[inside], life.end_ms)
+        counts = np.append(curve.count[inside], 0)
+        # The first count is of executors that the log does not show coming.
+        changes += [
+            (float(at), position, int(step))
+            for at, step in zip(times[1:], np.diff(counts), strict=True)
+            if step != 0
+        ]
+    return sorted(changes, key=lambda change: (change[0], change[2]))
+
+
+def _has_work(recording: Recording, application: int, begin_ms: float, end_ms: float) -> bool:
+    """Return whether the application had an unfinished job from `begin_ms` to `end_ms`."""
+    rows = recording.application == application
+    arrival_ms: Float64 = recording.arrival_ms[rows]
+    for row in np.argsort(arrival_ms, kind="stable"):
+        if arrival_ms[row] > begin_ms:
+            return False
+        begin_ms = max(begin_ms, recording.end_ms[rows][row])
+        if begin_ms >= end_ms:
+            return True
+    return False

@@ -100,17 +100,17 @@ def allocation(
     Raises:
         TraceError: a value is not of the form that Spark reads, or impossible.
     """
-    asked = {**{name: _text(settings, name) for name in NAMES}, **(changes or {})}
-    each = _count(EXECUTOR_SLOTS, asked[EXECUTOR_SLOTS] or str(behaviour.slots_each), least=1)
-    least = _count(LEAST, asked[LEAST])
+    values = {**{name: _text(settings, name) for name in NAMES}, **(changes or {})}
+    each = _count(EXECUTOR_SLOTS, values[EXECUTOR_SLOTS] or str(behaviour.slots_each), least=1)
+    least = _count(LEAST, values[LEAST])
     if MOST in (changes or {}):
-        most = _count(MOST, asked[MOST], least=1)
+        most = _count(MOST, values[MOST], least=1)
     else:
-        most = _most(asked[MOST], -(-recorded.most // each), behaviour.is_limited)
+        most = _most(values[MOST], -(-recorded.most // each), behaviour.is_limited)
     most = max(most, least)
     most = max(1, min(most, MAX_EXECUTORS // each))
-    first = min(max(_count(FIRST, asked[FIRST] or asked[LEAST]), least), most)
-    backlog_ms, idle_ms = (_timeout_ms(name, asked[name]) for name in (BACKLOG, IDLE))
+    first = min(max(_count(FIRST, values[FIRST] or values[LEAST]), least), most)
+    backlog_ms, idle_ms = (_timeout_ms(name, values[name]) for name in (BACKLOG, IDLE))
     extra_ms = 0.0
     if behaviour.idle_ms is not None:
         extra_ms = behaviour.idle_ms - timeout_ms(settings, IDLE)
@@ -122,10 +122,10 @@ def allocation(
         first,
         min(_present(settings, int(recorded.count[0]) // each, first), most),
         backlog_ms,
-        _timeout_ms(SUSTAINED, asked[SUSTAINED]) if asked[SUSTAINED] else backlog_ms,
+        _timeout_ms(SUSTAINED, values[SUSTAINED]) if values[SUSTAINED] else backlog_ms,
         min(max(idle_ms + extra_ms, 0.0), MAX_TIME_MS),
-        _time_ms(START, asked[START]) if asked[START] else start_ms,
-        _ratio(asked[RATIO]),
+        _time_ms(START, values[START]) if values[START] else start_ms,
+        _ratio(values[RATIO]),
     )
 
 
@@ -142,7 +142,7 @@ def parse_changes(text: str) -> dict[str, str]:
     """
     if text.strip() == "log":
         return {}
-    found = {}
+    changes = {}
     for part in text.split(","):
         name, sign, value = (piece.strip() for piece in part.partition("="))
         name = name.removeprefix(PREFIX)
@@ -151,8 +151,8 @@ def parse_changes(text: str) -> dict[str, str]:
                 f"allocation {part.strip()!r:.60}: write log, or NAME=VALUE with NAME one of "
                 f"{', '.join(NAMES)}"
             )
-        found[name] = value
-    return found
+        changes[name] = value
+    return changes
 
 
 def _text(settings: Mapping[str, str], name: str) -> str:
@@ -182,8 +182,8 @@ def _count(name: str, text: str, least: int = 0) -> int:
 
 def _present(settings: Mapping[str, str], recorded: int, first: int) -> int:
     """Executors at the first job: all of the first, if so it was recorded."""
-    own = max(_count(name, _text(settings, name) or "0") for name in (FIRST, LEAST))
-    return first if 0 < own <= recorded else recorded
+    configured = max(_count(name, _text(settings, name) or "0") for name in (FIRST, LEAST))
+    return first if 0 < configured <= recorded else recorded
 
 
 def _most(text: str, recorded: int, is_limited: bool) -> int:
@@ -195,12 +195,12 @@ def _most(text: str, recorded: int, is_limited: bool) -> int:
 
 def _ratio(text: str) -> float:
     try:
-        found = float(text)
+        ratio = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found <= 1:
+        ratio = 0.0
+    if not 0 < ratio <= 1:
         raise TraceError(f"{RATIO} {text!r:.40} must be a number above 0 and at most 1")
-    return found
+    return ratio
 
 
 def _start_ms(added_ms: Int64, waiting: Changes, backlog_ms: float) -> float | None:
@@ -208,13 +208,13 @@ def _start_ms(added_ms: Int64, waiting: Changes, backlog_ms: float) -> float | N
     times, tasks = waiting.steps()
     edges = np.diff((tasks > 0).astype(np.int64), prepend=0)
     added = np.sort(added_ms)
-    found = []
+    delays_ms = []
     for begin, end in zip(times[edges > 0], times[edges < 0], strict=False):
         asked_ms = begin + backlog_ms
         place = int(np.searchsorted(added, asked_ms, side="right"))
         if place < len(added) and added[place] <= end:
-            found.append(added[place] - asked_ms)
-    return float(np.median(found)) if found else None
+            delays_ms.append(added[place] - asked_ms)
+    return float(np.median(delays_ms)) if delays_ms else None
 
 
 def _longest_wait_ms(slots: Changes, waiting: Changes) -> float:

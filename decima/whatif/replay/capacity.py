@@ -16,6 +16,8 @@ from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
 from traces.spark_log.slots import Placement
 
+_NEVER = np.iinfo(np.int64).max
+
 
 class Changes(NamedTuple):
     """M changes of a number, by time."""
@@ -57,7 +59,9 @@ def executors_of(
     application: Application, placement: Placement, waiting: tuple[Int64, Int64]
 ) -> Executors:
     """Return the executors; `waiting` is (W,) from when and until when stages waited."""
-    first_ms = _first_launch_ms(application, placement)
+    executor_of_task = np.array(application.tasks.executor, np.int64)
+    first_ms = np.full(len(application.executors), _NEVER, np.int64)
+    np.minimum.at(first_ms, executor_of_task, placement.launch_ms)
     begin, end = (np.sort(times) for times in waiting)
     closed_ms = max(application.end_ms or 0, int(placement.finish_ms.max(initial=0)))
     added, gone = [], []
@@ -71,7 +75,7 @@ def executors_of(
         gone.append(closed_ms if executor.removed_ms is None else executor.removed_ms)
     added_at = np.array(added, np.int64)
     last = added_at.copy()
-    np.maximum.at(last, np.array(application.tasks.executor, np.int64), placement.finish_ms)
+    np.maximum.at(last, executor_of_task, placement.finish_ms)
     return Executors(
         placement.capacity,
         added_at,
@@ -97,8 +101,8 @@ def curve(changes: Changes, origin_ms: float, end_ms: float) -> Slots:
     shifted = times - origin_ms
     begun = max(0, int(np.searchsorted(shifted, 0.0, side="right")) - 1)
     until = int(np.searchsorted(shifted, end_ms - origin_ms, side="left"))
-    kept = slice(begun, max(until, begun + 1))
-    time_ms, slots = np.maximum(shifted[kept], 0.0), np.maximum(count[kept], 0)
+    inside = slice(begun, max(until, begun + 1))
+    time_ms, slots = np.maximum(shifted[inside], 0.0), np.maximum(count[inside], 0)
     if slots[-1] == 0:
         above = slots[slots > 0]
         slots[-1] = above[-1] if len(above) else 1
@@ -114,13 +118,3 @@ def mean_slots(slots: Slots, begin_ms: Float64, end_ms: Float64) -> float:
     length = np.diff(marks) * running
     total = float(length.sum())
     return float((slots.at(middle) * length).sum()) / total if total > 0 else float(slots.most)
-
-
-_NEVER = np.iinfo(np.int64).max
-
-
-def _first_launch_ms(application: Application, placement: Placement) -> Int64:
-    """(executors,) when each began its first task; `_NEVER` for those that had none."""
-    first = np.full(len(application.executors), _NEVER, np.int64)
-    np.minimum.at(first, np.array(application.tasks.executor, np.int64), placement.launch_ms)
-    return first

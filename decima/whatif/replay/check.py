@@ -110,6 +110,13 @@ class ReplayReport:
     def to_json(self) -> dict[str, Any]:
         """The documented JSON form (`docs/whatif.md`)."""
         names = [job.name for job in self.recording.trace.jobs]
+        fidelity: dict[str, Any] = dict.fromkeys(GROUPS)
+        for group in GROUPS:
+            simulated, tasks_only = (
+                self.fidelity(group, driver_times=is_) for is_ in (True, False)
+            )
+            if simulated is not None:
+                fidelity[group] = {**vars(simulated), "tasks_only": vars(tasks_only)}
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -122,7 +129,7 @@ class ReplayReport:
                     strict=True,
                 )
             ],
-            "fidelity": {group: self._group_json(group) for group in GROUPS},
+            "fidelity": fidelity,
             "jobs": [
                 {
                     "name": name,
@@ -136,13 +143,6 @@ class ReplayReport:
             ],
         }
 
-    def _group_json(self, group: str) -> dict[str, Any] | None:
-        with_driver = self.fidelity(group)
-        tasks_only = self.fidelity(group, driver_times=False)
-        if with_driver is None or tasks_only is None:
-            return None
-        return {**vars(with_driver), "tasks_only": vars(tasks_only)}
-
 
 GROUPS = ("alone", "overlapping", "all")
 CheckProgress = Callable[[int, int], None]  # called with (runs finished, runs in all)
@@ -150,8 +150,8 @@ CheckProgress = Callable[[int, int], None]  # called with (runs finished, runs i
 
 def relative_error(simulated: Float64, recorded: Float64) -> Float64:
     """(simulated - recorded) / recorded."""
-    found: Float64 = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
-    return found
+    error: Float64 = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
+    return error
 
 
 def replay(
@@ -168,23 +168,23 @@ def replay(
     with_driver = np.empty((settings.draws, jobs))
     tasks_only = np.empty((settings.draws, jobs))
     policies = tuple(settings.policy or recording.policy(a) for a in range(len(recording.slots)))
-    slots = tuple(_most_slots(recording, settings, a) for a in range(len(recording.slots)))
+    slots = [_slots(recording, settings, a) for a in range(len(recording.slots))]
     shared = _Shared(SentOnce(recording), SentOnce(networks_of(policies)), settings)
     tasks = {
-        (application, driver_times): _Task(application, driver_times, policy, slots[application])
+        (application, driver_times): _Task(application, driver_times, policy, *slots[application])
         for application, policy in enumerate(policies)
         for driver_times in (True, False)
     }
-    for (application, driver_times), own in pool.map(_simulated_s, shared, tasks, label="replay"):
-        found = with_driver if driver_times else tasks_only
-        found[:, recording.application == application] = own
+    for (application, driver_times), jct_s in pool.map(_simulated_s, shared, tasks, label="replay"):
+        simulated_s = with_driver if driver_times else tasks_only
+        simulated_s[:, recording.application == application] = jct_s
         done += settings.draws
         if progress is not None:
             progress(done, total)
     return ReplayReport(
         recording,
         policies,
-        slots,
+        tuple(most for _, most in slots),
         recording.recorded_ms / MS_PER_S,
         with_driver.mean(axis=0),
         with_driver.std(axis=0),
@@ -207,7 +207,8 @@ class _Task(NamedTuple):
     application: int
     driver_times: bool
     policy: str
-    slots: int
+    slots: Slots | Allocation | None  # that come and go; None: a fixed number
+    most: int
 
 
 def _simulated_s(shared: _Shared, task: _Task) -> Float64:
@@ -215,32 +216,30 @@ def _simulated_s(shared: _Shared, task: _Task) -> Float64:
     recording, settings = shared.recording.value, shared.settings
     rows = np.flatnonzero(recording.application == task.application)
     workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=task.driver_times)
-    course = workload.recorded(_slots(recording, settings, task.application))
-    cluster = session_cluster(task.slots)
-    found = np.empty((settings.draws, len(rows)))
+    course = workload.recorded(task.slots)
+    cluster = session_cluster(task.most)
+    jct_s = np.empty((settings.draws, len(rows)))
     for draw in range(settings.draws):
         key = Streams(settings.seed, task.application, draw).duration_key()
-        found[draw, course.arrivals.job] = workload.jct_s(
+        jct_s[draw, course.arrivals.job] = workload.jct_s(
             cluster, task.policy, course, key, networks=shared.networks.value
         )
-    return found
+    return jct_s
 
 
 def _slots(
     recording: Recording, settings: ReplaySettings, application: int
-) -> Slots | Allocation | None:
-    """The slots that come and go; None: a fixed number."""
-    if settings.allocation is not None:
-        return recording.allocation(application, settings.allocation)
-    curve = recording.curve(application)
-    return curve if settings.slots is None and curve.varies else None
-
-
-def _most_slots(recording: Recording, settings: ReplaySettings, application: int) -> int:
+) -> tuple[Slots | Allocation | None, int]:
+    """The slots that come and go (None: a fixed number), and the most at once."""
     if settings.slots is not None:
-        return settings.slots
-    found = _slots(recording, settings, application)
-    return found.slots if isinstance(found, Allocation) else recording.curve(application).most
+        return None, settings.slots
+    if settings.allocation is not None:
+        model = recording.allocation(application, settings.allocation)
+        if model is not None:
+            return model, model.slots
+        return None, recording.curve(application).most
+    curve = recording.curve(application)
+    return (curve if curve.varies else None), curve.most
 
 
 def session_cluster(slots: int) -> Cluster:
@@ -250,7 +249,7 @@ def session_cluster(slots: int) -> Cluster:
 
 def overlapping(recording: Recording) -> NDArray[np.bool_]:
     """(J,) whether another job of the same application ran at some moment of the job."""
-    found = np.zeros(len(recording.trace.jobs), np.bool_)
+    is_overlapping = np.zeros(len(recording.trace.jobs), np.bool_)
     for application in range(len(recording.slots)):
         rows = np.flatnonzero(recording.application == application)
         rows = rows[np.argsort(recording.arrival_ms[rows], kind="stable")]
@@ -258,5 +257,5 @@ def overlapping(recording: Recording) -> NDArray[np.bool_]:
         latest = np.maximum.accumulate(end)
         met_earlier = np.concatenate([[False], start[1:] < latest[:-1]])
         meets_later = np.concatenate([start[1:] < end[:-1], [False]])
-        found[rows] = met_earlier | meets_later
-    return found
+        is_overlapping[rows] = met_earlier | meets_later
+    return is_overlapping

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.whatif.replay.allocation import Behaviour
-from decima.whatif.replay.attempts import held_ms
 from decima.whatif.replay.capacity import Changes, executors_of, task_changes
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
@@ -26,7 +25,7 @@ from traces.spark_log.application import Application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
 from traces.spark_log.profiles import DEFAULT
-from traces.spark_log.slots import Placement
+from traces.spark_log.slots import SHORTEST_MS, Placement
 
 DRIVER = "driver"
 """id of the only executor in local mode"""
@@ -127,8 +126,8 @@ class _Log:
             self._times(recorded, rows)
             for recorded, rows in zip(jobs, assembler.attempts, strict=True)
         ]
-        since = np.concatenate([found.since_ms for found in self._stages])
-        first = np.concatenate([found.first_ms for found in self._stages])
+        since = np.concatenate([times.since_ms for times in self._stages])
+        first = np.concatenate([times.first_ms for times in self._stages])
         self._executors = executors_of(
             application, self._placement, (since.astype(np.int64), np.maximum(first, since))
         )
@@ -136,7 +135,12 @@ class _Log:
         self._no_room: dict[_Need, tuple[Float64, Float64]] = {}
 
     def note(self) -> LogNote:
-        typical_ms = self._typical_ms()
+        # Median time from need to first task over the stages that found a free slot.
+        since = np.concatenate([times.since_ms for times in self._stages])
+        first = np.concatenate([times.first_ms for times in self._stages])
+        stages = [stage for recorded in self._jobs for stage in recorded.job.stages]
+        free = (first >= since) & (self._without_room(stages, since, first) == 0)
+        typical_ms = float(np.median((first - since)[free])) if free.any() else 0.0
         in_trace = np.zeros(len(self._won), np.bool_)
         for rows in self._attempts:
             in_trace[np.concatenate(rows)] = True
@@ -144,37 +148,35 @@ class _Log:
         for place, recorded in enumerate(self._jobs):
             jobs.append(self._job(place))
             driver.append(self._record(recorded, self._stages[place], typical_ms))
+        times, by = [], []  # at which tasks began and ceased to wait
+        for stages_of_job, attempts in zip(self._stages, self._attempts, strict=True):
+            for since_ms, tries in zip(stages_of_job.since_ms.tolist(), attempts, strict=True):
+                launch_ms = np.maximum(self._placement.launch_ms[tries], int(since_ms))
+                times.append(np.append(launch_ms, int(since_ms)))
+                by.append(np.append(np.full(len(tries), -1), len(tries)))
+        waiting = Changes(np.concatenate(times), np.concatenate(by))
+        behaviour = Behaviour.of(self._executors, waiting, self._application.properties)
         slots = self._slots.then(task_changes(self._placement, ~in_trace))
-        return LogNote(tuple(jobs), tuple(driver), slots, self._behaviour(), self._life())
+        return LogNote(tuple(jobs), tuple(driver), slots, behaviour, self._life())
 
     def _life(self) -> Life:
-        own = self._application
+        log = self._application
         first_ms = float(min(recorded.start_ms for recorded in self._jobs))
         last_ms = float(max(recorded.end_ms for recorded in self._jobs))
         executor_ms = None
-        added = [one.added_ms for one in own.executors if one.added_ms is not None]
-        if own.begin_ms is not None and added and DRIVER not in own.executor_ids:
-            executor_ms = float(max(0, min(added) - own.begin_ms))
+        added = [executor.added_ms for executor in log.executors if executor.added_ms is not None]
+        if log.begin_ms is not None and added and DRIVER not in log.executor_ids:
+            executor_ms = float(max(0, min(added) - log.begin_ms))
         return Life(
-            first_ms if own.begin_ms is None else min(first_ms, float(own.begin_ms)),
-            last_ms if own.end_ms is None else max(last_ms, float(own.end_ms)),
+            first_ms if log.begin_ms is None else min(first_ms, float(log.begin_ms)),
+            last_ms if log.end_ms is None else max(last_ms, float(log.end_ms)),
             executor_ms,
         )
 
-    def _behaviour(self) -> Behaviour:
-        times, by = [], []
-        for found, attempts in zip(self._stages, self._attempts, strict=True):
-            for since_ms, rows in zip(found.since_ms.tolist(), attempts, strict=True):
-                launch_ms = np.maximum(self._placement.launch_ms[rows], int(since_ms))
-                times.append(np.append(launch_ms, int(since_ms)))
-                by.append(np.append(np.full(len(rows), -1), len(rows)))
-        waiting = Changes(np.concatenate(times), np.concatenate(by))
-        return Behaviour.of(self._executors, waiting, self._application.properties)
-
     def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
         launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won
-        first = np.array([launch[own].min() for own in rows], np.int64)
-        last = np.array([finish[own][won[own]].max() for own in rows], np.int64)
+        first = np.array([launch[attempts].min() for attempts in rows], np.int64)
+        last = np.array([finish[attempts][won[attempts]].max() for attempts in rows], np.int64)
         ready = [
             max((float(last[parent]) for parent in stage.parents), default=float(recorded.start_ms))
             for stage in recorded.job.stages
@@ -207,9 +209,9 @@ class _Log:
 
     def _record(self, recorded: RecordedJob, times: _Stages, typical_ms: float) -> DriverRecord:
         since = times.since_ms
-        seen = np.maximum(times.first_ms - since, 0.0)
+        waited_ms = np.maximum(times.first_ms - since, 0.0)
         blocked = self._without_room(recorded.job.stages, since, times.first_ms)
-        launch = np.where(blocked > 0, np.minimum(seen - blocked, typical_ms), seen)
+        launch = np.where(blocked > 0, np.minimum(waited_ms - blocked, typical_ms), waited_ms)
         wait_ms = np.maximum(times.submitted_ms - times.ready_ms, 0.0) + np.maximum(launch, 0.0)
         spark_jobs = self._spark_jobs(recorded.job)
         properties = self._application.jobs[min(spark_jobs)].start.properties
@@ -225,51 +227,43 @@ class _Log:
     def _spark_jobs(self, job: Job) -> tuple[int, ...]:
         return tuple(self._application.first_job[number] for number in _numbers(job))
 
-    def _typical_ms(self) -> float:
-        """Median time from need to first task over the stages that found a free slot."""
-        since = np.concatenate([found.since_ms for found in self._stages])
-        first = np.concatenate([found.first_ms for found in self._stages])
-        stages = [stage for recorded in self._jobs for stage in recorded.job.stages]
-        free = (first >= since) & (self._without_room(stages, since, first) == 0)
-        return float(np.median((first - since)[free])) if free.any() else 0.0
-
     def _without_room(
         self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
     ) -> Float64:
         """(S,) how long each of the stages could not have started a task between the times."""
-        needs = [self._need(one) for one in stages]
+        needs = [self._need(stage) for stage in stages]
         kinds = list(dict.fromkeys(needs))
         kind_of = np.array([kinds.index(need) for need in needs], np.int64)
-        found = np.zeros(len(stages))
+        blocked_ms = np.zeros(len(stages))
         for kind, need in enumerate(kinds):
             rows = kind_of == kind
             if need not in self._no_room:
                 self._no_room[need] = self._time_without_room(need)
             times, total = self._no_room[need]
             until, since = (np.interp(at[rows], times, total) for at in (end_ms, begin_ms))
-            found[rows] = until - since
-        return found
+            blocked_ms[rows] = until - since
+        return blocked_ms
 
     def _need(self, stage: Stage) -> _Need:
-        own = self._placement.needs.own_executors
+        own_executors = self._placement.needs.own_executors
         profile = None
-        if own:
-            asked = self._application.listed[_number(stage)].profile
-            profile = asked if asked in own else DEFAULT
+        if own_executors:
+            requested = self._application.listed[_number(stage)].profile
+            profile = requested if requested in own_executors else DEFAULT
         return _Need(stage.slots, stage.num_tasks if stage.barrier else 1, profile)
 
     def _time_without_room(self, need: _Need) -> tuple[Float64, Float64]:
         """(M,) times, and (M,) for how long until then fewer tasks had room than must start."""
-        every = np.arange(len(self._won))
+        all_rows = np.arange(len(self._won))
         if need.slots == 1 and need.profile is None:
-            tasks = task_changes(self._placement, every)
+            tasks = task_changes(self._placement, all_rows)
             return _time_below(self._slots.then(tasks), need.at_once)
         executor = np.array(self._application.tasks.executor, np.int64)
         order = np.argsort(executor, kind="stable")
         edges = np.searchsorted(executor[order], np.arange(len(self._executors.slots) + 1))
         parts = []
-        for number, one in enumerate(self._application.executors):
-            if need.profile not in (None, one.profile):
+        for number, executor_of_log in enumerate(self._application.executors):
+            if need.profile not in (None, executor_of_log.profile):
                 continue
             tasks = task_changes(self._placement, order[edges[number] : edges[number + 1]])
             times, free = self._executors.only(number).changes().then(tasks).steps()
@@ -279,6 +273,36 @@ class _Log:
             return np.zeros(1), np.zeros(1)
         room = Changes(*map(np.concatenate, zip(*parts, strict=True)))
         return _time_below(room, need.at_once)
+
+
+def held_ms(
+    partition: Int64, launch_ms: Int64, finish_ms: Int64, end_ms: int, *, barrier: bool = False
+) -> Float64:
+    """Durations of the tasks of a stage from (A,) attempts, in no order; `end_ms` completes it.
+
+    Spark starts a failed task anew as soon as a slot is free, so a task counts as one that takes as
+    long as its attempts together. A copy that ran beside its task (speculation) counts as a task of
+    its own. What still ran when its stage was complete (a copy that was overtaken) counts up to
+    there. Spark never copies a task of a barrier stage: all its attempts are one task, and are as
+    many as must start at once.
+    """
+    began = launch_ms < end_ms
+    partition, launch_ms = partition[began], launch_ms[began]
+    finish_ms = np.minimum(finish_ms[began], end_ms)
+    order = np.lexsort((launch_ms, partition))
+    partition, launch_ms, finish_ms = partition[order], launch_ms[order], finish_ms[order]
+    length = np.maximum(finish_ms - launch_ms, SHORTEST_MS).astype(np.float64)
+    if len(partition) == 0:
+        return np.full(1, float(SHORTEST_MS))
+    # An attempt continues its task if all of its earlier ones had ended.
+    latest = finish_ms.copy()
+    continues = np.zeros(len(partition), np.bool_)
+    for row in np.flatnonzero(partition[1:] == partition[:-1]) + 1:
+        continues[row] = barrier or launch_ms[row] >= latest[row - 1] - SHORTEST_MS
+        latest[row] = max(latest[row], latest[row - 1])
+    held = np.zeros(int((~continues).sum()))
+    np.add.at(held, np.cumsum(~continues) - 1, length)
+    return held
 
 
 def _numbers(job: Job) -> tuple[int, ...]:

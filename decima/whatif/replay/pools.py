@@ -70,13 +70,13 @@ def read_pools(path: Path) -> Pools:
         raise TraceError(
             f"{path}: the root is <{root.tag:.40}>, an allocation file's <allocations>"
         )
-    found: dict[str, Pool] = {}
+    described: dict[str, Pool] = {}
     for element in root.iter("pool"):
         name = element.get("name")
         if not name:
-            raise TraceError(f"{path}: pool {len(found) + 1} has no name")
-        found[name] = _pool(element, f"{path}: pool {name!r:.60}")
-    return Pools(found)
+            raise TraceError(f"{path}: pool {len(described) + 1} has no name")
+        described[name] = _pool(element, f"{path}: pool {name!r:.60}")
+    return Pools(described)
 
 
 def allocation_file(pools: Pools) -> str:
@@ -101,8 +101,8 @@ def _pool(element: ElementTree.Element, where: str) -> Pool:
 
 
 def _text(element: ElementTree.Element, tag: str, default: str) -> str:
-    found = element.findtext(tag)
-    return found.strip() if found and found.strip() else default
+    content = element.findtext(tag)
+    return content.strip() if content and content.strip() else default
 
 
 def _number(element: ElementTree.Element, tag: str, default: int, where: str, lowest: int) -> int:

@@ -18,11 +18,11 @@ from decima.whatif.replay.pools import Pools
 from spark_sim import Allocation, Slots
 from spark_sim.needs import neediest_stage
 from spark_sim.tables import NONE
-from traces import Job, Trace
+from traces import Trace
 from traces.numbers import Float64, Int64
 from traces.spark_log import GroupBy, ImportSummary
 from traces.spark_log.files import find_logs
-from traces.spark_log.reader import HowToRead, ReadLog, joined, read_log, trace_of_logs
+from traces.spark_log.reader import HowToRead, joined, read_log, trace_of_logs
 
 FIFO, FAIR, POOLS = "fifo", "spark_fair", "spark_pools"
 ORDERS = (FIFO, FAIR, POOLS)
@@ -113,8 +113,8 @@ class Recording:
 
     def settings(self, application: int) -> Mapping[str, str]:
         """Spark's settings of one application, as far as they shape jobs."""
-        found: Mapping[str, str] = self.trace.metadata["applications"][application]["settings"]
-        return found
+        settings: Mapping[str, str] = self.trace.metadata["applications"][application]["settings"]
+        return settings
 
     def allocation(
         self, application: int, changes: Mapping[str, str] | None = None
@@ -132,19 +132,21 @@ class Recording:
     def neediest(self) -> NeedyStage | None:
         """The stage that needs the most slots at once; None where every task takes any one slot."""
         columns = self.trace.columns
-        found = neediest_stage(columns, self.slots_each(range(columns.num_jobs)))
-        if found is None or found.slots is None:
+        need = neediest_stage(columns, self.slots_each(range(columns.num_jobs)))
+        if need is None or need.slots is None:
             return None
-        job = columns.job_name[int(columns.job_of_stage[found.stage])]
-        return NeedyStage(job, columns.stage_name[found.stage], found.slots)
+        job = columns.job_name[int(columns.job_of_stage[need.stage])]
+        return NeedyStage(job, columns.stage_name[need.stage], need.slots)
 
     def slots_each(self, jobs: Sequence[int]) -> int:
         """Slots of most executors of these jobs' applications, or of the widest task."""
         applications = set(self.application[list(jobs)].tolist())
-        sizes = [self.behaviours[one].slots_each for one in applications if self.behaviours]
+        sizes = [
+            self.behaviours[position].slots_each for position in applications if self.behaviours
+        ]
         tasks = [stage.slots for job in jobs for stage in self.trace.jobs[job].stages]
-        found: int = max(1, *sizes, *tasks)
-        return found
+        widest: int = max(1, *sizes, *tasks)
+        return widest
 
     def pools(self, application: int) -> Pools:
         """The settings of the pools of one application."""
@@ -175,63 +177,46 @@ def read_recording(
     how = HowToRead(group_by)
     logs = joined(read_log(log, how, note) for log in find_logs(paths))
     trace, summary = trace_of_logs(logs, paths, group_by=group_by)
-    found = Recording(trace, summary, ())
+    application = Recording(trace, summary, ()).application
     jobs, driver = list(trace.jobs), [DriverRecord.none(job) for job in trace.jobs]
-    curves: list[Slots] = []
-    behaviours: list[Behaviour] = []
-    lives: list[Life] = []
+    curves, behaviours, lives = [], [], []
     origin_ms = float(min(job.start_ms for log in logs for job in log.jobs))
-    for position, log in enumerate(one for one in logs if one.jobs):
-        rows = np.flatnonzero(found.application == position).tolist()
-        for row, (job, record) in zip(rows, _in_order(log), strict=True):
+    for position, log in enumerate(log for log in logs if log.jobs):
+        notes: tuple[LogNote, ...] = log.notes  # one for each attempt to run the application
+        noted = [
+            pair for attempt in notes for pair in zip(attempt.jobs, attempt.driver, strict=True)
+        ]
+        # Jobs of the trace are in the order of submission.
+        order = np.argsort([recorded.start_ms for recorded in log.jobs], kind="stable")
+        rows = np.flatnonzero(application == position).tolist()
+        for row, place in zip(rows, order.tolist(), strict=True):
+            job, driver[row] = noted[place]
             jobs[row] = replace(job, name=jobs[row].name, arrival_ms=jobs[row].arrival_ms)
-            driver[row] = record
-        curves.append(_curve(log, origin_ms))
-        behaviours.append(_behaviour(log))
-        lives.append(_life(log, origin_ms))
-    found = replace(found, trace=replace(trace, jobs=tuple(jobs)), driver=tuple(driver))
-    return replace(
-        found,
-        curves=tuple(curves),
-        follows=_follows(found),
-        behaviours=tuple(behaviours),
-        lives=tuple(lives),
-        given_pools=pools,
+        changes = Changes(
+            *map(np.concatenate, zip(*(attempt.slots for attempt in notes), strict=True))
+        )
+        curves.append(curve(changes, origin_ms, float(max(job.end_ms for job in log.jobs))))
+        executors = sum(attempt.behaviour.executors or 0 for attempt in notes) or None
+        behaviours.append(replace(notes[0].behaviour, executors=executors))
+        begin_ms = min(attempt.life.begin_ms for attempt in notes) - origin_ms
+        end_ms = max(attempt.life.end_ms for attempt in notes) - origin_ms
+        lives.append(Life(begin_ms, end_ms, notes[0].life.executor_ms))
+    recording = Recording(
+        replace(trace, jobs=tuple(jobs)),
+        summary,
+        tuple(driver),
+        tuple(curves),
+        (),
+        tuple(behaviours),
+        tuple(lives),
+        pools,
     )
-
-
-def _in_order(log: ReadLog) -> list[tuple[Job, DriverRecord]]:
-    """The jobs of a log as noted, in the order of the trace: by submission."""
-    notes: tuple[LogNote, ...] = log.notes
-    jobs = [job for one in notes for job in one.jobs]
-    driver = [record for one in notes for record in one.driver]
-    order = np.argsort([recorded.start_ms for recorded in log.jobs], kind="stable").tolist()
-    return [(jobs[place], driver[place]) for place in order]
-
-
-def _curve(log: ReadLog, origin_ms: float) -> Slots:
-    changes: Changes = log.notes[0].slots
-    for one in log.notes[1:]:
-        changes = changes.then(one.slots)
-    return curve(changes, origin_ms, float(max(job.end_ms for job in log.jobs)))
-
-
-def _behaviour(log: ReadLog) -> Behaviour:
-    """That of the first attempt to run the application, with the executors of all."""
-    every: list[Behaviour] = [one.behaviour for one in log.notes]
-    return replace(every[0], executors=sum(one.executors or 0 for one in every) or None)
-
-
-def _life(log: ReadLog, origin_ms: float) -> Life:
-    every: list[Life] = [one.life for one in log.notes]
-    begin_ms = min(one.begin_ms for one in every) - origin_ms
-    end_ms = max(one.end_ms for one in every) - origin_ms
-    return Life(begin_ms, end_ms, every[0].executor_ms)
+    return replace(recording, follows=_follows(recording))
 
 
 def _follows(recording: Recording) -> tuple[int, ...]:
     """Return for each job the one that its client waited for."""
-    found = np.full(len(recording.trace.jobs), NONE)
+    leaders = np.full(len(recording.trace.jobs), NONE)
     arrival_ms, end_ms = recording.arrival_ms, recording.end_ms
     work_ms = np.array([job.work_ms for job in recording.trace.jobs])
     shapes = [tuple(stage.num_tasks for stage in job.stages) for job in recording.trace.jobs]
@@ -239,6 +224,6 @@ def _follows(recording: Recording) -> tuple[int, ...]:
         rows = np.flatnonzero(recording.application == position)
         lanes = list(zip(*(recording.driver[row].lanes for row in rows.tolist()), strict=True))
         alike = [shapes[row] for row in rows.tolist()]
-        own = predecessors(arrival_ms[rows], end_ms[rows], work_ms[rows], lanes, alike)
-        found[rows[own != NONE]] = rows[own[own != NONE]]
-    return tuple(found.tolist())
+        followed = predecessors(arrival_ms[rows], end_ms[rows], work_ms[rows], lanes, alike)
+        leaders[rows[followed != NONE]] = rows[followed[followed != NONE]]
+    return tuple(leaders.tolist())

@@ -10,11 +10,10 @@ from rich.text import Text
 
 from decima.rl.tables import aligned
 from decima.whatif.replay.capacity import mean_slots
-from decima.whatif.replay.check import GROUPS, Fidelity, ReplayReport
+from decima.whatif.replay.check import GROUPS, ReplayReport
 from decima.whatif.replay.recording import POOLS, Recording
 from spark_sim.tables import NONE
 from traces.files.names import counted
-from traces.spark_log import ImportSummary
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
@@ -29,15 +28,15 @@ def fidelity_table(report: ReplayReport) -> Table:
     headings = ("jobs", "median |error|", "mean bias", "aim", "without driver times")
     table = aligned(("jobs that ran",), headings)
     for group in GROUPS:
-        found, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
-        if found is None or tasks_only is None:
+        simulated, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
+        if simulated is None or tasks_only is None:
             continue
         aim = TARGET_PERCENT.get(group)
         table.add_row(
             group,
-            f"{found.jobs:,}",
-            f"{found.median_error_percent:.1f} %",
-            f"{found.bias_percent:+.1f} %",
+            f"{simulated.jobs:,}",
+            f"{simulated.median_error_percent:.1f} %",
+            f"{simulated.bias_percent:+.1f} %",
             "" if aim is None else f"{aim:.0f} %",
             f"{tasks_only.median_error_percent:.1f} %, bias {tasks_only.bias_percent:+.1f} %",
         )
@@ -98,54 +97,40 @@ def verdict(report: ReplayReport) -> str:
 
     By the larger of median error and mean bias: few jobs that are far off move only the latter.
     """
-    found = report.fidelity("all")
-    if found is None:
+    fidelity = report.fidelity("all")
+    if fidelity is None:
         return ""
     words = (
-        f"Simulated durations are typically {found.median_error_percent:.1f} % off the recorded "
-        f"ones, {found.bias_percent:+.1f} % on average"
+        f"Simulated durations are typically {fidelity.median_error_percent:.1f} % off the recorded "
+        f"ones, {fidelity.bias_percent:+.1f} % on average"
     )
-    if not found.above(TRUSTED_PERCENT):
+    if not fidelity.above(TRUSTED_PERCENT):
         is_whole = report.recording.summary.parts_missing == 0
         but = "" if is_whole else ", but parts of the logs are missing, and jobs with them"
         return f"{words}: the simulator's figures for these jobs can be relied on{but}."
-    if not found.above(USELESS_PERCENT):
-        return (
-            f"{words}. {_too_large(found, TRUSTED_PERCENT)}: take smaller differences between "
-            "policies for nothing."
-        )
-    return (
-        f"{words}. {_too_large(found, USELESS_PERCENT)}: the simulator misses something that "
-        f"matters here. {_remedy(report)}"
-    )
-
-
-def _remedy(report: ReplayReport) -> str:
-    """Name a possible reason for a replay that fails."""
-    stages = ", ".join(_special_stages(report.recording.summary))
+    is_useless = bool(fidelity.above(USELESS_PERCENT))
+    bound_percent = USELESS_PERCENT if is_useless else TRUSTED_PERCENT
+    above = fidelity.above(bound_percent)
+    verb = "is" if len(above) == 1 else "are"
+    words += f". The {' and the '.join(above)} {verb} above {bound_percent:.0f} %"
+    if not is_useless:
+        return f"{words}: take smaller differences between policies for nothing."
+    words += ": the simulator misses something that matters here."
+    summary = report.recording.summary
+    special = {
+        "with executors of their own, by a resource profile": summary.stages_own_executors,
+        "whose tasks take several slots": summary.stages_wide,
+        "whose tasks start all at once (barrier)": summary.stages_barrier,
+    }
+    stages = ", ".join(f"{counted(n, 'stage')} {what}" for what, n in special.items() if n > 0)
     if stages:
         return (
-            f"A likely cause: {stages}. Spark counts each resource by itself, and offers the "
-            "executors of a cluster to a barrier stage once a second; here a task takes slots."
+            f"{words} A likely cause: {stages}. Spark counts each resource by itself, and offers "
+            "the executors of a cluster to a barrier stage once a second; here a task takes slots."
         )
     if POOLS in report.policies and report.recording.given_pools is None:
-        return "If the application has an allocation file (weights, minShares), give it by --pools."
-    return "Look at the worst jobs, and try --policy or --group-by."
-
-
-def _special_stages(summary: ImportSummary) -> Iterator[str]:
-    """Count the stages that need more than one slot a task, by what they need."""
-    for count, what in (
-        (summary.stages_own_executors, "with executors of their own, by a resource profile"),
-        (summary.stages_wide, "whose tasks take several slots"),
-        (summary.stages_barrier, "whose tasks start all at once (barrier)"),
-    ):
-        if count > 0:
-            yield f"{counted(count, 'stage')} {what}"
-
-
-def _too_large(found: Fidelity, bound_percent: float) -> str:
-    """Describe which of median error and mean bias exceed the bound; at least one does."""
-    above = found.above(bound_percent)
-    verb = "is" if len(above) == 1 else "are"
-    return f"The {' and the '.join(above)} {verb} above {bound_percent:.0f} %"
+        return (
+            f"{words} If the application has an allocation file (weights, minShares), give it by "
+            "--pools."
+        )
+    return f"{words} Look at the worst jobs, and try --policy or --group-by."

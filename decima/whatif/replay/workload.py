@@ -125,15 +125,11 @@ class ReplayWorkload:
         policy: str,
         course: Course,
         duration_key: int,
-        parameters: Parameters | None = None,
         networks: Networks | None = None,
-        pools: Pools | None = None,
     ) -> Float64:
         """(K,) completion times of one run, in the order of its arrivals; arguments as `played`."""
-        simulator = self.played(
-            cluster, policy, course, duration_key, parameters, networks, pools=pools
-        )
-        return self.jct_of(course, simulator)
+        simulator = self.played(cluster, policy, course, duration_key, networks=networks)
+        return self.jct_of(course, simulator.state)
 
     def played(
         self,
@@ -178,22 +174,22 @@ class ReplayWorkload:
         runs: Sequence[tuple[Course, int]],
         networks: Networks | None = None,
     ) -> list[Float64]:
-        """`jct_s` of several runs under a learned policy, a tenth of the time of one by one."""
+        """`jct_s` of several runs of a learned policy, in a tenth of the time of one by one."""
         # The agent takes a second to load, which heuristics need not wait for.
         from decima.learned import play_in_lockstep
 
-        seen = [self._run(cluster, *run) for run in runs]
+        lanes = [self._run(cluster, *run) for run in runs]
         keys = [key for _, key in runs]
-        played = play_in_lockstep(policy, self.arrays, cluster, seen, keys, networks)
+        played = play_in_lockstep(policy, self.arrays, cluster, lanes, keys, networks)
         return [
-            self._jct_s(course, state)
+            self.jct_of(course, state)
             for (course, _), state in zip(runs, played.states, strict=True)
         ]
 
     def least_slots(self) -> int:
         """Fewest slots on which every stage can run, on executors of the recorded size."""
-        found = neediest_stage(self.arrays, self.slots_each)
-        return 1 if found is None or found.slots is None else found.slots
+        need = neediest_stage(self.arrays, self.slots_each)
+        return 1 if need is None or need.slots is None else need.slots
 
     def _run(self, cluster: Cluster, course: Course, duration_key: int) -> Run:
         job, follows = course.arrivals.job, course.follows
@@ -217,12 +213,8 @@ class ReplayWorkload:
             raise SimulationError(f"job {recorded.name!r:.60}, {name}: {misfit.why}")
         return Run(course.arrivals.arrival_ms, job, duration_key, conditions=conditions)
 
-    def jct_of(self, course: Course, simulator: Simulator) -> Float64:
-        """(K,) completion times of a run that was `played`, in the order of its arrivals."""
-        return self._jct_s(course, simulator.state)
-
-    def _jct_s(self, course: Course, state: State) -> Float64:
-        """(K,) from submission to end, in the order of the arrivals."""
+    def jct_of(self, course: Course, state: State) -> Float64:
+        """(K,) from submission to end in a run that was `played`, in the order of its arrivals."""
         jobs = state.jobs
         last_ms = np.array(jobs["completion_ms"]) + self.after_ms[course.arrivals.job]
         jct_ms: Float64 = last_ms - np.array(jobs["arrival_ms"])

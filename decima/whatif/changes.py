@@ -1,0 +1,99 @@
+"""Changes of Spark's settings that `decima whatif` tries: of one pool, or of the allocation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from decima.whatif.replay import Recording
+from decima.whatif.replay.allocation import BACKLOG, IDLE, LEAST, PREFIX, SUSTAINED, timeout_ms
+from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
+from spark_sim import Allocation
+from traces.errors import TraceError
+from traces.numbers import MS_PER_S
+
+MOST_POOLS = 6  # pools that are tried, those with the most jobs
+_HEAVIER = 4
+_SHARE = 0.5  # of the slots, as a pool's minShare
+MOST_ALLOCATIONS = 6
+_FACTOR = 4  # of the timeouts of dynamic allocation
+
+
+class PoolChange(NamedTuple):
+    """Other settings of one pool."""
+
+    name: str
+    pool: Pool
+    setting: str  # what is changed, as the allocation file calls it
+
+    def applied(self, pools: Pools) -> Pools:
+        """Return all pools with this one changed."""
+        return Pools({**pools.described, self.name: self.pool})
+
+    def words(self) -> str:
+        """Describe the change, in the terms of the allocation file."""
+        return f"{self.setting} for pool {self.name!r}"
+
+
+class AllocationChange(NamedTuple):
+    """Other settings of dynamic allocation."""
+
+    setting: str
+    """what is changed, as Spark calls it behind `spark.dynamicAllocation.`; "" for nothing"""
+    allocation: Allocation
+
+
+def pool_changes(pools: Pools, used: list[str], slots: int) -> Iterator[PoolChange]:
+    """Yield the changes to try: more weight, half of the slots first, the other mode inside."""
+    names = sorted(set(used), key=lambda name: (-used.count(name), name))[:MOST_POOLS]
+    if len(names) < 2:
+        return
+    for name in names:
+        pool = pools.named(name)
+        weight, share = _HEAVIER * pool.weight, math.ceil(_SHARE * slots)
+        if weight <= MAX_WEIGHT:
+            yield PoolChange(name, replace(pool, weight=weight), f"weight {weight}")
+        if pool.min_share < share:
+            yield PoolChange(name, replace(pool, min_share=share), f"minShare {share}")
+        mode = "FIFO" if pool.fair else "FAIR"
+        yield PoolChange(name, replace(pool, fair=not pool.fair), f"schedulingMode {mode}")
+
+
+def allocation_changes(recording: Recording, asked: Mapping[str, str]) -> list[AllocationChange]:
+    """The log's settings with those `asked` in their place, then changes of them, one at a time.
+
+    Requests, idle executors and fewest executors are changed. Nothing where neither has dynamic
+    allocation, or the log's own cannot be modelled.
+
+    Raises:
+        TraceError: settings that are `asked` are impossible.
+    """
+    try:
+        base = recording.allocation(0, asked or None)
+    except TraceError:
+        if asked:
+            raise
+        return []  # the log names it, no user does: all else can be answered
+    if base is None:
+        return []
+    settings = {
+        **recording.settings(0),
+        **{f"{PREFIX}{name}": value for name, value in asked.items()},
+    }
+    tried = []
+    for names in ((BACKLOG, SUSTAINED), (IDLE,)):
+        for factor in (1 / _FACTOR, _FACTOR):
+            # Spark takes whole seconds, one at least.
+            times_s = [max(1, round(factor * timeout_ms(settings, n) / MS_PER_S)) for n in names]
+            tried.append({n: f"{time_s}s" for n, time_s in zip(names, times_s, strict=True)})
+    executors = sorted({-(-base.most // 2), base.most})
+    tried += [{LEAST: str(least)} for least in executors if least > base.least]
+    changes = [AllocationChange("", base)]
+    for values in tried:
+        model = recording.allocation(0, {**asked, **values})
+        if model is not None and model != base:
+            setting = ", ".join(f"{name}={value}" for name, value in values.items())
+            changes.append(AllocationChange(setting, model))
+    return changes
