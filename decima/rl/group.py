@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import click
 
-from traces.files.entry import INTERRUPTED
+from decima.rl.entry import INTERRUPTED
 
 
 class InterruptedCommand(click.ClickException):
