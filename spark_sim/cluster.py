@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from numbers import Integral
 
+from spark_sim import tables
 from spark_sim.errors import SimulationError
 from spark_sim.tables import MAX_CLASSES
 from traces.files.names import suggestion
@@ -23,11 +24,11 @@ class Protocol(IntEnum):
     three.
     """
 
-    EXECUTORS = 0
+    EXECUTORS = tables.EXECUTORS
     """the default: executors move between jobs, every idle one is offered at every event"""
-    SESSION = 1
+    SESSION = tables.SESSION
     """one SparkSession: slots are offered again after every task and never move"""
-    DECIMA_SIM = 2
+    DECIMA_SIM = tables.DECIMA_SIM
     """the rules of decima-sim with its bugs, to compare with published figures"""
 
     @classmethod

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster
-from spark_sim.tables import NONE, State, Table
+from spark_sim.tables import NONE, State, Table, fits
 from traces.model import MAX_TASKS_PER_STAGE, Job
 from traces.numbers import MS_PER_S, Bool, Int32, Int64
 from traces.trace import Trace
@@ -46,9 +46,9 @@ class Sight(NamedTuple):
     def legal_classes(self) -> Bool:
         """(V, C) whether executors of a class may be named for a stage."""
         classes = self.state.classes
-        fits = (self.stages["fits"][:, None] >> np.arange(len(classes))) & 1
+        fitting = fits(self.stages[:, None], np.arange(len(classes)))
         on_offer = (classes["on_offer"] > 0) & self.is_due
-        legal: Bool = (fits == 1) & on_offer & (self.stages["open"] == 1)[:, None]
+        legal: Bool = fitting & on_offer & (self.stages["open"] == 1)[:, None]
         return legal
 
 

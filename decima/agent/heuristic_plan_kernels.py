@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from decima.agent.kernels import inlined_kernel, kernel
 from decima.heuristics import run
 from decima.heuristics.compiled import Numbers, Scratch
-from spark_sim.kernels.dispatch import assign
-from spark_sim.kernels.limits import leaving, room_under
-from spark_sim.kernels.view import observed
+from spark_sim.kernels.dispatch import assign, observed
+from spark_sim.kernels.opening import leaving, room_under
 from spark_sim.tables import ANY, DECIDE, DONE, NONE, State
 from traces.numbers import Int64
 

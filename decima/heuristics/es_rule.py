@@ -26,7 +26,7 @@ from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.stages import Row, on_critical_path
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import LEAST_WORK_MS, NONE, Table
+from spark_sim.tables import DECIMA_SIM, LEAST_WORK_MS, NONE, SESSION, Table
 
 HIDDEN = 14  # units of the hidden layer
 
@@ -107,7 +107,6 @@ PARAMETERS = (
 )
 """names of the parameters, in the order of `Numbers`: unit by unit, the gate's bias last"""
 
-_SESSION, _DECIMA_SIM = 1, 2  # members of `Protocol`, as plain numbers for the compiler
 _TYPICAL_EXECUTORS = 50.0
 _LEAST = 0.01
 # Ratios below count as this: near the end of a job their logarithm would drown all else.
@@ -316,12 +315,12 @@ def surroundings_of(seen: Observation, mean_ms: float) -> Surroundings:
         seen.num_executors,
         seen.moving_delay_ms,
         1.0 + 0.5 * math.log(max(1, len(seen.active)) / seen.num_executors),
-        1.0 if seen.protocol == _SESSION else 0.0,
+        1.0 if seen.protocol == SESSION else 0.0,
         0.5 * math.log(seen.num_executors / _TYPICAL_EXECUTORS),
         0.5 * _half_log(quiet_ms, mean_ms),
         max(seen.typical_ms, LEAST_WORK_MS),
         2.0 * seen.inflation,
-        seen.protocol == _DECIMA_SIM,
+        seen.protocol == DECIMA_SIM,
     )
 
 

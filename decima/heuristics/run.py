@@ -24,9 +24,7 @@ from decima.heuristics.tuned_srw import decide as _tuned_srw
 from decima.heuristics.weighted_fair import decide as _weighted_fair
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.compiled.late import LateCalls
-from spark_sim.kernels.argument_types import observation_type
-from spark_sim.kernels.dispatch import packed, step_packed
-from spark_sim.kernels.view import observed
+from spark_sim.kernels.dispatch import observation_type, observed, packed, step_packed
 from spark_sim.observation import Observation
 from spark_sim.tables import ANY, DECIDE, State
 

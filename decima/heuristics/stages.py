@@ -8,10 +8,7 @@ from typing import Any
 
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE
-
-_SESSION = 1
-"""`Protocol.SESSION`, as a plain number for the compiler"""
+from spark_sim.tables import NONE, SESSION
 
 Row = Mapping[str, Any]  # a row of a table, by column
 
@@ -51,7 +48,7 @@ def on_critical_path(seen: Observation, job: int) -> int:
     best = NONE
     if row["open_stages"] == 0:
         return best
-    if seen.protocol == _SESSION and seen.stages[row["critical"]]["open"] == 1:
+    if seen.protocol == SESSION and seen.stages[row["critical"]]["open"] == 1:
         return int(row["critical"])  # known, unless it was chosen in this round
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         candidate = seen.stages[stage]

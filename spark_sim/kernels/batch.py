@@ -16,12 +16,8 @@ from spark_sim.kernels.choices import Preferences, follow
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.opening import is_on_offer
 from spark_sim.observation import ObservationBatch
-from spark_sim.tables import ANY, DECIDE, NONE, State
+from spark_sim.tables import ANY, DECIDE, DECIMA_SIM, EXECUTORS, NONE, State
 from traces.numbers import Int64
-
-_EXECUTORS = 0
-_DECIMA_SIM = 2
-# `Protocol` members as plain numbers for the compiler.
 
 
 class Actions(NamedTuple):
@@ -115,7 +111,7 @@ def follow_all(stacked: State, wanted: Preferences, used: Int64, progress: LaneP
 
 @kernel
 def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int) -> bool:
-    """Return whether the protocols accept the action: the rules of their `assign`, all three."""
+    """Return whether the protocol accepts the action: the rules of all three `assign`."""
     row = actions.stage[index]
     if row == NONE:
         return True
@@ -126,21 +122,21 @@ def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int
     limit = actions.limit[index]
     held = state.jobs[stage["job"]]["held"]
     kind = actions.kind[index]
-    knows_classes = state.clock[0]["protocol"] == _EXECUTORS
-    if kind != ANY and knows_classes and not is_on_offer(state, number, kind):
+    has_classes = state.clock[0]["protocol"] == EXECUTORS
+    if kind != ANY and has_classes and not is_on_offer(state, number, kind):
         return False
     return bool(stage["open"] == 1 and held < limit <= state.clock[0]["num_executors"])
 
 
-# --- what they show ------------------------------------------------------------------------------
+# --- observations --------------------------------------------------------------------------------
 
 
 @inlined_kernel
 def is_due(state: State) -> bool:
-    """Return whether a decision is due (decima-sim asks even if none can be chosen)."""
+    """Return whether a decision is due (in decima-sim also if no stage can be chosen)."""
     clock = state.clock[0]
     return bool(
-        clock["on_offer"] > 0 and (clock["open_stages"] > 0 or clock["protocol"] == _DECIMA_SIM)
+        clock["on_offer"] > 0 and (clock["open_stages"] > 0 or clock["protocol"] == DECIMA_SIM)
     )
 
 
@@ -184,19 +180,13 @@ def fill(state: State, out: ObservationBatch, index: int) -> None:
         out.job_row[row] = number
         if number == clock["source_job"]:
             out.source_job[index] = row
-        _fill_job(state, out, row, stage_row)
+        first = state.jobs[number]["first_stage"]
         out.jobs[row]["first_stage"] = stage_row
-        stage_row += out.jobs[row]["num_stages"]
-
-
-@inlined_kernel
-def _fill_job(state: State, out: ObservationBatch, row: int, base: int) -> None:
-    """Write the stages of the job in batch row `row`."""
-    first = out.jobs[row]["first_stage"]
-    for local in range(out.jobs[row]["num_stages"]):
-        out.stages[base + local] = state.stages[first + local]
-        out.stages[base + local]["job"] = row
-        out.stage_row[base + local] = first + local
+        for stage in range(first, first + state.jobs[number]["num_stages"]):
+            out.stages[stage_row] = state.stages[stage]
+            out.stages[stage_row]["job"] = row
+            out.stage_row[stage_row] = stage
+            stage_row += 1
 
 
 @kernel
