@@ -41,9 +41,8 @@ class HeuristicSpec:
     """True if the parameters were fitted together, so that all or none must be given"""
     plans_ahead: bool = False
     """True if it needs the trace, to order each job's stages before the run"""
-    same_asked_less: bool = False
-    """True if no task of a session changes without `Cluster.ask_while_idle`: played at once, it is
-    asked less often"""
+    idle_insensitive: bool = False
+    """True if a session's results are equal with `Cluster.ask_while_idle` off"""
     limits: int = ANY_LIMIT
     """its limits in a session while slots are left over, if its choices for a job, and their order,
     depend on nothing but these and that job then"""
@@ -60,7 +59,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "jobs by arrival, each with all executors it can use",
         {},
         {},
-        same_asked_less=True,
+        idle_insensitive=True,
         limits=FULL_LIMIT,
     ),
     "sjf_cp": HeuristicSpec(
@@ -68,7 +67,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "least total work first, in the job the critical path first",
         {},
         {},
-        same_asked_less=True,
+        idle_insensitive=True,
         limits=FULL_LIMIT,
     ),
     "sticky_fair": HeuristicSpec(
@@ -79,7 +78,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "every job at most executors / jobs",
         {},
         {},
-        same_asked_less=True,
+        idle_insensitive=True,
         limits=FAIR_LIMIT,
     ),
     "spark_fair": HeuristicSpec(
@@ -87,7 +86,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "Spark's FAIR pools, one for each job, work conserving",
         {},
         {},
-        same_asked_less=True,
+        idle_insensitive=True,
         limits=FULL_LIMIT,
     ),
     "weighted_fair": HeuristicSpec(
@@ -95,14 +94,14 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "share proportional to total work",
         {"alpha": 1.0, "limit_factor": 1.0},
         {},
-        same_asked_less=True,
+        idle_insensitive=True,
     ),
     "tuned_weighted_fair": HeuristicSpec(
         compiled.WEIGHTED_FAIR,
         "share proportional to total work to a tuned power",
         {"alpha": -0.1, "limit_factor": 0.9},
         {"alpha": _ALPHAS, "limit_factor": _FACTORS},
-        same_asked_less=True,
+        idle_insensitive=True,
     ),
     "tuned_srw": HeuristicSpec(
         compiled.TUNED_SRW,
@@ -115,7 +114,7 @@ HEURISTICS: Mapping[str, HeuristicSpec] = {
         "packs the largest tasks that fit first, less what their job has left",
         {"work_weight": 0.1},
         {"work_weight": _WEIGHTS},
-        same_asked_less=True,
+        idle_insensitive=True,
     ),
     "graphene": HeuristicSpec(
         compiled.GRAPHENE,
@@ -225,12 +224,12 @@ class Heuristic:
         self._numbers = np.array(list(values.values()), np.float64)
         self._scratch = scratch_for(key)
         self._plans_ahead = spec.plans_ahead
-        self._same_asked_less = spec.same_asked_less
+        self._idle_insensitive = spec.idle_insensitive
         self._limits = spec.limits
         self._trace = trace
 
     def on(self, trace: TraceArrays) -> Heuristic:
-        """Return itself, for observations that point to `trace` from now on: a live one changes."""
+        """Rebind to another trace, and return self."""
         if self._plans_ahead and trace is not self._trace:
             self._trace = trace
             self._numbers = self._numbers[: len(self.parameters)]
@@ -252,7 +251,7 @@ class Heuristic:
             return 0.0
         if self._plans_ahead:
             self._plan(simulator.state.trace, simulator.state.classes)
-        if self._same_asked_less:
+        if self._idle_insensitive:
             simulator.ask_less()
         simulator.keep_plans(self._limits)
         scratch = scratch_for(0, len(simulator.state.jobs))._replace(draws=self._scratch.draws)

@@ -17,25 +17,3 @@ from .simulator import Status as Status
 from .vector import Run as Run
 from .vector import StepResult as StepResult
 from .vector import VectorSimulator as VectorSimulator
-
-__all__ = [
-    "Allocation",
-    "Cluster",
-    "Conditions",
-    "Slots",
-    "ExecutorClass",
-    "Protocol",
-    "Simulator",
-    "Status",
-    "VectorSimulator",
-    "Run",
-    "StepResult",
-    "Observation",
-    "ObservationBatch",
-    "batch_of",
-    "Action",
-    "PASS",
-    "Streams",
-    "SimulationError",
-    "IllegalActionError",
-]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -73,10 +73,9 @@ class Allocation:
     def apply(self, state: State) -> None:
         """Write the rules into a session's tables, before the first event."""
         rules, clock = state.allocation[0], state.clock[0]
-        for label in ("slots_each", "least", "most", "ratio", "present"):
-            rules[label] = getattr(self, label)
-        for label in ("backlog_ms", "sustained_ms", "idle_ms", "start_ms"):
-            rules[label] = getattr(self, label)
+        for rule in fields(self):
+            if rule.name != "first":
+                rules[rule.name] = getattr(self, rule.name)
         rules["target"] = max(self.first, self.least)
         rules["step"] = 1
         rules["add_ms"] = np.inf

@@ -13,10 +13,13 @@ from spark_sim import tables
 from spark_sim.errors import SimulationError
 from spark_sim.tables import MAX_CLASSES
 from traces.files.names import suggestion
+from traces.numbers import MS_PER_S
 
 MAX_DELAY_MS = 1e9
 """12 days; times beyond it lose their milliseconds"""
 MAX_EXECUTORS = 100_000
+MOVING_DELAY_S = 2.0
+"""time to start an executor in another job, as in decima-sim"""
 
 
 class Protocol(IntEnum):
@@ -99,7 +102,7 @@ class Cluster:
 
     num_executors: int = 50
     """executors, each runs one task at a time"""
-    moving_delay_ms: float = 2000.0
+    moving_delay_ms: float = MOVING_DELAY_S * MS_PER_S
     """time to start an executor in another job; no effect in a shared session"""
     warmup_delay_ms: float = 1000.0
     """added to an executor's first task in a job where the trace has no such measurement"""

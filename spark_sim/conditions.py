@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spark_sim.allocation import Allocation
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import SimulationError
-from spark_sim.tables import NONE, TIMER, State, Table
+from spark_sim.tables import NONE, State
 from traces.numbers import Float64, Int64
 
 _NO_TIMES = np.zeros(0)
@@ -60,8 +60,8 @@ class Slots:
     def at(self, time_ms: Float64) -> Int64:
         """Number of slots at each time."""
         row = np.searchsorted(self.time_ms, time_ms, side="right") - 1
-        found: Int64 = self.count[np.maximum(row, 0)]
-        return found
+        count: Int64 = self.count[np.maximum(row, 0)]
+        return count
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +90,11 @@ class Conditions:
     """whether the tasks of a stage share out its durations instead of drawing with replacement"""
 
     def check(self, num_stages: int, num_jobs: int, cluster: Cluster) -> None:
-        """Refuse what the event loop relies on not to meet.
+        """Check the rules that the event loop relies on.
 
         Raises:
             SimulationError: a length is wrong, a time is negative or not finite, jobs follow each
-                other in a ring, or the protocol does not know the condition.
+                other in a ring, or the protocol has no such condition.
         """
         for label, times, length in (
             ("waits", self.wait_ms, num_stages),
@@ -111,25 +111,19 @@ class Conditions:
         if self.slots_each is not None and self.slots_each < 1:
             raise SimulationError(f"an executor needs 1 slot or more, got {self.slots_each}")
         if cluster.protocol is Protocol.DECIMA_SIM:
-            raise SimulationError("the decima-sim protocol knows no conditions")
-        if self.allocation is not None:
-            self._check_allocation(self.allocation, cluster)
-        if self.slots is None:
-            return
-        if cluster.protocol is not Protocol.SESSION or self.slots.most != cluster.num_executors:
-            raise SimulationError(
-                f"slots that vary up to {self.slots.most} need a session of as many, got "
-                f"{cluster.protocol.label!r} with {cluster.num_executors}"
-            )
-
-    def _check_allocation(self, allocation: Allocation, cluster: Cluster) -> None:
-        if self.slots is not None:
+            raise SimulationError("the decima-sim protocol has no conditions")
+        if self.slots is not None and self.allocation is not None:
             raise SimulationError("slots follow given times or the load, not both")
-        if cluster.protocol is not Protocol.SESSION or allocation.slots != cluster.num_executors:
-            raise SimulationError(
-                f"an allocation of up to {allocation.slots} slots needs a session of as many, got "
-                f"{cluster.protocol.label!r} with {cluster.num_executors}"
-            )
+        for what, most in (
+            ("a curve of up to", None if self.slots is None else self.slots.most),
+            ("an allocation of up to", None if self.allocation is None else self.allocation.slots),
+        ):
+            is_possible = cluster.protocol is Protocol.SESSION and most == cluster.num_executors
+            if most is not None and not is_possible:
+                raise SimulationError(
+                    f"{what} {most} slots: a session of as many is needed, got "
+                    f"{cluster.protocol.label!r} with {cluster.num_executors}"
+                )
 
     def apply(self, state: State, template: NDArray[np.int64]) -> None:
         """Write the conditions into tables that have `timer_rows` rows of timers.
@@ -146,7 +140,11 @@ class Conditions:
             state.stages["wait_ms"] = self.wait_ms[template]
         if len(self.follows):
             state.jobs["lag_ms"] = self.lag_ms
-            _link_followers(state.jobs, self.follows)
+            # Lists of followers, in the order of the rows.
+            for job in np.flatnonzero(self.follows != NONE)[::-1].tolist():
+                leader = self.follows[job]
+                state.jobs["next_follower"][job] = state.jobs["first_follower"][leader]
+                state.jobs["first_follower"][leader] = job
             alone = np.flatnonzero(self.follows == NONE)
             state.queue[: len(alone)] = alone
             clock["num_queued"] = len(alone)
@@ -166,26 +164,13 @@ class Conditions:
         return waits + (0 if self.slots is None else len(self.slots.count))
 
 
-def no_timers(count: int) -> Table:
-    """Room for `count` timers."""
-    return np.zeros(count, TIMER)
-
-
 def _check_followed(follows: Int64) -> None:
     """Refuse jobs that follow none of the run, or each other in a ring."""
     count = len(follows)
     if count and not ((follows >= NONE) & (follows < count)).all():
         raise SimulationError(f"a job follows one that is not among the {count} of the run")
-    seen = follows.copy()
+    leader = follows.copy()
     for _ in range(count.bit_length()):
-        seen = np.where(seen == NONE, NONE, seen[seen])  # one jump of twice the length
-    if (seen != NONE).any():
+        leader = np.where(leader == NONE, NONE, leader[leader])  # one jump of twice the length
+    if (leader != NONE).any():
         raise SimulationError("jobs follow each other in a ring")
-
-
-def _link_followers(jobs: Table, follows: Int64) -> None:
-    """Thread the lists of followers through `jobs`, in the order of the rows."""
-    for job in np.flatnonzero(follows != NONE)[::-1].tolist():
-        leader = follows[job]
-        jobs["next_follower"][job] = jobs["first_follower"][leader]
-        jobs["first_follower"][leader] = job

@@ -126,10 +126,11 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     later ones are tried. A job left out cannot be chosen in this step, and returns as soon as it
     fits.
 
-    ## Rewards Minus the job-seconds since the previous decision: the integral over time of the
-    number of jobs in the system. The sum over an episode is minus the total time that jobs spent in
-    the system, including unfinished ones and those without a slot. Maximising it minimises the
-    average JCT (Decima section 5.3).
+    ## Rewards
+    Minus the job-seconds since the previous decision: the integral over time of the number of jobs
+    in the system. The sum over an episode is minus the total time that jobs spent in the system,
+    including unfinished ones and those without a slot. Maximising it minimises the average JCT
+    (Decima section 5.3).
 
     ## Starting state
     All executors idle in no job, time of the first decision. `reset(seed=s)` plays arrivals and

@@ -39,7 +39,7 @@ class Run:
     time_limit_ms: float | None = None
     """truncate there instead of at the cluster's limit; None leaves that one"""
     conditions: Conditions | None = None
-    """what it meets besides; None: nothing"""
+    """conditions of a recorded run; None: none"""
 
     def __post_init__(self) -> None:
         if self.time_limit_ms is not None and not self.time_limit_ms > 0:

@@ -14,7 +14,7 @@ from decima.objectives import check_objective
 from decima.policy_names import is_learned
 from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol
-from spark_sim.cluster import parse_classes
+from spark_sim.cluster import MOVING_DELAY_S, parse_classes
 from traces.arrivals import ARRIVALS
 from traces.demands import DEMANDS, Demands
 from traces.estimates import KINDS, Estimates
@@ -47,7 +47,7 @@ class EvaluationConfig:
     seed: int = 0
     protocol: str = "executors"
     """"executors", "session" or "decima-sim" (`spark_sim.Protocol`)"""
-    moving_delay_s: float = 2.0
+    moving_delay_s: float = MOVING_DELAY_S
     warmup_delay_s: float = 1.0
     time_limit_s: float | None = None
     """end of each run; None runs until every job is complete"""

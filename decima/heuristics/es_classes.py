@@ -24,6 +24,7 @@ from decima.heuristics.es_rule import Surroundings
 from decima.heuristics.stages import Row
 from decima.heuristics.tetris import is_on_offer
 from decima.kernels import kernel
+from spark_sim.kernels.opening import can_hold
 from spark_sim.observation import Observation
 from spark_sim.tables import ANY, NONE, Table
 
@@ -111,7 +112,7 @@ def scarcity(classes: Table, stage: Row, num_executors: int) -> float:
         return 0.0
     hosts = 0
     for kind in range(len(classes)):
-        if stage["fits"] & (1 << kind):
+        if can_hold(stage, kind):
             hosts += classes[kind]["count"]
     return 1.0 - hosts / num_executors
 

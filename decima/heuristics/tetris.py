@@ -16,6 +16,7 @@ import math
 from decima.heuristics.compiled import Numbers, Scratch
 from decima.heuristics.stages import Row
 from decima.kernels import kernel
+from spark_sim.kernels.opening import can_hold
 from spark_sim.observation import Observation
 from spark_sim.tables import LEAST_WORK_MS, NONE, Table
 
@@ -52,7 +53,7 @@ def is_on_offer(classes: Table, stage: Row, kind: int) -> bool:
     """Return whether an executor of the class can hold a task of the row `stage`."""
     if len(classes) == 1:
         return True
-    return bool(classes[kind]["on_offer"] > 0 and stage["fits"] & (1 << kind))
+    return bool(classes[kind]["on_offer"] > 0 and can_hold(stage, kind))
 
 
 @kernel

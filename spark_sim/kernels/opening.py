@@ -14,7 +14,7 @@ HELD_BACK = 2
 """`released` of a stage whose last executors hold its job at a limit: if the job wants others, each
 that leaves is an event. Only with several classes"""
 
-_fits = inlined_kernel(fits)
+can_hold = inlined_kernel(fits)
 
 
 @kernel
@@ -130,7 +130,7 @@ def is_on_offer(state: State, stage: int, kind: int) -> bool:
     """Return whether an executor on offer of the class can hold a task of `stage`."""
     if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
         return False
-    return bool(_fits(state.stages[stage], kind))
+    return bool(can_hold(state.stages[stage], kind))
 
 
 @inlined_kernel

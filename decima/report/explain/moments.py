@@ -19,7 +19,7 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.learned import learned_policy
 from spark_sim import PASS, Action, Observation, Status, Streams
-from spark_sim.tables import ANY
+from spark_sim.tables import ANY, fits
 from spark_sim.views import copied
 from traces.numbers import MS_PER_S, Float64, Int64
 
@@ -93,9 +93,9 @@ def _on_offer(seen: Observation, action: Action) -> int:
     """Return how many executors on offer the action may take."""
     if len(seen.classes) == 1:
         return seen.on_offer
-    fits = int(seen.stages["fits"][action.stage])
+    stage = seen.stages[action.stage]
     kinds = range(len(seen.classes)) if action.kind == ANY else (action.kind,)
-    return sum(int(seen.classes["on_offer"][kind]) for kind in kinds if fits >> kind & 1)
+    return sum(int(seen.classes["on_offer"][kind]) for kind in kinds if fits(stage, kind))
 
 
 def at_number(run: Iterable[Moment], number: int) -> Moment:
