@@ -13,7 +13,7 @@ import pytest
 from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace, to_arrays
 from traces.column_rules import children_of, critical_paths_ms
 from traces.columns import Columns, Rows, StoredJobs, columns_of, joined, part_of
-from traces.paths import longest_paths
+from traces.model import longest_paths
 
 TPCH = load_trace("tpch")
 HEAVY = load_trace("any-heavy-3")

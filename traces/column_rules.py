@@ -105,7 +105,7 @@ def children_of(columns: Columns) -> Rows:
 
 
 def critical_paths_ms(columns: Columns, children: Rows, mean_ms: Float64) -> Float64:
-    """(S,) critical path of each stage, as `traces.paths.longest_paths` of each job."""
+    """(S,) critical path of each stage, as `traces.model.longest_paths` of each job."""
     return _longest_paths(columns, children, mean_ms)[0]
 
 

@@ -82,15 +82,11 @@ def read_csv(path: Path, limits: Bounds = DEFAULT) -> Trace:
                 f"{where}: more than {limits.stages:,} rows or {limits.values:,} durations "
                 f"({TO_READ_MORE})"
             )
+        cells = {column: cell for column, cell in row.items() if cell}
+        names = {column: clean(cells[column]) for column in ("job", "stage") if column in cells}
         with located(where):
-            _add_row(drafts, _given(row), where)
+            _add_row(drafts, cells | names, where)
     return _trace(path, path.stem, "csv", drafts.values())
-
-
-def _given(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the non-empty cells, with clean names."""
-    cells = {column: cell for column, cell in row.items() if cell}
-    return cells | {column: clean(cells[column]) for column in ("job", "stage") if column in cells}
 
 
 def _add_row(drafts: dict[str, _JobDraft], row: Mapping[str, str], where: str) -> None:
@@ -259,16 +255,14 @@ def _list(value: Any, where: str) -> list[Any]:
 
 
 def _trace(path: Path, name: str, file_format: str, drafts: Iterable[_JobDraft]) -> Trace:
-    jobs = tuple(_job(draft) for draft in drafts)
+    jobs = []
+    for draft in drafts:
+        index_of = {stage: index for index, stage in enumerate(draft.stages)}
+        stages = tuple(_stage(stage, index_of) for stage in draft.stages.values())
+        with located(draft.where):
+            jobs.append(Job(draft.name, stages, **draft.given))
     with located(path):
-        return Trace(clean(name), jobs, {"format": file_format, "source": clean(path.name)})
-
-
-def _job(draft: _JobDraft) -> Job:
-    index_of = {name: index for index, name in enumerate(draft.stages)}
-    stages = tuple(_stage(stage, index_of) for stage in draft.stages.values())
-    with located(draft.where):
-        return Job(draft.name, stages, **draft.given)
+        return Trace(clean(name), tuple(jobs), {"format": file_format, "source": clean(path.name)})
 
 
 def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
@@ -280,14 +274,6 @@ def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
         )
     levels = tuple(draft.levels[executors] for executors in sorted(draft.levels))
     parents = tuple(index_of[name] for name in draft.parents)
+    demands = (draft.cpu, draft.memory_mb, draft.slots, draft.barrier)
     with located(draft.where):
-        return Stage(
-            draft.name,
-            draft.num_tasks,
-            parents,
-            levels,
-            draft.cpu,
-            draft.memory_mb,
-            draft.slots,
-            draft.barrier,
-        )
+        return Stage(draft.name, draft.num_tasks, parents, levels, *demands)
