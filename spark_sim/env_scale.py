@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster
 from spark_sim.env_view import Padded
-from spark_sim.setup import classes_of
+from spark_sim.needs import classes_of
 
 MOST = 1e7
 """seconds, executor-seconds, jobs or tasks that are scaled to 1, the maximum"""

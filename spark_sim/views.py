@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from spark_sim.observation import Observation
 from spark_sim.tables import CLASS, JOB, STAGE
@@ -14,7 +17,7 @@ _TABLES = (np.dtype(np.int32), CLASS, JOB, STAGE)
 
 def read_only(observation: Observation) -> Observation:
     """Return the observation with read-only arrays."""
-    tables = [array.view() for array in observation[len(_NUMBERS) :]]
+    tables = [table.view() for table in _tables(observation)]
     for table in tables:
         table.flags.writeable = False
     return Observation._make([*observation[: len(_NUMBERS)], *tables])
@@ -22,7 +25,7 @@ def read_only(observation: Observation) -> Observation:
 
 def copied(observation: Observation) -> Observation:
     """Return a copy that later steps do not change."""
-    tables = (array.copy() for array in observation[len(_NUMBERS) :])
+    tables = [table.copy() for table in _tables(observation)]
     return Observation._make([*observation[: len(_NUMBERS)], *tables])
 
 
@@ -31,11 +34,9 @@ def for_kernels(observation: Observation) -> Observation:
 
     These are plain numbers, and tables that are contiguous and writable. Others are copied.
     """
-    numbers, tables = observation[: len(_NUMBERS)], observation[len(_NUMBERS) :]
-    if tuple(map(type, numbers)) == _NUMBERS and all(
-        table.flags.carray and table.dtype == kind
-        for table, kind in zip(tables, _TABLES, strict=True)
-    ):
+    numbers, tables = observation[: len(_NUMBERS)], _tables(observation)
+    kinds = [table.dtype if table.flags.carray else None for table in tables]
+    if tuple(map(type, numbers)) == _NUMBERS and kinds == [*_TABLES]:
         return observation
     return Observation._make(
         [
@@ -46,3 +47,7 @@ def for_kernels(observation: Observation) -> Observation:
             ),
         ]
     )
+
+
+def _tables(observation: Observation) -> list[NDArray[Any]]:
+    return [observation.active, observation.classes, observation.jobs, observation.stages]

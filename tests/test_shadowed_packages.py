@@ -65,7 +65,7 @@ def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
     refused(done, "spark_sim", "traces", tmp_path / "traces.py")
 
 
-@pytest.mark.parametrize("name", ["files", "compiled", "parallel", "rl", "deeprm"])
+@pytest.mark.parametrize("name", ["files", "rl"])
 def test_what_is_not_needed_may_have_any_name(tmp_path: Path, name: str) -> None:
     """A user's own `files.py` or `rl.py`; a folder without code shadows nothing either."""
     (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')")

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace, to_arrays
+from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace
 from traces.column_rules import children_of, critical_paths_ms
 from traces.columns import Columns, Rows, StoredJobs, columns_of, joined, part_of
 from traces.model import longest_paths
@@ -114,12 +114,9 @@ def test_columns_and_objects_are_the_same_jobs() -> None:
 
 def flat(columns: Columns) -> list[np.ndarray]:
     """All numbers of the columns, and the names."""
-    found: list[np.ndarray] = [columns.arrival_ms, columns.weight, columns.deadline_ms]
-    found += [columns.first_stage, columns.num_tasks, columns.cpu, columns.memory_mb]
-    found += [columns.slots, columns.barrier, columns.first_level, columns.executors]
-    for rows in (columns.parents, *columns.waves):
-        found += [rows.start, rows.values]
-    return [*found, np.array(columns.stage_name.listed()), np.array(columns.job_name.listed())]
+    lists = [part for rows in (columns.parents, *columns.waves) for part in rows]
+    names = [np.array(column.listed()) for column in (columns.job_name, columns.stage_name)]
+    return [*(column for column in columns if isinstance(column, np.ndarray)), *lists, *names]
 
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
@@ -167,22 +164,6 @@ def test_sums_are_those_of_the_objects() -> None:
 def test_a_path_may_be_longer_than_python_may_recurse() -> None:
     deep = [[row + 1] for row in range(4_999)] + [[]]
     assert longest_paths(deep, [1.0] * 5_000)[0] == 5_000
-
-
-def test_missing_waves_take_the_nearest_ones() -> None:
-    """Levels without a fresh, first or rest wave take another, as in `TraceArrays`."""
-    arrays = to_arrays(Trace.of_columns("small", small(), {}))
-    starts, counts = arrays.wave_start[:2], arrays.wave_count[:2]
-    waves = [
-        [
-            arrays.samples_ms[begin : begin + count].tolist()
-            for begin, count in zip(*row, strict=True)
-        ]
-        for row in zip(starts, counts, strict=True)
-    ]
-    assert waves == [[[20.0, 30.0], [20.0, 30.0], [10.0]], [[40.0], [40.0], [40.0]]]
-    assert arrays.wave_mean_ms[:2].tolist() == [[25.0, 25.0, 10.0], [40.0, 40.0, 40.0]]
-    assert arrays.fresh_is_measured[:2].tolist() == [True, False]
 
 
 def test_a_job_is_made_when_it_is_asked_for() -> None:

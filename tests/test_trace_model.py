@@ -175,14 +175,6 @@ def test_graph_view_agrees_with_an_independent_library(seed: int) -> None:
     assert all(place[parent] < place[child] for parent, child in graph.edges)
 
 
-def test_graph_nodes_carry_what_people_ask_for() -> None:
-    """Name, tasks, mean duration and work of every stage."""
-    graph = to_networkx(diamond("d", (1, 2, 3, 4)))
-    assert graph.graph["name"] == "d"
-    assert graph.nodes[2] == {"name": "right", "num_tasks": 3, "mean_ms": 1000, "work_ms": 3000}
-    assert sorted(graph.edges) == [(0, 1), (0, 2), (1, 3), (2, 3)]
-
-
 def test_summary_counts_by_hand() -> None:
     """A chain of two stages and a diamond of ten tasks, one of them with an arrival."""
     chain_job = Job("chain", job_of((), (0,)).stages, arrival_ms=5.0)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import SHARED
 from traces import TraceError, read_wfcommons
 
 
@@ -260,12 +259,3 @@ def test_a_dax_with_a_cycle_or_too_many_jobs_is_refused(
     monkeypatch.setattr("traces.dax.MAX_TASKS", 2)
     with pytest.raises(TraceError, match="more than 2 jobs"):
         read_wfcommons([write(tmp_path, dax(ABC, JOIN), "flow.dax")])
-
-
-def test_the_dax_of_the_field_is_read() -> None:
-    path = SHARED / "data" / "field-logs-2" / "12-dax" / "montage.dax"
-    if not path.is_file():
-        pytest.skip(f"no file at {path}")
-    (job,) = read_wfcommons([path]).jobs
-    assert [stage.mean_ms for stage in job.stages] == pytest.approx([13_590, 10_590, 2_100])
-    assert [stage.parents for stage in job.stages] == [(), (0,), (1,)]
