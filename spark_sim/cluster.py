@@ -77,7 +77,7 @@ def parse_classes(text: str) -> tuple[ExecutorClass, ...]:
     Raises:
         SimulationError: another form, or an impossible class.
     """
-    found = []
+    classes = []
     for part in text.split(","):
         match = _CLASS.fullmatch(part.strip())
         if match is None:
@@ -87,8 +87,8 @@ def parse_classes(text: str) -> tuple[ExecutorClass, ...]:
             )
         memory_gb, cores, count = match["memory"], match["cores"], int(match["count"])
         cpu = math.inf if cores is None else float(cores)
-        found.append(ExecutorClass(count, cpu, float(memory_gb) * MB_PER_GB))
-    return tuple(sorted(found, key=lambda kind: (kind.memory_mb, kind.cpu)))
+        classes.append(ExecutorClass(count, cpu, float(memory_gb) * MB_PER_GB))
+    return tuple(sorted(classes, key=lambda kind: (kind.memory_mb, kind.cpu)))
 
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"

@@ -32,7 +32,7 @@ class ActionForm:
         """
         for name, value, known in (("limits", limits, _LIMITS), ("illegal", illegal, _ILLEGAL)):
             if value not in known:
-                choices = ", ".join(repr(one) for one in known)
+                choices = ", ".join(repr(choice) for choice in known)
                 raise SimulationError(f"{name} must be one of {choices}, got {value!r:.40}")
         self._num_executors = cluster.num_executors
         self._num_classes = len(cluster.classes or (None,))
@@ -117,5 +117,5 @@ class ActionForm:
         kinds = observe(sight.state).legal_kinds(int(sight.rows[slot]))
         if self._is_relative and kinds:
             # The class itself, the next larger one that is legal, or the largest that is.
-            return min((one for one in kinds if one >= named), default=kinds[-1]), True
+            return min((kind for kind in kinds if kind >= named), default=kinds[-1]), True
         return named, named in kinds

@@ -120,12 +120,12 @@ def after(streams: Streams | None, seed: int | None, rng: np.random.Generator) -
 
 def summary(state: State, illegal_actions: int) -> dict[str, Any]:
     """Return the additional info of an episode's last step."""
-    found = measure(state)
+    metrics = measure(state)
     return {
-        "avg_jct_s": found.avg_jct_s,
-        "jobs_arrived": len(found.jct_s),
-        "jobs_completed": len(found.jct_s) - found.unfinished,
-        "decisions": found.decisions,
-        "task_events": found.task_events,
+        "avg_jct_s": metrics.avg_jct_s,
+        "jobs_arrived": len(metrics.jct_s),
+        "jobs_completed": len(metrics.jct_s) - metrics.unfinished,
+        "decisions": metrics.decisions,
+        "task_events": metrics.task_events,
         "illegal_actions": illegal_actions,
     }

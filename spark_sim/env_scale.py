@@ -47,10 +47,10 @@ class Scale:
         """The space of scaled observations."""
         return spaces.Dict(
             {
-                name: one
-                if isinstance(one, spaces.MultiBinary)
-                else spaces.Box(0.0, 1.0, one.shape, np.float32)
-                for name, one in plain.spaces.items()
+                name: part
+                if isinstance(part, spaces.MultiBinary)
+                else spaces.Box(0.0, 1.0, part.shape, np.float32)
+                for name, part in plain.spaces.items()
             }
         )
 

@@ -183,9 +183,9 @@ class View:
         edges = np.full((2, self._max_edges), NONE, np.int32)
         offset = end = 0
         for template, size in zip(sight.jobs["template"], sight.jobs["num_stages"], strict=True):
-            found = self._edges_of[template]
-            edges[:, end : end + found.shape[1]] = found + offset
-            end += found.shape[1]
+            edges_of_job = self._edges_of[template]
+            edges[:, end : end + edges_of_job.shape[1]] = edges_of_job + offset
+            end += edges_of_job.shape[1]
             offset += int(size)
         return edges
 
@@ -248,7 +248,7 @@ def _show_clusters(sights: Sequence[Sight]) -> Padded:
         "time_s": column([clock["time_ms"] / MS_PER_S for clock in clocks], np.float32),
         "on_offer": column(offers, np.int32),
         "jobs_in_system": column([clock["num_active"] for clock in clocks], np.int32),
-        "source_job": column([one[0] if len(one) else NONE for one in sources], np.int32),
+        "source_job": column([rows[0] if len(rows) else NONE for rows in sources], np.int32),
     }
 
 

@@ -169,7 +169,7 @@ class ObservationBatch(NamedTuple):
         """(B,) row of each simulation's first open stage; NONE where there is none."""
         rows = self.open_stages()
         first = np.searchsorted(rows, self.stage_ptr)
-        found = first[:-1] < first[1:]
+        has_open = first[:-1] < first[1:]
         chosen = np.full(len(self.alive), NONE, np.int32)
-        chosen[found] = rows[first[:-1][found]]
+        chosen[has_open] = rows[first[:-1][has_open]]
         return chosen

@@ -76,7 +76,8 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         super().reset(seed=seeds[0])
         before: Sequence[Streams | None] = self._streams or [None] * self.num_envs
         self._streams = [
-            after(streams, one, self.np_random) for streams, one in zip(before, seeds, strict=True)
+            after(streams, seed_of_env, self.np_random)
+            for streams, seed_of_env in zip(before, seeds, strict=True)
         ]
         runs = [self._episodes.run(streams) for streams in self._streams]
         self._simulators = VectorSimulator(self._episodes.arrays, self._episodes.cluster, runs)

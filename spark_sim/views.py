@@ -35,8 +35,10 @@ def for_kernels(observation: Observation) -> Observation:
     These are plain numbers, and tables that are contiguous and writable. Others are copied.
     """
     numbers, tables = observation[: len(_NUMBERS)], _tables(observation)
-    kinds = [table.dtype if table.flags.carray else None for table in tables]
-    if tuple(map(type, numbers)) == _NUMBERS and kinds == [*_TABLES]:
+    if tuple(map(type, numbers)) == _NUMBERS and all(
+        table.flags.carray and table.dtype == kind
+        for table, kind in zip(tables, _TABLES, strict=True)
+    ):
         return observation
     return Observation._make(
         [

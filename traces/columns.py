@@ -118,10 +118,10 @@ class Columns(NamedTuple):
 
     def wave_sums_ms(self) -> Float64:
         """(L, 3) sum of the durations of each wave."""
-        found = np.empty((len(self.executors), len(self.waves)))
+        sums_ms = np.empty((len(self.executors), len(self.waves)))
         for column, wave in enumerate(self.waves):
-            found[:, column] = _sums(wave)
-        return found
+            sums_ms[:, column] = _sums(wave)
+        return sums_ms
 
     def mean_ms(self, wave_sums_ms: Float64 | None = None) -> Float64:
         """(S,) mean over all measured tasks of a stage (`Stage.mean_ms`).
@@ -130,10 +130,10 @@ class Columns(NamedTuple):
             wave_sums_ms: as `wave_sums_ms()`, if they are known.
         """
         sums_ms = self.wave_sums_ms() if wave_sums_ms is None else wave_sums_ms
-        found = in_turn(sums_ms, self.first_level)
+        means_ms = in_turn(sums_ms, self.first_level)
         counts = np.asarray(sum(wave.counts for wave in self.waves))
-        found /= np.add.reduceat(counts, self.first_level[:-1], dtype=np.int64)
-        return found
+        means_ms /= np.add.reduceat(counts, self.first_level[:-1], dtype=np.int64)
+        return means_ms
 
     def work_ms(self) -> Float64:
         """(J,) executor-milliseconds of each job (`Job.work_ms`)."""
@@ -155,25 +155,25 @@ def _sums(wave: Rows) -> Float64:
     if len(wave.values) == 0:
         return np.zeros(len(wave.start) - 1)
     values = np.append(wave.values.astype(np.float64), 0.0)  # reduceat reads at every start
-    found = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
+    sums = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
     for row in np.flatnonzero(wave.counts >= _SHORT).tolist():
-        own = wave.values[wave.start[row] : wave.start[row + 1]]
-        found[row] = own.sum(dtype=np.float64)
-    return found
+        row_values = wave.values[wave.start[row] : wave.start[row + 1]]
+        sums[row] = row_values.sum(dtype=np.float64)
+    return sums
 
 
 def in_turn(values: Float64, first: Integers) -> Float64:
     """(K,) sums of runs of rows (N, C) from `first` (K + 1,), added one by one as a loop would."""
     counts = np.diff(first)
-    found = np.zeros(len(counts))
+    sums = np.zeros(len(counts))
     left = np.flatnonzero(counts > 0)
     place = 0
     while len(left):
         for column in range(values.shape[1]):
-            found[left] += values[first[left] + place, column]
+            sums[left] += values[first[left] + place, column]
         place += 1
         left = left[counts[left] > place]
-    return found
+    return sums
 
 
 class StoredJobs(Sequence[Job]):
@@ -259,7 +259,7 @@ def starts(lengths: Sequence[int] | NDArray[np.integer[Any]]) -> Int64:
 def wave_of(samples: Sequence[FloatArray]) -> Rows:
     """Return the column of one wave's durations, level by level."""
     empty = np.empty(0, np.float32)
-    return Rows(starts([len(one) for one in samples]), np.concatenate([empty, *samples]))
+    return Rows(starts([len(values) for values in samples]), np.concatenate([empty, *samples]))
 
 
 _OF_JOBS = ("job_name", "arrival_ms", "weight", "deadline_ms")

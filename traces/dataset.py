@@ -107,13 +107,13 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
 def _listed(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """The parts by the manifest: names of files of this very folder, none twice."""
     parts = manifest.get("parts")
-    seen = set[str]()
+    files = set[str]()
     for part in parts if isinstance(parts, list) else [None]:
         match part:
             case {"file": str(file), "jobs": int(count)} if is_clean(file, MAX_NAME) and Path(
                 file
-            ).name == file not in {"", "..", *seen}:
-                seen.add(file)
+            ).name == file not in {"", "..", *files}:
+                files.add(file)
                 yield file, count
             case _:
                 raise TraceError(f"{folder / MANIFEST}: {part!r:.80} is no part of it")

@@ -105,11 +105,11 @@ def _name_of(head: str) -> str | None:
 
 def _keys(line: str) -> set[str]:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return set()
-    found = found[0] if isinstance(found, list) and found else found
-    return set(found) if isinstance(found, dict) else set()
+    record = record[0] if isinstance(record, list) and record else record
+    return set(record) if isinstance(record, dict) else set()
 
 
 def _head(path: _File) -> str | None:

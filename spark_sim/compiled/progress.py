@@ -76,5 +76,5 @@ def announce() -> None:
 
 def _package(event: Any) -> str | None:
     """Return the package of the function; None for other projects' functions."""
-    kept = getattr(event.data["dispatcher"], "_cache", None)
-    return kept.package if isinstance(kept, KernelCache) else None
+    cache = getattr(event.data["dispatcher"], "_cache", None)
+    return cache.package if isinstance(cache, KernelCache) else None

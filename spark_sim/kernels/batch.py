@@ -66,21 +66,21 @@ def member(stacked: State, index: int) -> State:
 
 @kernel
 def step_all(
-    stacked: State, seen: ObservationBatch, actions: Actions, progress: LaneProgress
+    stacked: State, batch: ObservationBatch, actions: Actions, progress: LaneProgress
 ) -> int:
     """Apply one action to each simulation, run each to its next decision, note the rewards.
 
     Returns the first simulation whose action is illegal (nothing has changed then), else NONE.
     """
     for index in range(len(actions.stage)):
-        if not _is_legal(member(stacked, index), seen, actions, index):
+        if not _is_legal(member(stacked, index), batch, actions, index):
             return index
     for index in range(len(actions.stage)):
         progress.reward_s[index] = 0.0
         if progress.status[index] == DECIDE:
             state = member(stacked, index)
             row = actions.stage[index]
-            stage = NONE if row == NONE else seen.stage_row[row]
+            stage = NONE if row == NONE else batch.stage_row[row]
             progress.status[index] = step(state, stage, actions.limit[index], actions.kind[index])
             job_time_ms = state.clock[0]["job_time_ms"]
             progress.reward_s[index] = (progress.charged_ms[index] - job_time_ms) / 1000.0
@@ -110,14 +110,14 @@ def follow_all(stacked: State, wanted: Preferences, used: Int64, progress: LaneP
 
 
 @kernel
-def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int) -> bool:
+def _is_legal(state: State, batch: ObservationBatch, actions: Actions, index: int) -> bool:
     """Return whether the protocol accepts the action: the rules of all three `assign`."""
     row = actions.stage[index]
     if row == NONE:
         return True
-    if not seen.stage_ptr[index] <= row < seen.stage_ptr[index + 1]:
+    if not batch.stage_ptr[index] <= row < batch.stage_ptr[index + 1]:
         return False
-    number = seen.stage_row[row]
+    number = batch.stage_row[row]
     stage = state.stages[number]
     limit = actions.limit[index]
     held = state.jobs[stage["job"]]["held"]

@@ -38,12 +38,12 @@ def private_folder(path: Path) -> Path:
             with contextlib.suppress(FileExistsError):
                 if not folder.exists():
                     folder.mkdir(_FOLDER_MODE)
-            found = folder.lstat()
-            if not stat.S_ISDIR(found.st_mode):
+            status = folder.lstat()
+            if not stat.S_ISDIR(status.st_mode):
                 raise NotADirectoryError(20, "not a folder", str(folder))
-            is_sticky = bool(found.st_mode & stat.S_ISVTX) and folder != last
-            fault = fault_of(found)
-            if fault is not None and not (is_sticky and found.st_uid in _trusted()):
+            is_sticky = bool(status.st_mode & stat.S_ISVTX) and folder != last
+            fault = fault_of(status)
+            if fault is not None and not (is_sticky and status.st_uid in _trusted()):
                 raise NotPrivateError(f"{folder}: {fault}")
     except (OSError, RuntimeError) as problem:  # RuntimeError: links in a circle
         words = reason(problem) if isinstance(problem, OSError) else str(problem)
@@ -112,21 +112,21 @@ def open_private_log(path: Path) -> int:
     return number
 
 
-def _check_log(found: os.stat_result) -> None:
+def _check_log(status: os.stat_result) -> None:
     """Refuse (OSError) what is neither a file nor a link, which is not opened."""
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise OSError("not a regular file")
 
 
-def fault_of(found: os.stat_result) -> str | None:
+def fault_of(status: os.stat_result) -> str | None:
     """Explain why these owners and permissions let others write; None if they do not."""
-    if found.st_uid not in _trusted():
-        name = str(found.st_uid)
+    if status.st_uid not in _trusted():
+        name = str(status.st_uid)
         with contextlib.suppress(KeyError):
-            name = pwd.getpwuid(found.st_uid).pw_name
+            name = pwd.getpwuid(status.st_uid).pw_name
         return f"belongs to another user ({name})"
-    loose = found.st_mode & _WRITABLE_BY_OTHERS
-    if loose == stat.S_IWGRP and _is_own_group(found.st_gid):
+    loose = status.st_mode & _WRITABLE_BY_OTHERS
+    if loose == stat.S_IWGRP and _is_own_group(status.st_gid):
         return None
     return "others may write to it" if loose else None
 
@@ -140,7 +140,7 @@ def _is_own_group(group: int) -> bool:
     """Return whether the group is the user's private one, which may safely write."""
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
-        found = grp.getgrgid(group)
+        entry = grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == user and set(found.gr_mem) <= {user}
+    return entry.gr_name == user and set(entry.gr_mem) <= {user}
