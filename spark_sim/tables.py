@@ -327,6 +327,6 @@ class State(NamedTuple):
     trace: TraceArrays
 
 
-def fits(stages: Table, kind: Any) -> Any:
+def fits(stages: Any, kind: Any) -> Any:
     """Return whether executors of class `kind` can hold a task, for one row of STAGE or many."""
     return (stages["fits"] >> kind) & 1 == 1

@@ -128,46 +128,35 @@ def global_call(module: str, name: str, argument: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "rule"),
     [
-        pytest.param(global_call("builtins", "eval", "1"), id="eval"),
-        pytest.param(global_call("os", "system", "true"), id="system"),
-        pytest.param(global_call("numpy", "load", "x"), id="other numpy names"),
-        pytest.param(global_call("numpy.core.multiarray", "scalar", "x"), id="numpy scalar"),
-        pytest.param(b"\x80\x02(cos\nsystem\nU\x04trueo.", id="OBJ opcode"),
-        pytest.param(b"\x80\x02(U\x04trueios\nsystem\n.", id="INST opcode"),
-        pytest.param(b"\x80\x02\x82\x01.", id="extension registry"),
-        pytest.param(b"\x80\x02U\x01xQ.", id="persistent id"),
+        pytest.param(global_call("builtins", "eval", "1"), "not allowed", id="eval"),
+        pytest.param(global_call("os", "system", "true"), "not allowed", id="system"),
+        pytest.param(global_call("numpy", "load", "x"), "not allowed", id="other numpy names"),
+        pytest.param(
+            global_call("numpy.core.multiarray", "scalar", "x"), "not allowed", id="numpy scalar"
+        ),
+        pytest.param(b"\x80\x02(cos\nsystem\nU\x04trueo.", "not allowed", id="OBJ opcode"),
+        pytest.param(b"\x80\x02(U\x04trueios\nsystem\n.", "not allowed", id="INST opcode"),
+        pytest.param(b"\x80\x02\x82\x01.", "not allowed", id="extension registry"),
+        pytest.param(b"\x80\x02U\x01xQ.", "not allowed", id="persistent id"),
+        pytest.param(b"\x80\x02}r\xff\xff\xff\x7f.", "memo index", id="memo of gigabytes"),
+        pytest.param(b"\x80\x02)" + b"\x85" * 10**6 + b".", "tuples", id="a million nested tuples"),
+        pytest.param(b"\x80\x02]" + b"q\x00h\x00a" * 10 + b".", "", id="list inside itself"),
+        pytest.param(b"", "", id="nothing"),
+        pytest.param(b"\x80\x02.", "", id="empty stack"),
+        pytest.param(b"\x80\x02}K\x01b.", "", id="state for a dict"),
+        pytest.param(b"\x80\x02cnumpy\ndtype\nN}U\x01xK\x01s\x86b.", "", id="attribute of a class"),
+        pytest.param(b"\x80\x02cnumpy\nndarray\n)R.", "", id="call of nothing"),
     ],
 )
-def test_every_way_to_reach_code_is_closed(tmp_path: Path, content: bytes) -> None:
-    """Names outside the short list and instructions that call or build others are refused."""
+def test_hostile_pickles_cost_one_line(tmp_path: Path, content: bytes, rule: str) -> None:
+    """Every way to reach code is closed; no crash, no gigabytes, no traceback."""
     write_query(tmp_path / "2g", 1, [[0]], {})
     write_pickle(tmp_path / "2g" / "task_duration_1.npy", content)
-    with pytest.raises(TraceError, match="not allowed") as caught:
+    with pytest.raises(TraceError, match=rule) as caught:
         read_decima_sim(tmp_path)
     assert "task_duration_1.npy" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(b"\x80\x02}r\xff\xff\xff\x7f.", id="memo of gigabytes"),
-        pytest.param(b"\x80\x02)" + b"\x85" * 10**6 + b".", id="a million nested tuples"),
-        pytest.param(b"\x80\x02]" + b"q\x00h\x00a" * 10 + b".", id="list inside itself"),
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"\x80\x02.", id="empty stack"),
-        pytest.param(b"\x80\x02}K\x01b.", id="state for a dict"),
-        pytest.param(b"\x80\x02cnumpy\ndtype\nN}U\x01xK\x01s\x86b.", id="attribute of a class"),
-        pytest.param(b"\x80\x02cnumpy\nndarray\n)R.", id="call of nothing"),
-    ],
-)
-def test_hostile_pickles_cost_one_line(tmp_path: Path, content: bytes) -> None:
-    """No crash, no gigabytes, no traceback."""
-    write_query(tmp_path / "2g", 1, [[0]], {})
-    write_pickle(tmp_path / "2g" / "task_duration_1.npy", content)
-    with pytest.raises(TraceError) as caught:
-        read_decima_sim(tmp_path)
     assert "\n" not in str(caught.value)
 
 

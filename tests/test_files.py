@@ -203,15 +203,6 @@ def test_a_pipe_or_device_is_not_read(tmp_path: Path) -> None:
             check_output(Path(name))
 
 
-def test_a_model_s_card_that_cannot_be_written_is_the_error_that_is_documented(
-    tmp_path: Path,
-) -> None:
-    """`save_model` promises `RunError` for both of its files."""
-    (tmp_path / "m.json").mkdir()
-    with pytest.raises(RunError, match=r"m\.json: cannot write"):
-        model(tmp_path / "m.safetensors")
-
-
 @pytest.mark.parametrize(
     "text",
     [

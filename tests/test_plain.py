@@ -166,10 +166,6 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
     [
         pytest.param("", ":1: not JSON", id="empty file"),
         pytest.param('{"jobs": [\n}', ":2: not JSON", id="syntax"),
-        pytest.param("[" * 100_000, ": JSON nested too deeply", id="nesting"),
-        pytest.param('{"jobs": 1, "jobs": 2}', ": key 'jobs' appears twice", id="key twice"),
-        pytest.param('{"jobs": NaN}', ": the value NaN is not a number", id="NaN"),
-        pytest.param('{"jobs": ' + "9" * 5_000 + "}", ": ", id="integer of 5000 digits"),
         pytest.param([], ": expected an object", id="a list"),
         pytest.param({}, ": key 'jobs' is missing", id="no jobs"),
         pytest.param({"jobs": {}}, ": jobs: expected a list", id="jobs no list"),

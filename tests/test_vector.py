@@ -22,7 +22,7 @@ from spark_sim import (
     Status,
     Streams,
 )
-from spark_sim.batch import BatchBuilder, batch_of
+from spark_sim.batch import batch_of
 from spark_sim.observation import ObservationBatch
 from spark_sim.tables import JOB, NONE, STAGE
 from spark_sim.vector import Run, VectorSimulator
@@ -280,18 +280,6 @@ def test_ended_simulations_have_no_rows(cluster: Cluster) -> None:
     assert result.reward_s[:2].tolist() == [0.0, 0.0]
     assert result.done.tolist() == [False, True, False]
     assert result.truncated.tolist() == [True, False, False]
-
-
-def test_room_for_a_batch_doubles_and_is_used_again() -> None:
-    """Once warm, batches are written into the same memory."""
-    simulator = Simulator(ARRAYS, Cluster(2), np.zeros(100), np.zeros(100, np.int32))
-    builder = BatchBuilder(1)
-    small = len(builder.room.jobs)
-    first = builder.of([simulator.state])
-    assert len(first.jobs) == 100 > small
-    assert len(builder.room.jobs) == 2 * small
-    again = builder.of([simulator.state])
-    assert all(np.shares_memory(old, new) for old, new in zip(first, again, strict=True))
 
 
 # --- bad input -----------------------------------------------------------------------------------

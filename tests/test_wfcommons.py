@@ -94,21 +94,6 @@ def test_grouping_keeps_different_programs_and_neighbours_apart(tmp_path: Path) 
     assert stages[3].parents == (0, 2)
 
 
-def test_the_program_of_the_command_decides_when_it_is_given(tmp_path: Path) -> None:
-    """Names may say anything; the command says what ran."""
-    path = write(tmp_path, FORK_JOIN)
-    content = json.loads(path.read_text())
-    for index, task in enumerate(content["workflow"]["execution"]["tasks"]):
-        task["command"] = {"program": f"program{'AB'[index % 2]}", "arguments": []}
-    stages = read_wfcommons([write(tmp_path, content)], group=True).jobs[0].stages
-    assert [(s.name, s.num_tasks) for s in stages] == [
-        ("split", 1),
-        ("work_0", 2),
-        ("work_1", 1),
-        ("join", 1),
-    ]
-
-
 def test_an_edge_named_by_either_end_counts(tmp_path: Path) -> None:
     """Files in which only one side lists the edge are read alike."""
     content = instance([("a", "b")], {"a": 1, "b": 1})
