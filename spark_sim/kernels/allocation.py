@@ -65,7 +65,7 @@ def allocate(state: State) -> float:
 
 @inlined_kernel
 def come(state: State, slot: int) -> None:
-    """`slot` of an executor that has started is there."""
+    """Make `slot` of an executor that has started available."""
     clock = state.clock[0]
     rules = state.allocation[0]
     _charge(state)
@@ -81,7 +81,7 @@ def come(state: State, slot: int) -> None:
 
 @inlined_kernel
 def rest(state: State, slot: int) -> None:
-    """`slot` is idle from now on; it is used again after those that have been idle for longer.
+    """Make `slot` idle; it is used again after those that have been idle for longer.
 
     Spark offers executors in random order, so a light load keeps them all awake.
     """
@@ -93,7 +93,7 @@ def rest(state: State, slot: int) -> None:
 
 @inlined_kernel
 def leave(state: State, slot: int) -> None:
-    """`slot`, which is in no list, is absent."""
+    """Make `slot`, which is in no list, absent."""
     clock = state.clock[0]
     state.executors[slot]["next"] = clock["absent_head"]
     clock["absent_head"] = slot

@@ -191,7 +191,7 @@ def fill(state: State, out: ObservationBatch, index: int) -> None:
 
 @kernel
 def fill_all(stacked: State, out: ObservationBatch) -> bool:
-    """`count` and `fill` each of the stacked simulations. Returns whether there was room."""
+    """Count and write the rows of each stacked simulation. Returns whether there was room."""
     for index in range(len(stacked.clock)):
         count(member(stacked, index), out, index)
     if not has_room(out):

@@ -83,7 +83,7 @@ def admit_next(state: State) -> int:
 
 @kernel
 def ready(state: State, stage: int) -> bool:
-    """All parents of `stage` are complete. Returns whether it may start at once."""
+    """Note that all parents of `stage` are complete. Returns whether it may start at once."""
     clock = state.clock[0]
     wait_ms = state.stages[stage]["wait_ms"]
     if not wait_ms > 0:
@@ -117,7 +117,7 @@ def ring(state: State) -> int:
 
 @kernel
 def mark_runnable(state: State, stage: int) -> None:
-    """`stage` may start: the executors that wait for it do."""
+    """Let `stage` start, and the executors that wait for it."""
     clock = state.clock[0]
     row = state.stages[stage]
     row["runnable"] = 1
@@ -164,7 +164,7 @@ def mark_changed(state: State, number: int) -> None:
 
 @kernel
 def retire(state: State, job: int) -> None:
-    """`job` is complete and leaves the system."""
+    """Take `job`, which is complete, out of the system; its followers arrive later."""
     clock = state.clock[0]
     row = state.jobs[job]
     row["completion_ms"] = clock["time_ms"]
@@ -207,7 +207,7 @@ def child_range(state: State, stage: int) -> tuple[int, int, int]:
 
 @kernel
 def unlock_children(state: State, stage: int) -> bool:
-    """`stage` is complete. Returns whether that made any child runnable."""
+    """Note that `stage` is complete. Returns whether that made any child runnable."""
     state.jobs[state.stages[stage]["job"]]["stages_done"] += 1
     unlocked = False
     first, last, offset = child_range(state, stage)
@@ -273,7 +273,7 @@ def start_task(state: State, executor: int, stage: int) -> None:
 
 @inlined_kernel
 def start_first(state: State, executor: int, stage: int) -> None:
-    """`executor` of the default protocol begins to work for `stage`."""
+    """Start the first task of `executor` for `stage`, in the default protocol."""
     state.running[stage, state.executors[executor]["kind"]] += 1
     start_task(state, executor, stage)
 

@@ -259,7 +259,7 @@ def _fulfil(state: State, executor: int, stage: int) -> None:
 
 @kernel
 def _fall_back(state: State, executor: int) -> None:
-    """`executor` has lost its destination: decima-sim's "backup" rule, without the policy."""
+    """Place an executor that lost its destination: decima-sim's "backup", without the policy."""
     worker = state.executors[executor]
     if worker["job"] != NONE:
         stage = _first_unsaturated(state, worker["job"])

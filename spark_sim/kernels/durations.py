@@ -46,7 +46,7 @@ def stage_hash(key: int | np.uint64, job: int, stage: int) -> np.uint64:
 
 @inlined_kernel
 def hash_in_stage(of_stage: np.uint64, task: int) -> np.uint64:
-    """`task_hash`, given that part."""
+    """Hash of a task, given the part of its stage."""
     return _mix(of_stage + np.uint64(task + 1) * _GAMMA)
 
 

@@ -194,7 +194,7 @@ def advance(state: State) -> int:
 
 @inlined_kernel
 def become_idle(state: State, executor: int) -> None:
-    """`executor` has nothing to do and stays in its job, warm."""
+    """Make `executor` idle; it stays in its job, warm."""
     worker = state.executors[executor]
     job = state.jobs[worker["job"]]
     worker["state"] = IDLE
@@ -223,7 +223,7 @@ def leave_idle(state: State, executor: int) -> None:
 
 @inlined_kernel
 def become_unattached(state: State, executor: int) -> None:
-    """`executor` is idle in no job."""
+    """Make `executor` idle in no job."""
     clock = state.clock[0]
     worker = state.executors[executor]
     if worker["job"] != NONE:
@@ -254,7 +254,7 @@ def move(state: State, executor: int, stage: int) -> None:
 
 @kernel
 def _start_or_wait(state: State, executor: int, stage: int) -> None:
-    """`executor` is in the job of `stage`, which has tasks for it."""
+    """Start a task of `stage` on `executor`, which is in its job, or let it wait for parents."""
     if state.stages[stage]["runnable"] == 1:
         start_first(state, executor, stage)
         return

@@ -19,7 +19,7 @@ can_hold = inlined_kernel(fits)
 
 @kernel
 def set_open(state: State, stage: int) -> None:
-    """`stage` wants executors, and no parent of it does any more."""
+    """Open `stage`, which wants executors while no parent of it does any more."""
     row = state.stages[stage]
     if len(state.classes) > 1:
         # At the head of the stages that want executors, by its smallest class.
@@ -37,7 +37,7 @@ def set_open(state: State, stage: int) -> None:
 
 @kernel
 def clear_open(state: State, stage: int) -> None:
-    """`stage` may not be chosen."""
+    """Close `stage`: it may not be chosen."""
     row = state.stages[stage]
     if len(state.classes) > 1 and row["open"] + row["misfit"] > 0:
         if row["want_prev"] == NONE:
@@ -69,7 +69,7 @@ def _count_misfit(state: State, stage: int, change: int) -> None:
 
 @kernel
 def cover(state: State, stage: int) -> None:
-    """`stage` wants no more executors, so its children may be given some ahead of time."""
+    """Close `stage`, which wants no more executors, and open the children that now may get some."""
     clear_open(state, stage)
     first, last, offset = child_range(state, stage)
     for index in range(first, last):
@@ -82,7 +82,7 @@ def cover(state: State, stage: int) -> None:
 
 @inlined_kernel
 def set_aside(state: State, stage: int) -> None:
-    """`stage` may not be chosen again in this round."""
+    """Close `stage` until the end of this round."""
     clock = state.clock[0]
     clear_open(state, stage)
     state.chosen[clock["num_chosen"]] = stage

@@ -39,7 +39,7 @@ def follow_plan(state: State, number: int) -> None:
 
 @kernel
 def _follow_with_room(state: State) -> None:
-    """`follow_plan` where tasks may take several slots: a stage passed over may have room now.
+    """Follow the plan where tasks may take several slots: a stage passed over may have room now.
 
     A task of several slots may lead its job beyond the limit.
     """
@@ -88,7 +88,7 @@ def start(state: State, stage: int) -> None:
 
 @inlined_kernel
 def _run_out(state: State, stage: int) -> None:
-    """`stage` has started its last task: its slots are not on offer, and it leaves the plan."""
+    """Take `stage`, which has started its last task, out of the plan, and its slots off offer."""
     clock = state.clock[0]
     row = state.stages[stage]
     job = state.jobs[row["job"]]
