@@ -119,7 +119,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     | `class_mask` | (S, C + 1) | 0, 1 | part 2 of an action for the stage in the slot may be this |
     | `stage_memory_mb` | (S,) | 0 .. | that a task needs |
 
-    With `scaled=True` all but the masks are float32 from 0 to 1: `spark_sim.env_scale.Scale`.
+    With `scaled=True` all but the masks are float32 from 0 to 1: `spark_sim.env_view.Scale`.
 
     Jobs are in the order of arrival, each with all its stages. If not all fit, jobs with a stage
     that may be chosen go first, then earlier arrivals; a job that does not fit is left out and

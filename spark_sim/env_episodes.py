@@ -10,8 +10,7 @@ import numpy as np
 
 from spark_sim.cluster import Cluster
 from spark_sim.env_actions import ActionForm, Illegal, Limits
-from spark_sim.env_scale import Scale
-from spark_sim.env_view import Padded, Sight, View
+from spark_sim.env_view import Padded, Scale, Sight, View
 from spark_sim.errors import SimulationError
 from spark_sim.metrics import measure
 from spark_sim.seeding import Streams
