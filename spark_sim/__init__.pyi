@@ -1,8 +1,8 @@
-from .allocation import Allocation as Allocation
 from .batch import batch_of as batch_of
 from .cluster import Cluster as Cluster
 from .cluster import ExecutorClass as ExecutorClass
 from .cluster import Protocol as Protocol
+from .conditions import Allocation as Allocation
 from .conditions import Conditions as Conditions
 from .conditions import Slots as Slots
 from .errors import IllegalActionError as IllegalActionError
