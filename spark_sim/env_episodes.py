@@ -109,7 +109,7 @@ class Episodes:
 
 
 def after(streams: Streams | None, seed: int | None, rng: np.random.Generator) -> Streams:
-    """The episode that a reset begins after `streams`: of `seed`, the next one, or a fresh one."""
+    """Streams of the episode after `streams`: those of `seed`, the next ones, or fresh ones."""
     if seed is not None:
         return Streams(seed, 0)
     if streams is None:

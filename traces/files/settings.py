@@ -27,7 +27,7 @@ def _maybe(value: Any) -> Any:
 
 
 Maybe = Annotated[T | None, BeforeValidator(_maybe)]
-"""an optional setting; TOML has no null, so "none" stands for it """
+"""optional setting; TOML has no null, so "none" stands for it"""
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _NEEDED = {
