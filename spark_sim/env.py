@@ -20,7 +20,6 @@ from spark_sim.env_actions import Illegal, Limits
 from spark_sim.env_episodes import (
     ArrivalSettings,
     ArrivalSource,
-    EnvSettings,
     Episodes,
     after,
     summary,
@@ -183,7 +182,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             SimulationError: `trace` is no trace, a bound is too small or a choice is unknown.
         """
         self._episodes = Episodes(
-            EnvSettings(trace, cluster, arrivals, max_jobs, max_stages, limits, illegal, scaled)
+            trace, cluster, arrivals, max_jobs, max_stages, limits, illegal, scaled
         )
         self.observation_space = self._episodes.observation_space
         self.action_space = self._episodes.actions.space

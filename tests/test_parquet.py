@@ -228,31 +228,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, small:
 
 def bomb(path: Path, samples: int) -> None:
     """A trace of one stage whose durations are all alike, which takes some hundred bytes."""
-    count = pa.array([0, samples], pa.int32())
-    rest = pa.ListArray.from_arrays(count, pa.array(np.ones(samples, np.float32)))
-    none = pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array([], pa.float32()))
-    one = pa.array([0, 1], pa.int32())
-    level = pa.StructArray.from_arrays(
-        [pa.array([1], pa.int32()), none, none, rest],
-        fields=list(SCHEMA.field("stages").type.value_type.field("durations").type.value_type),
-    )
-    stage = pa.StructArray.from_arrays(
-        [
-            pa.array(["a"]),
-            pa.array([1], pa.int32()),
-            pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array([], pa.int32())),
-            pa.array([None], pa.float64()),
-            pa.array([None], pa.float64()),
-            pa.ListArray.from_arrays(one, level),
-        ],
-        fields=list(SCHEMA.field("stages").type.value_type),
-    )
-    header = {"format": FORMAT, "version": VERSION, "name": "n", "metadata": {}}
-    table = pa.table(
-        [pa.array(["j"]), pa.array([None], pa.float64()), pa.ListArray.from_arrays(one, stage)],
-        schema=SCHEMA.with_metadata({FORMAT: json.dumps(header)}),
-    )
-    pq.write_table(table, path, compression="zstd")
+    level = LevelDurations.of(1, rest_ms=np.ones(samples, np.float32))
+    write_trace(Trace("n", (Job("j", (Stage("a", 1, (), (level,)),)),)), path)
 
 
 def varint(number: int) -> bytes:
