@@ -51,7 +51,7 @@ def contract_run(protocol: Protocol) -> Simulator:
 def test_every_heuristic_keeps_the_contract(name: str, protocol: Protocol) -> None:
     """Legal choices, every job complete, one by one as at once, and the same for the same key."""
     stepped = contract_run(protocol)
-    if HEURISTICS[name].same_asked_less:
+    if HEURISTICS[name].idle_insensitive:
         stepped.ask_less()  # as it is asked where it is played at once
     policy = Heuristic(name, key=5, trace=stepped.state.trace)
     while stepped.status is Status.DECIDE:
@@ -380,7 +380,7 @@ def test_plans_that_stay_change_no_task(name: str, executors: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, spec in HEURISTICS.items() if spec.same_asked_less]
+    "name", [name for name, spec in HEURISTICS.items() if spec.idle_insensitive]
 )
 @given(workload=workloads(Protocol.SESSION))
 @settings(max_examples=30)
@@ -412,7 +412,7 @@ def _crowded(name: str, protocol: Protocol, steps: bool, executors: int = 30) ->
         jobs.append(Job(f"j{number}", tuple(stages)))
     arrays = to_arrays(Trace("crowded", tuple(jobs)))
     gaps_ms = np.concatenate([rng.exponential(200.0, 40), rng.exponential(4000.0, 20)])
-    ask_while_idle = not HEURISTICS[name].same_asked_less  # as it is played at once
+    ask_while_idle = not HEURISTICS[name].idle_insensitive  # as it is played at once
     cluster = Cluster(num_executors=executors, protocol=protocol, ask_while_idle=ask_while_idle)
     arrival_ms, rows = np.cumsum(gaps_ms), np.arange(60, dtype=np.int32)
     simulator = Simulator(arrays, cluster, arrival_ms, rows, timeline=True)
