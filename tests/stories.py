@@ -135,6 +135,12 @@ def greedy(seen: Observation) -> Action:
     return Action(int(open_stages[0]), seen.num_executors) if len(open_stages) else PASS
 
 
+def runnable_first(seen: Observation) -> Action:
+    """All executors to the first open stage that is runnable; no early executors."""
+    ready = [row for row in seen.open_stages() if seen.stages["runnable"][row] == 1]
+    return Action(int(ready[0]), seen.num_executors) if ready else PASS
+
+
 def always_pass(_seen: Observation) -> Action:
     return PASS
 
