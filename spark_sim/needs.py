@@ -12,7 +12,7 @@ from spark_sim.conditions import Conditions
 from traces.arrays import TraceArrays
 from traces.columns import Columns
 from traces.files.names import counted
-from traces.numbers import Int32
+from traces.numbers import Bool, Float64, Int32
 
 
 class Neediest(NamedTuple):
@@ -124,11 +124,21 @@ def _without_class(trace: TraceArrays, cluster: Cluster) -> tuple[int, str] | No
 
 def fitting_classes(trace: TraceArrays, cluster: Cluster) -> Int32:
     """(S,) for each stage of the trace a bit for each executor class that can hold its tasks."""
-    bits = np.zeros(len(trace.num_tasks), np.int32)
-    for index, kind in enumerate(classes_of(cluster)):
-        holds = ~(trace.memory_mb > kind.memory_mb) & ~(trace.cpu > kind.cpu)
-        bits[holds] |= 1 << index
+    classes = classes_of(cluster)
+    sizes_mb = np.array([kind.memory_mb for kind in classes])
+    cores = np.array([kind.cpu for kind in classes])
+    is_fitting = can_hold(sizes_mb, cores, trace.memory_mb, trace.cpu)
+    bits: Int32 = is_fitting @ (1 << np.arange(len(classes), dtype=np.int32))
     return bits
+
+
+def can_hold(sizes_mb: Float64, cores: Float64, memory_mb: Float64, cpu: Float64) -> Bool:
+    """(S, C) whether executors of C classes can hold tasks with these demands of S stages.
+
+    A missing demand (NaN) fits everywhere.
+    """
+    is_fitting: Bool = ~(memory_mb[:, None] > sizes_mb) & ~(cpu[:, None] > cores)
+    return is_fitting
 
 
 def classes_of(cluster: Cluster) -> tuple[ExecutorClass, ...]:
