@@ -114,7 +114,7 @@ def write_trace(trace: Trace, path: Path) -> None:
 
 
 def _least_version(columns: Columns) -> int:
-    """Return the first version that can hold these jobs, which more readers know."""
+    """Return the first version that can hold these jobs, which older readers read, too."""
     if (columns.weight != 1).any() or not np.isnan(columns.deadline_ms).all():
         return WITH_WEIGHTS
     return WITH_NEEDS if columns.barrier.any() or (columns.slots != 1).any() else VERSION
