@@ -120,11 +120,21 @@ class View:
         """The observations of B simulations, in new arrays with an axis for them in front."""
         jobs = _Slots.of([len(sight.jobs) for sight in sights], self._max_jobs)
         stages = _Slots.of([len(sight.stages) for sight in sights], self._max_stages)
+        edges = np.full((len(sights), 2, self._max_edges), NONE, np.int32)
+        for index, sight in enumerate(sights):
+            offset = end = 0
+            for template, size in zip(
+                sight.jobs["template"], sight.jobs["num_stages"], strict=True
+            ):
+                edges_of_job = self._edges_of[template]
+                edges[index, :, end : end + edges_of_job.shape[1]] = edges_of_job + offset
+                end += edges_of_job.shape[1]
+                offset += int(size)
         return (
             _show_clusters(sights)
             | self._show_jobs(sights, jobs)
             | self._show_stages(sights, stages)
-            | {"edges": np.stack([self._show_edges(sight) for sight in sights])}
+            | {"edges": edges}
             | (self._show_classes(sights, stages) if self._num_classes > 1 else {})
         )
 
@@ -179,16 +189,6 @@ class View:
             "lowest_limit": slots.pad(lowest, np.int32),
             "action_mask": np.concatenate([slots.pad(lowest > 0, np.int8), may_pass], axis=1),
         }
-
-    def _show_edges(self, sight: Sight) -> Int32:
-        edges = np.full((2, self._max_edges), NONE, np.int32)
-        offset = end = 0
-        for template, size in zip(sight.jobs["template"], sight.jobs["num_stages"], strict=True):
-            edges_of_job = self._edges_of[template]
-            edges[:, end : end + edges_of_job.shape[1]] = edges_of_job + offset
-            end += edges_of_job.shape[1]
-            offset += int(size)
-        return edges
 
     def _show_classes(self, sights: Sequence[Sight], slots: _Slots) -> Padded:
         classes = np.stack([sight.state.classes for sight in sights])

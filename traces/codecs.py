@@ -195,19 +195,17 @@ def _snappy_blocks(stream: BinaryIO) -> Iterator[bytes]:
         if len(head) < 4 or packed_size > MAX_BLOCK_BYTES:
             raise DamageError("snappy: the file breaks off or a block header is damaged")
         packed = _exactly(stream, packed_size, "snappy")
-        yield _decompressed(codec, packed, _snappy_size(packed), "snappy")
-
-
-def _snappy_size(packed: bytes) -> int:
-    """Return the content size of a snappy block from its first bytes (7 bits in each)."""
-    size = 0
-    for place, byte in enumerate(packed[:5]):
-        size |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            if size <= MAX_BLOCK_BYTES:
-                return size
-            break
-    raise DamageError("snappy: a block header is damaged")
+        # Its size when unfolded comes first, seven bits in each byte.
+        size = 0
+        for place, byte in enumerate(packed[:5]):
+            size |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:
+                break
+        else:
+            raise DamageError("snappy: a block header is damaged")
+        if size > MAX_BLOCK_BYTES:
+            raise DamageError("snappy: a block header is damaged")
+        yield _decompressed(codec, packed, size, "snappy")
 
 
 def _exactly(stream: BinaryIO, size: int, codec: str) -> bytes:

@@ -115,7 +115,7 @@ def _longest_paths(columns: Columns, children: Rows, weight: Float64) -> tuple[F
     start, parents = columns.parents.start, columns.parents.values
     missing = children.counts.copy()
     longest = np.zeros(len(missing))
-    place_of = np.empty_like(missing)
+    place_of = np.empty_like(missing)  # scratch
     ready = np.flatnonzero(missing == 0)
     while len(ready):
         longest[ready] += weight[ready]
@@ -125,13 +125,8 @@ def _longest_paths(columns: Columns, children: Rows, weight: Float64) -> tuple[F
         parent = first_of[child] + parents[place + np.arange(len(child))]
         np.maximum.at(longest, parent, longest[child])
         np.subtract.at(missing, parent, 1)
-        ready = _once(parent[missing[parent] == 0], place_of)
+        # Each row once.
+        ready = parent[missing[parent] == 0]
+        place_of[ready] = np.arange(len(ready))
+        ready = ready[place_of[ready] == np.arange(len(ready))]
     return longest, missing > 0
-
-
-def _once(rows: Int64, place_of: Int64) -> Int64:
-    """Return each row once; `place_of` is scratch, with a place for every row there is."""
-    numbers = np.arange(len(rows))
-    place_of[rows] = numbers
-    distinct: Int64 = rows[place_of[rows] == numbers]
-    return distinct

@@ -117,10 +117,18 @@ class Columns(NamedTuple):
         return np.add.reduceat(self.num_tasks, self.first_stage[:-1], dtype=np.int64)
 
     def wave_sums_ms(self) -> Float64:
-        """(L, 3) sum of the durations of each wave."""
-        sums_ms = np.empty((len(self.executors), len(self.waves)))
+        """(L, 3) sum of the durations of each wave in double precision, as `sum` of each list."""
+        sums_ms = np.zeros((len(self.executors), len(self.waves)))
         for column, wave in enumerate(self.waves):
-            sums_ms[:, column] = _sums(wave)
+            if len(wave.values) > 0:
+                values = np.append(
+                    wave.values.astype(np.float64), 0.0
+                )
+                sums = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
+                for row in np.flatnonzero(wave.counts >= _SHORT).tolist():
+                    long = wave.values[wave.start[row] : wave.start[row + 1]]
+                    sums[row] = long.sum(dtype=np.float64)
+                sums_ms[:, column] = sums
         return sums_ms
 
     def mean_ms(self, wave_sums_ms: Float64 | None = None) -> Float64:
@@ -148,18 +156,6 @@ def _or_none(value: np.float64) -> float | None:
 
 
 _SHORT = 8  # lists of fewer numbers are added in the same order by all of numpy's sums
-
-
-def _sums(wave: Rows) -> Float64:
-    """(L,) sums in double precision, as `sum` of each list; 0 for an empty wave."""
-    if len(wave.values) == 0:
-        return np.zeros(len(wave.start) - 1)
-    values = np.append(wave.values.astype(np.float64), 0.0)  # reduceat reads at every start
-    sums = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
-    for row in np.flatnonzero(wave.counts >= _SHORT).tolist():
-        row_values = wave.values[wave.start[row] : wave.start[row + 1]]
-        sums[row] = row_values.sum(dtype=np.float64)
-    return sums
 
 
 def in_turn(values: Float64, first: Integers) -> Float64:

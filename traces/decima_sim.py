@@ -283,19 +283,17 @@ def _checked(content: object) -> dict[int, dict[str, dict[int, list[float]]]]:
         if type(stage) is not int or not isinstance(waves, dict):
             raise TraceError(f"stage {stage!r:.40}: expected an integer with a dict of waves")
         for wave in ("first_wave", "rest_wave", "fresh_durations"):
-            samples += _check_wave(f"stage {stage}, {wave}", waves.get(wave))
+            where, levels = f"stage {stage}, {wave}", waves.get(wave)
+            if not isinstance(levels, dict):
+                raise TraceError(f"{where}: expected a dict of executor levels")
+            for level, values in levels.items():
+                if type(level) is not int or not isinstance(values, list):
+                    raise TraceError(
+                        f"{where}, level {level!r:.40}: expected an integer with a list"
+                    )
+                if not {type(value) for value in values} <= {int, float}:
+                    raise TraceError(f"{where}, level {level}: durations must be numbers")
+                samples += len(values)
             if samples > MAX_SAMPLES:
                 raise TraceError(f"more than {MAX_SAMPLES:,} durations")
     return dict(payload[0])
-
-
-def _check_wave(where: str, levels: object) -> int:
-    """Number of durations in a wave, whose keys and values have the right types."""
-    if not isinstance(levels, dict):
-        raise TraceError(f"{where}: expected a dict of executor levels")
-    for level, values in levels.items():
-        if type(level) is not int or not isinstance(values, list):
-            raise TraceError(f"{where}, level {level!r:.40}: expected an integer with a list")
-        if not {type(value) for value in values} <= {int, float}:
-            raise TraceError(f"{where}, level {level}: durations must be numbers")
-    return sum(len(values) for values in levels.values())

@@ -144,7 +144,15 @@ def _figure(job: Job, chains: Sequence[Sequence[_Node]], height: dict[_Node, flo
     for node, y in height.items():
         if node.stage is not None:
             _draw_stage(axes, (_x(node), y), job.stages[node.stage], node.stage in path)
-    _draw_header(axes, job, low - _BOX_HEIGHT / 2 - _HEADER)
+    y = low - _BOX_HEIGHT / 2 - _HEADER
+    left = -_BOX_WIDTH / 2
+    stages = "1 stage" if len(job.stages) == 1 else f"{len(job.stages)} stages"
+    facts = f"{stages}, {job.num_tasks:,} tasks, work {format_ms(job.work_ms)}"
+    chain = f"critical path {format_ms(max(job.critical_path_ms))} of mean task durations"
+    style: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
+    axes.text(left, y, job.name, weight="bold", fontsize=11, **style)
+    axes.text(left, y + 0.24, facts, color="#333333", **style)
+    axes.text(left, y + 0.41, chain, color=_CRITICAL, **style)
     return figure
 
 
@@ -199,14 +207,3 @@ def _curve(stops: Sequence[tuple[float, float]]) -> Iterator[tuple[tuple[float, 
         yield (x1 - half, y1), Curve.CURVE4
         if (x1, y1) != stops[-1]:
             yield (x1 + half, y1), Curve.LINETO
-
-
-def _draw_header(axes: Axes, job: Job, y: float) -> None:
-    left = -_BOX_WIDTH / 2
-    stages = "1 stage" if len(job.stages) == 1 else f"{len(job.stages)} stages"
-    facts = f"{stages}, {job.num_tasks:,} tasks, work {format_ms(job.work_ms)}"
-    chain = f"critical path {format_ms(max(job.critical_path_ms))} of mean task durations"
-    style: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
-    axes.text(left, y, job.name, weight="bold", fontsize=11, **style)
-    axes.text(left, y + 0.24, facts, color="#333333", **style)
-    axes.text(left, y + 0.41, chain, color=_CRITICAL, **style)

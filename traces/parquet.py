@@ -100,7 +100,12 @@ def write_trace(trace: Trace, path: Path) -> None:
         TraceError: the file cannot be written.
     """
     columns = trace.columns
-    version = _least_version(columns)
+    # The first version that can hold these jobs, which older readers read, too.
+    version = VERSION
+    if columns.barrier.any() or (columns.slots != 1).any():
+        version = WITH_NEEDS
+    if (columns.weight != 1).any() or not np.isnan(columns.deadline_ms).all():
+        version = WITH_WEIGHTS
     header = {
         "format": FORMAT,
         "version": version,
@@ -111,13 +116,6 @@ def write_trace(trace: Trace, path: Path) -> None:
     table = table_of(columns, with_needs=version >= WITH_NEEDS).select(schema.names).cast(schema)
     with written_whole(path, TraceError) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=max(1, len(table)))
-
-
-def _least_version(columns: Columns) -> int:
-    """Return the first version that can hold these jobs, which older readers read, too."""
-    if (columns.weight != 1).any() or not np.isnan(columns.deadline_ms).all():
-        return WITH_WEIGHTS
-    return WITH_NEEDS if columns.barrier.any() or (columns.slots != 1).any() else VERSION
 
 
 def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:

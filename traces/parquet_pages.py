@@ -45,7 +45,8 @@ def unfolded(data: bytes) -> Unfolded:
     values = num_bytes = 0
     for chunk in _chunks(data):
         for header in _pages(data, chunk):
-            values += _num_values(header)
+            parts = (header.get(kind) for kind in (_DATA, _DICTIONARY, _DATA_V2))
+            values += sum(_count(part.get(_NUM_VALUES)) for part in parts if isinstance(part, dict))
             num_bytes += _count(header.get(_SIZE))
     return Unfolded(values, num_bytes)
 
@@ -90,11 +91,6 @@ def _rows(value: object) -> list[dict[int, Any]]:
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise ValueError("the footer is damaged")
     return value
-
-
-def _num_values(header: dict[int, Any]) -> int:
-    parts = (header.get(kind) for kind in (_DATA, _DICTIONARY, _DATA_V2))
-    return sum(_count(part.get(_NUM_VALUES)) for part in parts if isinstance(part, dict))
 
 
 def _count(value: object) -> int:

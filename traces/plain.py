@@ -209,23 +209,19 @@ def _json_stage(record: Any, where: str) -> _StageDraft:
     else:
         entries = _list(record["levels"], f"{where}.levels")
     for entry in entries:
-        level = _json_level(entry, where)
+        _check_keys(entry, durations, set(), f"{where}.levels")
+        samples: dict[str, list[float]] = {}
+        for wave, key in _DURATIONS.items():
+            value = entry.get(key, [])
+            values = value if isinstance(value, list) else [value]
+            samples[wave] = [json_number(sample, f"{where}.{key}") for sample in values]
+        executors = _whole(entry.get("executors", 1), f"{where}.executors")
+        with located(where):
+            level = LevelDurations.of(executors, **samples)
         if level.executors in stage.levels:
             raise TraceError(f"{where}: executor level {level.executors} appears twice")
         stage.levels[level.executors] = level
     return stage
-
-
-def _json_level(record: Any, where: str) -> LevelDurations:
-    _check_keys(record, {"executors", *_DURATIONS.values()}, set(), f"{where}.levels")
-    samples: dict[str, list[float]] = {}
-    for wave, key in _DURATIONS.items():
-        value = record.get(key, [])
-        values = value if isinstance(value, list) else [value]
-        samples[wave] = [json_number(sample, f"{where}.{key}") for sample in values]
-    executors = _whole(record.get("executors", 1), f"{where}.executors")
-    with located(where):
-        return LevelDurations.of(executors, **samples)
 
 
 def _check_keys(record: Any, known: set[str], required: set[str], where: str) -> None:

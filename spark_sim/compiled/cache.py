@@ -119,7 +119,8 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         key = self._index_key(sig, data.codegen)
         for path in self._paths(key):
             try:
-                write_private(path, _sealed(_dumps((key, data._reduce()))))
+                content = _dumps((key, data._reduce()))
+                write_private(path, _FORMAT + hashlib.sha256(content).digest() + content)
             except OSError as fault:
                 warn_once(f"{path.parent}: cannot write: {fault.strerror}")
 
@@ -160,10 +161,6 @@ def trusted_folder(path: Path) -> Path | None:
 def warn_once(fault: str) -> None:
     """Warn why compiled code is not cached, once, however many functions are compiled."""
     LOG.warning("%s; compiled code is not cached there, so each run compiles again", fault)
-
-
-def _sealed(content: bytes) -> bytes:
-    return _FORMAT + hashlib.sha256(content).digest() + content
 
 
 def _unsealed(sealed: bytes | None) -> bytes | None:
