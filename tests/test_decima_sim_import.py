@@ -142,12 +142,14 @@ def global_call(module: str, name: str, argument: str) -> bytes:
         pytest.param(b"\x80\x02U\x01xQ.", "not allowed", id="persistent id"),
         pytest.param(b"\x80\x02}r\xff\xff\xff\x7f.", "memo index", id="memo of gigabytes"),
         pytest.param(b"\x80\x02)" + b"\x85" * 10**6 + b".", "tuples", id="a million nested tuples"),
-        pytest.param(b"\x80\x02]" + b"q\x00h\x00a" * 10 + b".", "", id="list inside itself"),
-        pytest.param(b"", "", id="nothing"),
-        pytest.param(b"\x80\x02.", "", id="empty stack"),
-        pytest.param(b"\x80\x02}K\x01b.", "", id="state for a dict"),
-        pytest.param(b"\x80\x02cnumpy\ndtype\nN}U\x01xK\x01s\x86b.", "", id="attribute of a class"),
-        pytest.param(b"\x80\x02cnumpy\nndarray\n)R.", "", id="call of nothing"),
+        pytest.param(b"\x80\x02]" + b"q\x00h\x00a" * 10 + b".", "npy", id="list inside itself"),
+        pytest.param(b"", "npy", id="nothing"),
+        pytest.param(b"\x80\x02.", "npy", id="empty stack"),
+        pytest.param(b"\x80\x02}K\x01b.", "npy", id="state for a dict"),
+        pytest.param(
+            b"\x80\x02cnumpy\ndtype\nN}U\x01xK\x01s\x86b.", "npy", id="attribute of a class"
+        ),
+        pytest.param(b"\x80\x02cnumpy\nndarray\n)R.", "npy", id="call of nothing"),
     ],
 )
 def test_hostile_pickles_cost_one_line(tmp_path: Path, content: bytes, rule: str) -> None:

@@ -121,9 +121,7 @@ class Columns(NamedTuple):
         sums_ms = np.zeros((len(self.executors), len(self.waves)))
         for column, wave in enumerate(self.waves):
             if len(wave.values) > 0:
-                values = np.append(
-                    wave.values.astype(np.float64), 0.0
-                )
+                values = np.append(wave.values.astype(np.float64), 0.0)
                 sums = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
                 for row in np.flatnonzero(wave.counts >= _SHORT).tolist():
                     long = wave.values[wave.start[row] : wave.start[row + 1]]

@@ -148,11 +148,11 @@ def _figure(job: Job, chains: Sequence[Sequence[_Node]], height: dict[_Node, flo
     left = -_BOX_WIDTH / 2
     stages = "1 stage" if len(job.stages) == 1 else f"{len(job.stages)} stages"
     facts = f"{stages}, {job.num_tasks:,} tasks, work {format_ms(job.work_ms)}"
-    chain = f"critical path {format_ms(max(job.critical_path_ms))} of mean task durations"
+    path_length = f"critical path {format_ms(max(job.critical_path_ms))} of mean task durations"
     style: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
     axes.text(left, y, job.name, weight="bold", fontsize=11, **style)
     axes.text(left, y + 0.24, facts, color="#333333", **style)
-    axes.text(left, y + 0.41, chain, color=_CRITICAL, **style)
+    axes.text(left, y + 0.41, path_length, color=_CRITICAL, **style)
     return figure
 
 
