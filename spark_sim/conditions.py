@@ -196,13 +196,13 @@ class Conditions:
         if self.slots is not None and self.allocation is not None:
             raise SimulationError("slots follow given times or the load, not both")
         for what, most in (
-            ("a curve of up to", None if self.slots is None else self.slots.most),
+            ("slots that vary up to", None if self.slots is None else self.slots.most),
             ("an allocation of up to", None if self.allocation is None else self.allocation.slots),
         ):
             is_possible = cluster.protocol is Protocol.SESSION and most == cluster.num_executors
             if most is not None and not is_possible:
                 raise SimulationError(
-                    f"{what} {most} slots: a session of as many is needed, got "
+                    f"{what} {most} slots need a session of as many, got "
                     f"{cluster.protocol.label!r} with {cluster.num_executors}"
                 )
 

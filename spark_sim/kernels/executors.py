@@ -97,8 +97,6 @@ def advance(state: State) -> int:
             truncate(state)
             return TRUNCATED
         advance_time(state, time_ms)
-        is_due = False  # a round is
-        source = NONE  # the stage that ran out of tasks, if that opens the round
 
         if event_ms > time_ms:
             if timer_ms <= time_ms:
@@ -106,10 +104,10 @@ def advance(state: State) -> int:
             else:
                 # One decision covers all jobs that arrive at this instant.
                 while next_arrival_ms(state) == time_ms:
-                    job = state.jobs[admit_next(state)]
-                    for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-                        if state.stages[stage]["parents_uncovered"] == 0:
-                            set_open(state, stage)
+                    new = state.jobs[admit_next(state)]
+                    for root in range(new["first_stage"], new["first_stage"] + new["num_stages"]):
+                        if state.stages[root]["parents_uncovered"] == 0:
+                            set_open(state, root)
             if _open_round(state, NONE):
                 return DECIDE
             continue
@@ -118,7 +116,18 @@ def advance(state: State) -> int:
         worker = state.executors[executor]
         stage = worker["stage"]
         row = state.stages[stage]
+        if worker["state"] == RUNNING and row["launched"] < row["num_tasks"]:
+            # The most frequent event: the executor runs the stage's next task, without a decision.
+            count_finished(state, executor)
+            row["covered"] += 1
+            start_task(state, executor, stage)
+            if row["covered"] == row["num_tasks"]:
+                cover(state, stage)
+            continue
+
         job = state.jobs[row["job"]]
+        is_due = False  # a round is
+        source = NONE  # the stage that ran out of tasks, if that opens the round
         if worker["state"] != RUNNING:
             # The executor has started in the job of the stage that it was given to.
             clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
@@ -134,14 +143,6 @@ def advance(state: State) -> int:
                     job["held"] -= 1
                     become_idle(state, executor)
                     is_due = True
-
-        elif row["launched"] < row["num_tasks"]:
-            # The most frequent event: the executor runs the stage's next task, without a decision.
-            count_finished(state, executor)
-            row["covered"] += 1
-            start_task(state, executor, stage)
-            if row["covered"] == row["num_tasks"]:
-                cover(state, stage)
 
         else:
             # A task ends, and its stage has no further one to start.
@@ -176,12 +177,12 @@ def advance(state: State) -> int:
 
             if job["stages_done"] == job["num_stages"]:
                 retire(state, row["job"])
-                for kind in range(len(state.classes)):
-                    executor = first_idle(state, row["job"], kind)
-                    while executor != NONE:
-                        leave_idle(state, executor)
-                        become_unattached(state, executor)
-                        executor = first_idle(state, row["job"], kind)
+                for each_kind in range(len(state.classes)):
+                    idle = first_idle(state, row["job"], each_kind)
+                    while idle != NONE:
+                        leave_idle(state, idle)
+                        become_unattached(state, idle)
+                        idle = first_idle(state, row["job"], each_kind)
                 is_due = True
                 source = NONE
 
