@@ -196,14 +196,17 @@ class Conditions:
         if self.slots is not None and self.allocation is not None:
             raise SimulationError("slots follow given times or the load, not both")
         for what, most in (
-            ("slots that vary up to", None if self.slots is None else self.slots.most),
-            ("an allocation of up to", None if self.allocation is None else self.allocation.slots),
+            ("slots that vary up to {} need", None if self.slots is None else self.slots.most),
+            (
+                "an allocation of up to {} slots needs",
+                None if self.allocation is None else self.allocation.slots,
+            ),
         ):
             is_possible = cluster.protocol is Protocol.SESSION and most == cluster.num_executors
             if most is not None and not is_possible:
                 raise SimulationError(
-                    f"{what} {most} slots need a session of as many, got "
-                    f"{cluster.protocol.label!r} with {cluster.num_executors}"
+                    f"{what.format(most)} a session of as many, got {cluster.protocol.label!r} "
+                    f"with {cluster.num_executors}"
                 )
 
     def apply(self, state: State, template: NDArray[np.int64]) -> None:
