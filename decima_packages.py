@@ -29,7 +29,7 @@ def check(package: str) -> None:
     """Refuse to import `package` where another module shadows one that it needs.
 
     Raises:
-        ImportError: so it is; one line with both places.
+        ImportError: another module comes first; one line with both places.
     """
     for name in NEEDS[package]:
         found = _place(name)

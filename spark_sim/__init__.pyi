@@ -1,8 +1,8 @@
-from .allocation import Allocation as Allocation
 from .batch import batch_of as batch_of
 from .cluster import Cluster as Cluster
 from .cluster import ExecutorClass as ExecutorClass
 from .cluster import Protocol as Protocol
+from .conditions import Allocation as Allocation
 from .conditions import Conditions as Conditions
 from .conditions import Slots as Slots
 from .errors import IllegalActionError as IllegalActionError
@@ -17,25 +17,3 @@ from .simulator import Status as Status
 from .vector import Run as Run
 from .vector import StepResult as StepResult
 from .vector import VectorSimulator as VectorSimulator
-
-__all__ = [
-    "Allocation",
-    "Cluster",
-    "Conditions",
-    "Slots",
-    "ExecutorClass",
-    "Protocol",
-    "Simulator",
-    "Status",
-    "VectorSimulator",
-    "Run",
-    "StepResult",
-    "Observation",
-    "ObservationBatch",
-    "batch_of",
-    "Action",
-    "PASS",
-    "Streams",
-    "SimulationError",
-    "IllegalActionError",
-]

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from numbers import Integral
 
+from spark_sim import tables
 from spark_sim.errors import SimulationError
 from spark_sim.tables import MAX_CLASSES
 from traces.files.names import suggestion
+from traces.numbers import MS_PER_S
 
 MAX_DELAY_MS = 1e9
 """12 days; times beyond it lose their milliseconds"""
 MAX_EXECUTORS = 100_000
+MOVING_DELAY_S = 2.0
+"""time to start an executor in another job, as in decima-sim"""
 
 
 class Protocol(IntEnum):
@@ -23,11 +27,11 @@ class Protocol(IntEnum):
     three.
     """
 
-    EXECUTORS = 0
+    EXECUTORS = tables.EXECUTORS
     """the default: executors move between jobs, every idle one is offered at every event"""
-    SESSION = 1
+    SESSION = tables.SESSION
     """one SparkSession: slots are offered again after every task and never move"""
-    DECIMA_SIM = 2
+    DECIMA_SIM = tables.DECIMA_SIM
     """the rules of decima-sim with its bugs, to compare with published figures"""
 
     @classmethod
@@ -73,7 +77,7 @@ def parse_classes(text: str) -> tuple[ExecutorClass, ...]:
     Raises:
         SimulationError: another form, or an impossible class.
     """
-    found = []
+    classes = []
     for part in text.split(","):
         match = _CLASS.fullmatch(part.strip())
         if match is None:
@@ -83,8 +87,8 @@ def parse_classes(text: str) -> tuple[ExecutorClass, ...]:
             )
         memory_gb, cores, count = match["memory"], match["cores"], int(match["count"])
         cpu = math.inf if cores is None else float(cores)
-        found.append(ExecutorClass(count, cpu, float(memory_gb) * MB_PER_GB))
-    return tuple(sorted(found, key=lambda kind: (kind.memory_mb, kind.cpu)))
+        classes.append(ExecutorClass(count, cpu, float(memory_gb) * MB_PER_GB))
+    return tuple(sorted(classes, key=lambda kind: (kind.memory_mb, kind.cpu)))
 
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
@@ -98,7 +102,7 @@ class Cluster:
 
     num_executors: int = 50
     """executors, each runs one task at a time"""
-    moving_delay_ms: float = 2000.0
+    moving_delay_ms: float = MOVING_DELAY_S * MS_PER_S
     """time to start an executor in another job; no effect in a shared session"""
     warmup_delay_ms: float = 1000.0
     """added to an executor's first task in a job where the trace has no such measurement"""

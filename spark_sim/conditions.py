@@ -1,16 +1,16 @@
-"""Conditions of a recorded run: a driver, clients that wait, slots that vary."""
+"""Conditions of a recorded run: clients that wait, slots that vary, dynamic allocation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_sim.allocation import Allocation
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import SimulationError
-from spark_sim.tables import NONE, TIMER, State, Table
+from spark_sim.tables import IDLE, NONE, State
 from traces.numbers import Float64, Int64
 
 _NO_TIMES = np.zeros(0)
@@ -60,8 +60,89 @@ class Slots:
     def at(self, time_ms: Float64) -> Int64:
         """Number of slots at each time."""
         row = np.searchsorted(self.time_ms, time_ms, side="right") - 1
-        found: Int64 = self.count[np.maximum(row, 0)]
-        return found
+        count: Int64 = self.count[np.maximum(row, 0)]
+        return count
+
+
+MAX_TIME_MS = 1e12  # 30 years: an executor that is idle for so long never goes
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Rules of Spark's `spark.dynamicAllocation`, and what the cluster adds. Times are ms."""
+
+    slots_each: int
+    """slots of each executor"""
+    least: int
+    """fewest executors"""
+    most: int
+    """executors at most"""
+    first: int
+    """executors that are requested at the start"""
+    present: int
+    """executors that are there at the start"""
+    backlog_ms: float = 1000.0
+    """tasks wait so long before the first request"""
+    sustained_ms: float = 1000.0
+    """and so long before each further one, of twice as many"""
+    idle_ms: float = 60_000.0
+    """an executor that is idle for so long goes"""
+    start_ms: float = 2000.0
+    """from a request until the executor can run tasks"""
+    ratio: float = 1.0
+    """of the executors that would run all waiting tasks at once"""
+
+    def __post_init__(self) -> None:
+        if self.slots_each < 1:
+            raise SimulationError(f"an executor needs 1 slot or more, got {self.slots_each}")
+        if not 0 <= self.least <= self.most or self.most < 1:
+            raise SimulationError(
+                f"allocation of {self.least} to {self.most} executors: the first must "
+                "lie between 0 and the second, which is 1 or more"
+            )
+        for label, count in (("at first", self.first), ("present", self.present)):
+            if not 0 <= count <= self.most:
+                raise SimulationError(f"executors {label} must lie in 0..{self.most}, got {count}")
+        for label in ("backlog_ms", "sustained_ms", "idle_ms", "start_ms"):
+            time_ms = getattr(self, label)
+            if not (math.isfinite(time_ms) and 0 <= time_ms <= MAX_TIME_MS):
+                raise SimulationError(f"{label} must lie in 0..{MAX_TIME_MS:g}, got {time_ms}")
+        if self.sustained_ms == 0 or not 0 < self.ratio <= 1:
+            raise SimulationError(
+                f"sustained_ms must be above 0 and ratio in 0..1, got {self.sustained_ms:g} and "
+                f"{self.ratio:g}"
+            )
+
+    @property
+    def slots(self) -> int:
+        """The largest number of slots."""
+        return self.most * self.slots_each
+
+    def scaled(self, slots: int) -> Allocation:
+        """Return the allocation with about so many slots at most."""
+        most = max(1, round(slots / self.slots_each))
+        counts = {label: min(getattr(self, label), most) for label in ("least", "first", "present")}
+        return replace(self, most=most, **counts)
+
+    def apply(self, state: State) -> None:
+        """Write the rules into a session's tables, before the first event."""
+        rules, clock = state.allocation[0], state.clock[0]
+        for rule in fields(self):
+            if rule.name != "first":
+                rules[rule.name] = getattr(self, rule.name)
+        rules["target"] = max(self.first, self.least)
+        rules["step"] = 1
+        rules["add_ms"] = np.inf
+        # The slots behind those that are there leave the list of idle ones: they are absent.
+        there = self.present * self.slots_each
+        executors = state.executors
+        executors["state"] = IDLE
+        executors["prev"][there:] = NONE
+        clock["present"] = clock["unattached"] = clock["num_executors"] = there
+        clock["absent_head"] = NONE if there == self.slots else there
+        state.idle[0, 0] = (NONE if there == 0 else 0, there - 1)  # NONE is -1
+        if there > 0:
+            executors["next"][there - 1] = NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +171,11 @@ class Conditions:
     """whether the tasks of a stage share out its durations instead of drawing with replacement"""
 
     def check(self, num_stages: int, num_jobs: int, cluster: Cluster) -> None:
-        """Refuse what the event loop relies on not to meet.
+        """Check the rules that the event loop relies on.
 
         Raises:
             SimulationError: a length is wrong, a time is negative or not finite, jobs follow each
-                other in a ring, or the protocol does not know the condition.
+                other in a ring, or the protocol has no such condition.
         """
         for label, times, length in (
             ("waits", self.wait_ms, num_stages),
@@ -111,25 +192,22 @@ class Conditions:
         if self.slots_each is not None and self.slots_each < 1:
             raise SimulationError(f"an executor needs 1 slot or more, got {self.slots_each}")
         if cluster.protocol is Protocol.DECIMA_SIM:
-            raise SimulationError("the decima-sim protocol knows no conditions")
-        if self.allocation is not None:
-            self._check_allocation(self.allocation, cluster)
-        if self.slots is None:
-            return
-        if cluster.protocol is not Protocol.SESSION or self.slots.most != cluster.num_executors:
-            raise SimulationError(
-                f"slots that vary up to {self.slots.most} need a session of as many, got "
-                f"{cluster.protocol.label!r} with {cluster.num_executors}"
-            )
-
-    def _check_allocation(self, allocation: Allocation, cluster: Cluster) -> None:
-        if self.slots is not None:
+            raise SimulationError("the decima-sim protocol has no conditions")
+        if self.slots is not None and self.allocation is not None:
             raise SimulationError("slots follow given times or the load, not both")
-        if cluster.protocol is not Protocol.SESSION or allocation.slots != cluster.num_executors:
-            raise SimulationError(
-                f"an allocation of up to {allocation.slots} slots needs a session of as many, got "
-                f"{cluster.protocol.label!r} with {cluster.num_executors}"
-            )
+        for what, most in (
+            ("slots that vary up to {} need", None if self.slots is None else self.slots.most),
+            (
+                "an allocation of up to {} slots needs",
+                None if self.allocation is None else self.allocation.slots,
+            ),
+        ):
+            is_possible = cluster.protocol is Protocol.SESSION and most == cluster.num_executors
+            if most is not None and not is_possible:
+                raise SimulationError(
+                    f"{what.format(most)} a session of as many, got {cluster.protocol.label!r} "
+                    f"with {cluster.num_executors}"
+                )
 
     def apply(self, state: State, template: NDArray[np.int64]) -> None:
         """Write the conditions into tables that have `timer_rows` rows of timers.
@@ -146,7 +224,11 @@ class Conditions:
             state.stages["wait_ms"] = self.wait_ms[template]
         if len(self.follows):
             state.jobs["lag_ms"] = self.lag_ms
-            _link_followers(state.jobs, self.follows)
+            # Lists of followers, in the order of the rows.
+            for job in np.flatnonzero(self.follows != NONE)[::-1].tolist():
+                leader = self.follows[job]
+                state.jobs["next_follower"][job] = state.jobs["first_follower"][leader]
+                state.jobs["first_follower"][leader] = job
             alone = np.flatnonzero(self.follows == NONE)
             state.queue[: len(alone)] = alone
             clock["num_queued"] = len(alone)
@@ -166,26 +248,13 @@ class Conditions:
         return waits + (0 if self.slots is None else len(self.slots.count))
 
 
-def no_timers(count: int) -> Table:
-    """Room for `count` timers."""
-    return np.zeros(count, TIMER)
-
-
 def _check_followed(follows: Int64) -> None:
     """Refuse jobs that follow none of the run, or each other in a ring."""
     count = len(follows)
     if count and not ((follows >= NONE) & (follows < count)).all():
         raise SimulationError(f"a job follows one that is not among the {count} of the run")
-    seen = follows.copy()
+    leader = follows.copy()
     for _ in range(count.bit_length()):
-        seen = np.where(seen == NONE, NONE, seen[seen])  # one jump of twice the length
-    if (seen != NONE).any():
+        leader = np.where(leader == NONE, NONE, leader[leader])  # one jump of twice the length
+    if (leader != NONE).any():
         raise SimulationError("jobs follow each other in a ring")
-
-
-def _link_followers(jobs: Table, follows: Int64) -> None:
-    """Thread the lists of followers through `jobs`, in the order of the rows."""
-    for job in np.flatnonzero(follows != NONE)[::-1].tolist():
-        leader = follows[job]
-        jobs["next_follower"][job] = jobs["first_follower"][leader]
-        jobs["first_follower"][leader] = job

@@ -20,7 +20,6 @@ from spark_sim.env_actions import Illegal, Limits
 from spark_sim.env_episodes import (
     ArrivalSettings,
     ArrivalSource,
-    EnvSettings,
     Episodes,
     after,
     summary,
@@ -119,17 +118,18 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     | `class_mask` | (S, C + 1) | 0, 1 | part 2 of an action for the stage in the slot may be this |
     | `stage_memory_mb` | (S,) | 0 .. | that a task needs |
 
-    With `scaled=True` all but the masks are float32 from 0 to 1: `spark_sim.env_scale.Scale`.
+    With `scaled=True` all but the masks are float32 from 0 to 1: `spark_sim.env_view.Scale`.
 
     Jobs are in the order of arrival, each with all its stages. If not all fit, jobs with a stage
     that may be chosen go first, then earlier arrivals; a job that does not fit is left out and
     later ones are tried. A job left out cannot be chosen in this step, and returns as soon as it
     fits.
 
-    ## Rewards Minus the job-seconds since the previous decision: the integral over time of the
-    number of jobs in the system. The sum over an episode is minus the total time that jobs spent in
-    the system, including unfinished ones and those without a slot. Maximising it minimises the
-    average JCT (Decima section 5.3).
+    ## Rewards
+    Minus the job-seconds since the previous decision: the integral over time of the number of jobs
+    in the system. The sum over an episode is minus the total time that jobs spent in the system,
+    including unfinished ones and those without a slot. Maximising it minimises the average JCT
+    (Decima section 5.3).
 
     ## Starting state
     All executors idle in no job, time of the first decision. `reset(seed=s)` plays arrivals and
@@ -182,7 +182,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             SimulationError: `trace` is no trace, a bound is too small or a choice is unknown.
         """
         self._episodes = Episodes(
-            EnvSettings(trace, cluster, arrivals, max_jobs, max_stages, limits, illegal, scaled)
+            trace, cluster, arrivals, max_jobs, max_stages, limits, illegal, scaled
         )
         self.observation_space = self._episodes.observation_space
         self.action_space = self._episodes.actions.space

@@ -32,7 +32,7 @@ class ActionForm:
         """
         for name, value, known in (("limits", limits, _LIMITS), ("illegal", illegal, _ILLEGAL)):
             if value not in known:
-                choices = ", ".join(repr(one) for one in known)
+                choices = ", ".join(repr(choice) for choice in known)
                 raise SimulationError(f"{name} must be one of {choices}, got {value!r:.40}")
         self._num_executors = cluster.num_executors
         self._num_classes = len(cluster.classes or (None,))
@@ -84,12 +84,9 @@ class ActionForm:
             limits[: lowest.max() - 1] = False
         if self._num_classes == 1:
             return np.concatenate([slots, limits])
-        return np.concatenate([slots, limits, self._class_masks(sight.legal_classes()[legal])])
-
-    def _class_masks(self, legal: Bool) -> Bool:
-        """(C + 1,) for stages for which the classes of (stages, C) may be named."""
-        classes = legal.any(axis=0) if self._is_relative else legal.all(axis=0)
-        return np.append(classes, True)
+        legal_classes = sight.legal_classes()[legal]
+        some = legal_classes.any(axis=0) if self._is_relative else legal_classes.all(axis=0)
+        return np.concatenate([slots, limits, some, [True]])
 
     def _legal(self, sight: Sight, values: list[int]) -> Action:
         """The action, if it is legal."""
@@ -101,21 +98,18 @@ class ActionForm:
             raise IllegalActionError(f"{where}: only slots 0..{len(sight.rows) - 1} hold a stage")
         stage = sight.stages[slot]
         lowest = int(sight.state.jobs["held"][stage["job"]]) + 1
-        kind, knows_kind = ANY, True
+        kind, is_legal_kind = ANY, True
         if len(values) > 2 and values[2] < self._num_classes:
-            kind, knows_kind = self._class_of(sight, slot, values[2])
+            kind = values[2]
+            kinds = observe(sight.state).legal_kinds(int(sight.rows[slot]))
+            if self._is_relative and kinds:
+                # The class itself, the next larger one that is legal, or the largest that is.
+                kind = min((legal for legal in kinds if legal >= kind), default=kinds[-1])
+            is_legal_kind = kind in kinds
         if self._is_relative:
             limit = min(lowest - 1 + limit, self._num_executors)
         action = Action(int(sight.rows[slot]), limit, kind)
         is_open = sight.is_due and stage["open"] == 1
-        if not is_open or not knows_kind or not lowest <= limit <= self._num_executors:
+        if not is_open or not is_legal_kind or not lowest <= limit <= self._num_executors:
             raise IllegalActionError(f"{where}: {explain_illegal(observe(sight.state), action)}")
         return action
-
-    def _class_of(self, sight: Sight, slot: int, named: int) -> tuple[int, bool]:
-        """Return the class of number `named`, and whether it is legal for the stage."""
-        kinds = observe(sight.state).legal_kinds(int(sight.rows[slot]))
-        if self._is_relative and kinds:
-            # The class itself, the next larger one that is legal, or the largest that is.
-            return min((one for one in kinds if one >= named), default=kinds[-1]), True
-        return named, named in kinds

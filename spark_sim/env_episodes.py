@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spark_sim.cluster import Cluster
 from spark_sim.env_actions import ActionForm, Illegal, Limits
-from spark_sim.env_scale import Scale
-from spark_sim.env_view import Padded, Sight, View
+from spark_sim.env_view import Padded, Scale, Sight, View
 from spark_sim.errors import SimulationError
 from spark_sim.metrics import measure
 from spark_sim.seeding import Streams
@@ -48,49 +47,45 @@ class ArrivalSettings:
         return ARRIVALS[self.process](trace, self.num_jobs, self.mean_gap_s * MS_PER_S, rng)
 
 
-@dataclass(frozen=True)
-class EnvSettings:
-    """The settings that `SparkEnv` and `SparkVectorEnv` share; `SparkEnv` describes each."""
-
-    trace: Trace | None = None
-    cluster: Cluster = field(default_factory=Cluster)
-    arrivals: ArrivalSource = field(default_factory=ArrivalSettings)
-    max_jobs: int = 32
-    max_stages: int = 256
-    limits: Limits = "absolute"
-    illegal: Illegal = "warn"
-    scaled: bool = False
+_CLUSTER = Cluster()
+_ARRIVALS = ArrivalSettings()
 
 
 class Episodes:
-    """Generator of episodes, with their observations and actions as `settings` define them."""
+    """Generator of episodes, observations and actions; `SparkEnv` describes the settings."""
 
-    def __init__(self, settings: EnvSettings) -> None:
+    def __init__(
+        self,
+        trace: Trace | None = None,
+        cluster: Cluster = _CLUSTER,
+        arrivals: ArrivalSource = _ARRIVALS,
+        max_jobs: int = 32,
+        max_stages: int = 256,
+        limits: Limits = "absolute",
+        illegal: Illegal = "warn",
+        scaled: bool = False,
+    ) -> None:
         """Check the settings.
 
         Raises:
             SimulationError: the trace is no trace, a bound is too small or a choice is unknown.
         """
-        trace = load_trace("tpch") if settings.trace is None else settings.trace
+        trace = load_trace("tpch") if trace is None else trace
         if not isinstance(trace, Trace):
             raise SimulationError(f"trace {trace!r:.60}: give a Trace, such as load_trace('tpch')")
         largest = max(trace.jobs, key=lambda job: len(job.stages))
-        bounds = settings.max_jobs, settings.max_stages
-        if settings.max_jobs < 1 or settings.max_stages < len(largest.stages):
+        if max_jobs < 1 or max_stages < len(largest.stages):
             raise SimulationError(
-                f"max_jobs {settings.max_jobs} must be 1 or more and max_stages "
-                f"{settings.max_stages} at least {len(largest.stages)}, the stages of job "
-                f"{largest.name!r}"
+                f"max_jobs {max_jobs} must be 1 or more and max_stages {max_stages} at least "
+                f"{len(largest.stages)}, the stages of job {largest.name!r}"
             )
         self._trace = trace
-        self._arrivals = settings.arrivals
-        self._view = View(trace, settings.cluster, *bounds)
-        self._scale = Scale(settings.cluster, *bounds) if settings.scaled else None
-        self.cluster = settings.cluster
+        self._arrivals = arrivals
+        self._view = View(trace, cluster, max_jobs, max_stages)
+        self._scale = Scale(cluster, max_jobs, max_stages) if scaled else None
+        self.cluster = cluster
         self.arrays = to_arrays(trace)
-        self.actions = ActionForm(
-            settings.cluster, settings.max_stages, settings.limits, settings.illegal
-        )
+        self.actions = ActionForm(cluster, max_stages, limits, illegal)
         plain = self._view.space()
         self.observation_space = plain if self._scale is None else self._scale.space(plain)
 
@@ -110,7 +105,7 @@ class Episodes:
 
 
 def after(streams: Streams | None, seed: int | None, rng: np.random.Generator) -> Streams:
-    """The episode that a reset begins after `streams`: of `seed`, the next one, or a fresh one."""
+    """Streams of the episode after `streams`: those of `seed`, the next ones, or fresh ones."""
     if seed is not None:
         return Streams(seed, 0)
     if streams is None:
@@ -120,12 +115,12 @@ def after(streams: Streams | None, seed: int | None, rng: np.random.Generator) -
 
 def summary(state: State, illegal_actions: int) -> dict[str, Any]:
     """Return the additional info of an episode's last step."""
-    found = measure(state)
+    metrics = measure(state)
     return {
-        "avg_jct_s": found.avg_jct_s,
-        "jobs_arrived": len(found.jct_s),
-        "jobs_completed": len(found.jct_s) - found.unfinished,
-        "decisions": found.decisions,
-        "task_events": found.task_events,
+        "avg_jct_s": metrics.avg_jct_s,
+        "jobs_arrived": len(metrics.jct_s),
+        "jobs_completed": len(metrics.jct_s) - metrics.unfinished,
+        "decisions": metrics.decisions,
+        "task_events": metrics.task_events,
         "illegal_actions": illegal_actions,
     }

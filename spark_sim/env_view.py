@@ -1,4 +1,4 @@
-"""The padded observation of `spark_sim.env`: its space, and the jobs and stages in its slots.
+"""The padded observation of `spark_sim.env`: its space, the jobs and stages in its slots, scales.
 
 M job slots, S stage slots, E edge slots, N executors, B simulations. The table in the docstring of
 `SparkEnv` defines each entry.
@@ -15,7 +15,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster
-from spark_sim.tables import NONE, State, Table
+from spark_sim.needs import classes_of
+from spark_sim.tables import NONE, State, Table, fits
 from traces.model import MAX_TASKS_PER_STAGE, Job
 from traces.numbers import MS_PER_S, Bool, Int32, Int64
 from traces.trace import Trace
@@ -46,9 +47,9 @@ class Sight(NamedTuple):
     def legal_classes(self) -> Bool:
         """(V, C) whether executors of a class may be named for a stage."""
         classes = self.state.classes
-        fits = (self.stages["fits"][:, None] >> np.arange(len(classes))) & 1
+        fitting = fits(self.stages[:, None], np.arange(len(classes)))
         on_offer = (classes["on_offer"] > 0) & self.is_due
-        legal: Bool = (fits == 1) & on_offer & (self.stages["open"] == 1)[:, None]
+        legal: Bool = fitting & on_offer & (self.stages["open"] == 1)[:, None]
         return legal
 
 
@@ -119,11 +120,21 @@ class View:
         """The observations of B simulations, in new arrays with an axis for them in front."""
         jobs = _Slots.of([len(sight.jobs) for sight in sights], self._max_jobs)
         stages = _Slots.of([len(sight.stages) for sight in sights], self._max_stages)
+        edges = np.full((len(sights), 2, self._max_edges), NONE, np.int32)
+        for index, sight in enumerate(sights):
+            offset = end = 0
+            for template, size in zip(
+                sight.jobs["template"], sight.jobs["num_stages"], strict=True
+            ):
+                edges_of_job = self._edges_of[template]
+                edges[index, :, end : end + edges_of_job.shape[1]] = edges_of_job + offset
+                end += edges_of_job.shape[1]
+                offset += int(size)
         return (
             _show_clusters(sights)
             | self._show_jobs(sights, jobs)
             | self._show_stages(sights, stages)
-            | {"edges": np.stack([self._show_edges(sight) for sight in sights])}
+            | {"edges": edges}
             | (self._show_classes(sights, stages) if self._num_classes > 1 else {})
         )
 
@@ -179,16 +190,6 @@ class View:
             "action_mask": np.concatenate([slots.pad(lowest > 0, np.int8), may_pass], axis=1),
         }
 
-    def _show_edges(self, sight: Sight) -> Int32:
-        edges = np.full((2, self._max_edges), NONE, np.int32)
-        offset = end = 0
-        for template, size in zip(sight.jobs["template"], sight.jobs["num_stages"], strict=True):
-            found = self._edges_of[template]
-            edges[:, end : end + found.shape[1]] = found + offset
-            end += found.shape[1]
-            offset += int(size)
-        return edges
-
     def _show_classes(self, sights: Sequence[Sight], slots: _Slots) -> Padded:
         classes = np.stack([sight.state.classes for sight in sights])
         due = np.array([[sight.is_due] for sight in sights])
@@ -234,6 +235,72 @@ class _Slots(NamedTuple):
         return out
 
 
+# --- scaled --------------------------------------------------------------------------------------
+
+MOST = 1e7
+"""seconds, executor-seconds, jobs or tasks that are scaled to 1, the maximum"""
+
+_EXECUTORS = {
+    *("on_offer", "job_held", "job_attached", "job_local", "job_limit", "lowest_limit"),
+    *("class_count", "class_on_offer"),
+}
+_AMOUNTS = {
+    *("time_s", "jobs_in_system", "job_age_s", "job_work_s", "job_remaining_s", "stage_tasks"),
+    *("stage_launched", "stage_finished", "stage_demand", "stage_task_s", "stage_critical_path_s"),
+}
+_SLOTS = {"source_job": "jobs", "stage_job": "jobs", "edges": "stages"}
+
+
+class Scale:
+    """Scaling of an observation's entries by their upper bounds, as float32.
+
+    | entries | scaled |
+    |---|---|
+    | seconds, executor-seconds, jobs in the system, tasks | log(1 + x) / log(1 + 10^7), at most 1 |
+    | executors, limits | x / N |
+    | slots: `source_job`, `stage_job`, `edges` | (slot + 1) / slots, 0 for none |
+    | memory | x / that of the largest class |
+    | masks and `stage_runnable` | as they are, 0 or 1 |
+    """
+
+    def __init__(self, cluster: Cluster, max_jobs: int, max_stages: int) -> None:
+        self._executors = cluster.num_executors
+        self._slots = {"jobs": max_jobs, "stages": max_stages}
+        self._memory_mb = min(classes_of(cluster)[-1].memory_mb, float(np.finfo(np.float32).max))
+
+    def space(self, plain: spaces.Dict) -> spaces.Dict:
+        """The space of scaled observations."""
+        return spaces.Dict(
+            {
+                name: part
+                if isinstance(part, spaces.MultiBinary)
+                else spaces.Box(0.0, 1.0, part.shape, np.float32)
+                for name, part in plain.spaces.items()
+            }
+        )
+
+    def apply(self, shown: Padded) -> Padded:
+        """The observation of one simulation, or of several at once, scaled."""
+        return {name: self._scaled(name, values) for name, values in shown.items()}
+
+    def _scaled(self, name: str, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        numbers = values.astype(np.float64)
+        if name in _AMOUNTS:
+            numbers = np.log1p(numbers) / math.log1p(MOST)
+        elif name in _EXECUTORS:
+            numbers = numbers / self._executors
+        elif name in _SLOTS:
+            numbers = (numbers + 1) / self._slots[_SLOTS[name]]
+        elif name.endswith("memory_mb"):
+            numbers = numbers / self._memory_mb
+        else:
+            return values
+        return np.minimum(numbers, 1.0).astype(np.float32)
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
 def _show_clusters(sights: Sequence[Sight]) -> Padded:
     def column(values: list[Any], dtype: type[np.generic]) -> NDArray[Any]:
         return np.array(values, dtype)[:, None]
@@ -248,7 +315,7 @@ def _show_clusters(sights: Sequence[Sight]) -> Padded:
         "time_s": column([clock["time_ms"] / MS_PER_S for clock in clocks], np.float32),
         "on_offer": column(offers, np.int32),
         "jobs_in_system": column([clock["num_active"] for clock in clocks], np.int32),
-        "source_job": column([one[0] if len(one) else NONE for one in sources], np.int32),
+        "source_job": column([rows[0] if len(rows) else NONE for rows in sources], np.int32),
     }
 
 

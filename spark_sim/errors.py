@@ -2,8 +2,8 @@
 
 
 class SimulationError(ValueError):
-    """A setting or a call that the simulator cannot honour; the message is one line."""
+    """Error of a setting or a call that breaks a rule; the message is one line."""
 
 
 class IllegalActionError(SimulationError):
-    """A policy chose a stage or a limit that the rules forbid; the message names both."""
+    """Error of an action that the rules forbid; the message names stage and limit."""

@@ -75,12 +75,12 @@ class RunMetrics:
 
     @property
     def num_jobs(self) -> int:
-        """K, with those that never arrived."""
+        """Number of jobs (K), with those that never arrived."""
         return len(self.jct_s) + self.not_arrived
 
     @property
     def avg_jct_s(self) -> float:
-        """NaN where no job arrived, as for all averages over jobs."""
+        """Average JCT; NaN where no job arrived, as for all averages over jobs."""
         return float(self.jct_s.mean()) if len(self.jct_s) else math.nan
 
     def jct_percentile_s(self, percent: float) -> float:
@@ -119,7 +119,7 @@ def jain_index(values: Float64) -> float:
 
 
 def measure(state: State) -> RunMetrics:
-    """The figures of the run in `state`, up to where its clock stands."""
+    """Measure the run in `state`, up to its present time."""
     clock = state.clock[0]
     num_arrived = int(clock["next_arrival"])
     jobs = state.jobs[:num_arrived]
@@ -165,7 +165,7 @@ def _use_of(classes: Table) -> tuple[ClassUse, ...]:
 
 
 def least_jct_s(state: State) -> Float64:
-    """(K,) for each job its critical path, or its work spread over all executors if that is longer.
+    """(K,) lower bound of each JCT: critical path, or work over all executors if that is longer.
 
     Both from mean durations, so a lucky job may do better.
     """

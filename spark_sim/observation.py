@@ -7,12 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_sim.tables import ANY, NONE, State, Table
+from spark_sim.tables import ANY, DECIMA_SIM, NONE, SESSION, State, Table, fits
 from traces.arrays import TraceArrays
 from traces.numbers import Int32, Int64
-
-_SESSION, _DECIMA_SIM = 1, 2
-"""members of `Protocol`, as plain numbers for the compiler"""
 
 
 class Action(NamedTuple):
@@ -99,10 +96,11 @@ class Observation(NamedTuple):
 
     def legal_kinds(self, stage: int) -> list[int]:
         """The classes on offer that can hold a task of `stage`; ANY is legal too."""
-        fits = int(self.stages[stage]["fits"])
         if len(self.classes) == 1:
             return [0]
-        return [k for k, row in enumerate(self.classes) if fits >> k & 1 and row["on_offer"] > 0]
+        row = self.stages[stage]
+        kinds = np.flatnonzero(self.classes["on_offer"] > 0).tolist()
+        return [kind for kind in kinds if fits(row, kind)]
 
     def legal_limits(self, stage: int) -> range:
         """The limits that `Action` accepts for `stage`: more than its job holds, at most all."""
@@ -110,23 +108,23 @@ class Observation(NamedTuple):
         return range(held + 1, self.num_executors + 1)
 
 
-def local_of(clock: Table) -> int:
-    """Return how many of the executors on offer are in some job: the sum of the jobs' `local`."""
-    if clock["protocol"] == _SESSION:
-        return int(clock["local"])
-    if clock["protocol"] == _DECIMA_SIM:
-        return int(clock["on_offer"]) if clock["source_job"] != NONE else 0
-    return int(clock["idle_in_jobs"] + clock["releasing"])
-
-
 def observe(state: State) -> Observation:
-    """The view of `state` for the decision that is due."""
+    """The view of `state` for the decision that is due; kernels call it as `dispatch.observed`."""
     clock = state.clock[0]
+    if clock["protocol"] == SESSION:
+        local = int(clock["local"])
+    elif clock["protocol"] == DECIMA_SIM:
+        local = int(clock["on_offer"]) if clock["source_job"] != NONE else 0
+    else:
+        local = int(clock["idle_in_jobs"] + clock["releasing"])
+    active = state.active[: clock["num_active"]]
+    if state.plan[0]["changed_only"] == 1:
+        active = state.asked[: state.plan[0]["num_asked"]]
     return Observation(
         time_ms=float(clock["time_ms"]),
         num_executors=int(clock["num_executors"]),
         on_offer=int(clock["on_offer"]),
-        local=int(local_of(clock)),
+        local=local,
         source_job=int(clock["source_job"]),
         protocol=int(clock["protocol"]),
         moving_delay_ms=float(clock["moving_delay_ms"]),
@@ -136,7 +134,7 @@ def observe(state: State) -> Observation:
         inflation=float(clock["inflation"]),
         round_number=int(clock["rounds"]),
         num_jobs=int(clock["num_active"]),
-        active=state.active[: clock["num_active"]],
+        active=active,
         classes=state.classes,
         jobs=state.jobs,
         stages=state.stages,
@@ -197,7 +195,7 @@ class ObservationBatch(NamedTuple):
         """(B,) row of each simulation's first open stage; NONE where there is none."""
         rows = self.open_stages()
         first = np.searchsorted(rows, self.stage_ptr)
-        found = first[:-1] < first[1:]
+        has_open = first[:-1] < first[1:]
         chosen = np.full(len(self.alive), NONE, np.int32)
-        chosen[found] = rows[first[:-1][found]]
+        chosen[has_open] = rows[first[:-1][has_open]]
         return chosen

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.cluster import Cluster, ExecutorClass, Protocol
-from spark_sim.conditions import Conditions, no_timers
+from spark_sim.conditions import Conditions
 from spark_sim.errors import SimulationError
-from spark_sim.needs import why_impossible
+from spark_sim.needs import classes_of, first_misfit, fitting_classes
 from spark_sim.tables import (
     ALLOCATION,
     CLASS,
@@ -26,6 +26,7 @@ from spark_sim.tables import (
     PLAN,
     STAGE,
     TASK,
+    TIMER,
     State,
     Table,
 )
@@ -68,74 +69,6 @@ def check_arrivals(arrival_ms: Float64, job: Int32, num_templates: int) -> None:
         )
 
 
-class Misfit(NamedTuple):
-    """A stage that cannot run on a cluster."""
-
-    job: int  # row of the trace
-    stage: int  # number in the job
-    why: str
-
-
-def first_misfit(
-    trace: TraceArrays, cluster: Cluster, conditions: Conditions | None = None
-) -> Misfit | None:
-    """Return a stage that cannot run on the cluster, or None: the first that fits no executor
-    class, or one that needs more slots than there are.
-
-    A missing demand fits everywhere. But with several classes memory is required, and must be above
-    0.
-    """
-    impossible = why_impossible(trace, cluster, conditions or Conditions())
-    if impossible is not None:
-        return _misfit(trace, *impossible)
-    classes, memory_mb = classes_of(cluster), trace.memory_mb
-    needs_memory = len(classes) > 1
-    bad = (fits_of(trace, cluster) == 0) | (needs_memory & ~(memory_mb > 0))
-    if not bad.any():
-        return None
-    stage = int(np.flatnonzero(bad)[0])
-    largest = classes[-1]
-    if needs_memory and np.isnan(memory_mb[stage]):
-        why = "the trace lacks the memory of its tasks, which executor classes need"
-    else:
-        why = (
-            f"its tasks need {memory_mb[stage]:g} MB and {trace.cpu[stage]:g} cores; possible is "
-            f"more than 0 MB and what some executor class has (the largest {largest.memory_mb:g} "
-            f"MB and {largest.cpu:g} cores)"
-        )
-    return _misfit(trace, stage, why)
-
-
-def _misfit(trace: TraceArrays, stage: int, why: str) -> Misfit:
-    job = int(np.searchsorted(trace.first_stage, stage, side="right")) - 1
-    return Misfit(job, stage - int(trace.first_stage[job]), why)
-
-
-def check_demands(trace: TraceArrays, cluster: Cluster, conditions: Conditions) -> None:
-    """Refuse stages that cannot run on the cluster.
-
-    Raises:
-        SimulationError: there is a `first_misfit`.
-    """
-    found = first_misfit(trace, cluster, conditions)
-    if found is not None:
-        raise SimulationError(f"job {found.job} of the trace, stage {found.stage}: {found.why}")
-
-
-def fits_of(trace: TraceArrays, cluster: Cluster) -> Int32:
-    """(S,) for each stage of the trace a bit for each executor class that can hold its tasks."""
-    found = np.zeros(len(trace.num_tasks), np.int32)
-    for index, kind in enumerate(classes_of(cluster)):
-        holds = ~(trace.memory_mb > kind.memory_mb) & ~(trace.cpu > kind.cpu)
-        found[holds] |= 1 << index
-    return found
-
-
-def classes_of(cluster: Cluster) -> tuple[ExecutorClass, ...]:
-    """Return the cluster's classes, or one class that holds everything."""
-    return cluster.classes or (ExecutorClass(cluster.num_executors),)
-
-
 def build_state(
     trace: TraceArrays,
     cluster: Cluster,
@@ -152,45 +85,52 @@ def build_state(
         conditions = Conditions()
     else:
         conditions.check(len(trace.num_tasks), len(job), cluster)
-    check_demands(trace, cluster, conditions)
+    misfit = first_misfit(trace, cluster, conditions)
+    if misfit is not None:
+        raise SimulationError(f"job {misfit.job} of the trace, stage {misfit.stage}: {misfit.why}")
     sizes = np.diff(trace.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
     # Row of the trace for every stage: each job's run of rows, shifted to where it starts here.
     template = np.repeat(trace.first_stage[job] - first_stage, sizes) + np.arange(sizes.sum())
     stages = _stage_table(trace, template, np.repeat(np.arange(len(job)), sizes))
-    stages["fits"] = fits_of(trace, cluster)[template]
+    stages["fits"] = fitting_classes(trace, cluster)[template]
     stages["least_class"] = np.log2(stages["fits"] & -stages["fits"])
     tasks = int(stages["num_tasks"].sum(dtype=np.int64)) if timeline else 0
+    classes = classes_of(cluster)
     count = cluster.num_executors
+    executors, idle = _idle_executors([kind.count for kind in classes], len(job))
+    leaves = 1 << (count - 1).bit_length()
+    events = np.zeros(2 * leaves, EVENT)
+    events["time_ms"] = np.inf
+    # Leaves beyond the executors never win, but a tie of empty leaves reads their number.
+    events["executor"][leaves : leaves + count] = np.arange(count)
+    commits = np.zeros(2 * count + 2, COMMIT)
+    commits["next"] = np.append(np.arange(1, len(commits)), NONE)
+    if not all(column.flags.c_contiguous and column.flags.writeable for column in trace):
+        # Kernels take writable columns.
+        trace = TraceArrays._make(np.require(column, requirements=["C", "W"]) for column in trace)
     state = State(
         clock=_clock(cluster, len(job), duration_key, inflation_of(trace, count)),
         jobs=_job_table(arrival_ms, job, first_stage, sizes, stages),
         stages=stages,
-        executors=_executor_table(cluster),
-        classes=_class_table(cluster, stages),
-        running=np.zeros((len(stages), len(classes_of(cluster))), np.int32),
-        idle=_idle_lists(cluster, len(job)),
-        events=_empty_queue(count),
-        commits=_commit_table(2 * count + 2),
+        executors=executors,
+        classes=_class_table(classes, stages),
+        running=np.zeros((len(stages), len(classes)), np.int32),
+        idle=idle,
+        events=events,
+        commits=commits,
         active=np.zeros(len(job), np.int32),
         chosen=np.zeros(len(stages), np.int32),
         queue=np.arange(len(job), dtype=np.int32),
         asked=np.zeros(len(job), np.int32),
         plan=np.zeros(1, PLAN),
-        timers=no_timers(conditions.timer_rows(template)),
+        timers=np.zeros(conditions.timer_rows(template), TIMER),
         allocation=np.zeros(1, ALLOCATION),
         timeline=np.zeros(tasks, TASK),
-        trace=_for_kernels(trace),
+        trace=trace,
     )
     conditions.apply(state, template)
     return state
-
-
-def _for_kernels(trace: TraceArrays) -> TraceArrays:
-    """Return the trace, or a copy if part of it is read-only: kernels take writable columns."""
-    if all(column.flags.c_contiguous and column.flags.writeable for column in trace):
-        return trace
-    return TraceArrays._make(np.require(column, requirements=["C", "W"]) for column in trace)
 
 
 def copied(state: State) -> State:
@@ -236,16 +176,9 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float)
     clock["inflation"] = inflation
     clock["offered"] = (1 << len(classes_of(cluster))) - 1
     clock["unattached"] = clock["present"] = cluster.num_executors
-    for absent in (
-        "source_job",
-        "source_stage",
-        "commit_head",
-        "commit_tail",
-        "dispatching",
-        "taken",
-        "absent_head",
-    ):
-        clock[absent] = NONE
+    rows = ("source_job", "source_stage", "commit_head", "commit_tail")
+    for label in (*rows, "dispatching", "taken", "absent_head"):
+        clock[label] = NONE
     return clock
 
 
@@ -261,16 +194,9 @@ def _job_table(
     work_ms = stages["num_tasks"] * stages["mean_ms"] * stages["slots"]
     jobs["work_ms"] = np.add.reduceat(work_ms, first_stage)
     jobs["remaining_ms"] = jobs["work_ms"]
-    for absent in (
-        "commit_head",
-        "commit_tail",
-        "first_follower",
-        "next_follower",
-        "plan_head",
-        "plan_tail",
-        "critical",
-    ):
-        jobs[absent] = NONE
+    rows = ("commit_head", "commit_tail", "first_follower", "next_follower")
+    for label in (*rows, "plan_head", "plan_tail", "critical"):
+        jobs[label] = NONE
     return jobs
 
 
@@ -287,13 +213,12 @@ def _stage_table(trace: TraceArrays, template: NDArray[np.int64], job: NDArray[n
     stages["barrier"] = trace.barrier[template]
     stages["parents_running"] = trace.num_parents[template]
     stages["parents_uncovered"] = trace.num_parents[template]
-    for absent in ("level_of", "wait_head", "wait_tail", "commit_head", "commit_tail"):
-        stages[absent] = NONE
+    for label in ("level_of", "wait_head", "wait_tail", "commit_head", "commit_tail"):
+        stages[label] = NONE
     return stages
 
 
-def _class_table(cluster: Cluster, stages: Table) -> Table:
-    classes = classes_of(cluster)
+def _class_table(classes: Sequence[ExecutorClass], stages: Table) -> Table:
     table = np.zeros(len(classes), CLASS)
     for label in ("memory_mb", "cpu", "count"):
         table[label] = [getattr(kind, label) for kind in classes]
@@ -304,41 +229,20 @@ def _class_table(cluster: Cluster, stages: Table) -> Table:
     return table
 
 
-def _idle_lists(cluster: Cluster, jobs: int) -> Table:
-    """All executors are idle in no job, by number."""
-    sizes = np.array([kind.count for kind in classes_of(cluster)])
-    lists = np.full((jobs + 1, len(sizes)), NONE, IDLE_LIST)
-    lists["tail"][0] = np.cumsum(sizes) - 1
-    lists["head"][0] = np.cumsum(sizes) - sizes
-    return lists
-
-
-def _executor_table(cluster: Cluster) -> Table:
-    count = cluster.num_executors
-    executors = np.zeros(count, EXECUTOR)
+def _idle_executors(sizes: list[int], num_jobs: int) -> tuple[Table, Table]:
+    """Executors and the lists of idle ones: all are in no job, by number."""
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    executors = np.zeros(ends[-1], EXECUTOR)
     executors["state"] = IDLE
-    sizes = [kind.count for kind in classes_of(cluster)]
     executors["kind"] = np.repeat(np.arange(len(sizes)), sizes)
-    for absent in ("job", "stage", "last_stage", "task"):
-        executors[absent] = NONE
-    # Neighbours in the lists of `_idle_lists`.
-    executors["next"] = np.append(np.arange(1, count), NONE)
-    executors["prev"] = np.arange(-1, count - 1)
-    executors["next"][np.cumsum(sizes) - 1] = NONE
-    executors["prev"][np.cumsum(sizes) - sizes] = NONE
-    return executors
-
-
-def _empty_queue(count: int) -> Table:
-    leaves = 1 << (count - 1).bit_length()
-    events = np.zeros(2 * leaves, EVENT)
-    events["time_ms"] = np.inf
-    # Leaves beyond the executors never win, but a tie of empty leaves reads their number.
-    events["executor"][leaves : leaves + count] = np.arange(count)
-    return events
-
-
-def _commit_table(count: int) -> Table:
-    commits = np.zeros(count, COMMIT)
-    commits["next"] = np.append(np.arange(1, count), NONE)
-    return commits
+    executors["next"] = np.arange(1, ends[-1] + 1)
+    executors["prev"] = np.arange(-1, ends[-1] - 1)
+    executors["next"][ends - 1] = NONE
+    executors["prev"][starts] = NONE
+    for label in ("job", "stage", "last_stage", "task"):
+        executors[label] = NONE
+    idle = np.full((num_jobs + 1, len(sizes)), NONE, IDLE_LIST)
+    idle["head"][0] = starts
+    idle["tail"][0] = ends - 1
+    return executors, idle

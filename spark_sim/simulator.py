@@ -59,7 +59,7 @@ class Simulator:
             job: (K,) which row of the trace it is.
             duration_key: decides every task's duration (`Streams.duration_key`).
             timeline: keep a record of each task (40 bytes a task).
-            conditions: what the run meets besides; None: nothing.
+            conditions: conditions of a recorded run; None: none.
 
         Raises:
             SimulationError: the arrivals break a rule of `setup.check_arrivals`.
@@ -127,15 +127,15 @@ class Simulator:
         return self._status
 
     def ask_less(self) -> None:
-        """Go on without `Cluster.ask_while_idle`, for a policy of which no task changes by it."""
+        """Turn `Cluster.ask_while_idle` off, for a policy whose results are equal without it."""
         self._state.clock[0]["ask_while_idle"] = False
 
     def keep_plans(self, limits: int) -> None:
-        """Ask a session's policy about jobs that changed only, where the others' plans would stay.
+        """Ask a session's policy only about jobs that changed, and reuse the plans of the others.
 
         Args:
-            limits: what the policy gives (`spark_sim.tables.PLAN`). Its choices for a job, and
-                their order, depend on nothing but that job then, while slots are left over.
+            limits: limits of the policy (`spark_sim.tables.PLAN`). While slots are left over, its
+                choices for a job, and their order, depend on nothing but these and that job.
         """
         self._state.plan[0]["limits"] = limits
 

@@ -9,7 +9,7 @@ others are the simulator's own.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ TIMER = np.dtype([("time_ms", "f8"), ("stage", "i4"), ("executors", "i4")], alig
 # are not complete) between a decision and the task that it leads to. HELD: a further slot of a task
 # that takes several; the first of them is RUNNING.
 IDLE, RUNNING, MOVING, WAITING, HELD = range(5)
+
+EXECUTORS, SESSION, DECIMA_SIM = range(3)
+"""values of `spark_sim.Protocol`, as plain numbers for the compiler"""
 
 # What `advance` and `assign` report; QUIET: something happened, but no decision is due.
 DECIDE, DONE, TRUNCATED, ILLEGAL, DEADLOCK, QUIET = range(6)
@@ -92,7 +95,7 @@ STAGE = np.dtype(
         (
             "covered",
             "i4",
-        ),  # tasks launched, plus executors moving to, waiting for or promised to it
+        ),  # tasks launched, plus executors moving, waiting or promised
         ("open", "i1"),  # may be chosen now
         ("runnable", "i1"),  # all parents complete
         ("barrier", "i1"),  # its tasks start all at once
@@ -322,3 +325,8 @@ class State(NamedTuple):
     allocation: Table  # (1,) ALLOCATION
     timeline: Table  # (tasks,) TASK, or (0,) if it was not requested
     trace: TraceArrays
+
+
+def fits(stages: Any, kind: Any) -> Any:
+    """Return whether executors of class `kind` can hold a task, for one row of STAGE or many."""
+    return (stages["fits"] >> kind) & 1 == 1

@@ -39,7 +39,7 @@ class Run:
     time_limit_ms: float | None = None
     """truncate there instead of at the cluster's limit; None leaves that one"""
     conditions: Conditions | None = None
-    """what it meets besides; None: nothing"""
+    """conditions of a recorded run; None: none"""
 
     def __post_init__(self) -> None:
         if self.time_limit_ms is not None and not self.time_limit_ms > 0:
@@ -193,10 +193,10 @@ class VectorSimulator:
 
     def own_rows(self, stage: Int64) -> Int64:
         """Rows of the present batch, or `NONE`, as rows of the simulations' own stages."""
-        own = np.full(len(stage), NONE, np.int64)
+        rows = np.full(len(stage), NONE, np.int64)
         named = stage != NONE
-        own[named] = self.observation().stage_row[stage[named]]
-        return own
+        rows[named] = self.observation().stage_row[stage[named]]
+        return rows
 
     def reset(self, index: int, run: Run) -> None:
         """Begin `run` in place of what simulation `index` played.
@@ -240,16 +240,17 @@ class VectorSimulator:
 
     def _explain(self, index: int, actions: Actions) -> str:
         """Explain which rule the action of simulation `index` breaks, with the values."""
-        seen = self.observation()
+        batch = self.observation()
         row, limit, kind = (int(part[index]) for part in actions)
         where = f"simulation {index}, batch row {row}, limit {limit}"
-        first, last = int(seen.stage_ptr[index]), int(seen.stage_ptr[index + 1])
+        first, last = int(batch.stage_ptr[index]), int(batch.stage_ptr[index + 1])
         if first == last:
             return f"{where}: no stage is in its system, so only {NONE} is legal"
         if not first <= row < last:
             return f"{where}: its rows of the batch are {first}..{last - 1}"
-        own = Action(int(seen.stage_row[row]), limit, kind)
-        return f"{where}, in its own numbers: {explain_illegal(observe(self.state(index)), own)}"
+        action = Action(int(batch.stage_row[row]), limit, kind)
+        rule = explain_illegal(observe(self.state(index)), action)
+        return f"{where}, in its own numbers: {rule}"
 
 
 _TABLES = State._fields[:-1]

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from spark_sim.env_episodes import EnvSettings, Episodes, after, summary
+from spark_sim.env_episodes import Episodes, after, summary
 from spark_sim.env_view import Padded, Sight
 from spark_sim.errors import SimulationError
 from spark_sim.seeding import Streams
@@ -46,7 +46,7 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         """
         if num_envs < 1:
             raise SimulationError(f"num_envs must be 1 or more, got {num_envs}")
-        self._episodes = Episodes(EnvSettings(**settings))
+        self._episodes = Episodes(**settings)
         self.num_envs = num_envs
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
         self.single_observation_space = self._episodes.observation_space
@@ -72,11 +72,20 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         """
         if options:
             raise SimulationError(f"reset takes no options, got {list(options)}")
-        seeds = self._seeds(seed)
+        seeds: list[int | None]
+        if seed is None:
+            seeds = [None] * self.num_envs
+        elif isinstance(seed, int | np.integer):
+            seeds = [int(seed) + index for index in range(self.num_envs)]
+        else:
+            seeds = list(seed)
+        if len(seeds) != self.num_envs:
+            raise SimulationError(f"{len(seeds)} seeds for {self.num_envs} simulations")
         super().reset(seed=seeds[0])
         before: Sequence[Streams | None] = self._streams or [None] * self.num_envs
         self._streams = [
-            after(streams, one, self.np_random) for streams, one in zip(before, seeds, strict=True)
+            after(streams, seed_of_env, self.np_random)
+            for streams, seed_of_env in zip(before, seeds, strict=True)
         ]
         runs = [self._episodes.run(streams) for streams in self._streams]
         self._simulators = VectorSimulator(self._episodes.arrays, self._episodes.cluster, runs)
@@ -110,7 +119,10 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         for index in range(self.num_envs):
             info: dict[str, Any] = {"illegal_action": bool(is_illegal[index])}
             if began[index]:
-                info |= self._begin_next(simulators, index)
+                self._streams[index] = after(self._streams[index], None, self.np_random)
+                simulators.reset(index, self._episodes.run(self._streams[index]))
+                self._illegal_actions[index] = 0
+                info |= self._place_of(index)
             elif terminated[index] or truncated[index]:
                 info |= summary(simulators.state(index), int(self._illegal_actions[index]))
             infos = self._add_info(infos, info, index)
@@ -145,12 +157,6 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
             limits[index], kinds[index] = action.limit, action.kind
         return stages, limits, kinds, is_illegal
 
-    def _begin_next(self, simulators: VectorSimulator, index: int) -> dict[str, Any]:
-        self._streams[index] = after(self._streams[index], None, self.np_random)
-        simulators.reset(index, self._episodes.run(self._streams[index]))
-        self._illegal_actions[index] = 0
-        return self._place_of(index)
-
     def _place_of(self, index: int) -> dict[str, Any]:
         streams = self._streams[index]
         return {"seed": streams.seed, "sequence": streams.sequence}
@@ -162,15 +168,6 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
             for index in range(self.num_envs)
         ]
         return self._episodes.show(self._sights)
-
-    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + index for index in range(self.num_envs)]
-        if len(seed) != self.num_envs:
-            raise SimulationError(f"{len(seed)} seeds for {self.num_envs} simulations")
-        return list(seed)
 
     def _under_way(self) -> VectorSimulator:
         if self._simulators is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,32 +14,32 @@ _NUMBERS = (float, int, int, int, int, int, float, float, float, float, float, i
 _TABLES = (np.dtype(np.int32), CLASS, JOB, STAGE)
 # The types of an observation's fields, in their order.
 
-Scalar = TypeVar("Scalar", bound=np.generic)
+
+def read_only(observation: Observation) -> Observation:
+    """Return the observation with read-only arrays."""
+    tables = [table.view() for table in _tables(observation)]
+    for table in tables:
+        table.flags.writeable = False
+    return Observation._make([*observation[: len(_NUMBERS)], *tables])
 
 
-def read_only(seen: Observation) -> Observation:
-    """Return the view with read-only arrays."""
-    return seen._replace(
-        active=_locked(seen.active),
-        classes=_locked(seen.classes),
-        jobs=_locked(seen.jobs),
-        stages=_locked(seen.stages),
-    )
+def copied(observation: Observation) -> Observation:
+    """Return a copy that later steps do not change."""
+    tables = [table.copy() for table in _tables(observation)]
+    return Observation._make([*observation[: len(_NUMBERS)], *tables])
 
 
-def _locked(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    found = array.view()
-    found.flags.writeable = False
-    return found
+def for_kernels(observation: Observation) -> Observation:
+    """Return the observation with the types that kernels are compiled for.
 
-
-def for_kernels(seen: Observation) -> Observation:
-    """Return the view with the types that kernels are compiled for: plain numbers, and tables that
-    are contiguous and may be written to. Others are copied.
+    These are plain numbers, and tables that are contiguous and writable. Others are copied.
     """
-    numbers, tables = seen[: len(_NUMBERS)], seen[len(_NUMBERS) :]
-    if tuple(map(type, numbers)) == _NUMBERS and all(map(_is_plain, tables, _TABLES)):
-        return seen
+    numbers, tables = observation[: len(_NUMBERS)], _tables(observation)
+    if tuple(map(type, numbers)) == _NUMBERS and all(
+        table.flags.carray and table.dtype == kind
+        for table, kind in zip(tables, _TABLES, strict=True)
+    ):
+        return observation
     return Observation._make(
         [
             *(kind(value) for kind, value in zip(_NUMBERS, numbers, strict=True)),
@@ -51,15 +51,5 @@ def for_kernels(seen: Observation) -> Observation:
     )
 
 
-def _is_plain(table: Any, kind: Any) -> bool:
-    return bool(table.flags.carray and table.dtype == kind)
-
-
-def copied(seen: Observation) -> Observation:
-    """Return a copy that later steps do not change."""
-    return seen._replace(
-        active=seen.active.copy(),
-        classes=seen.classes.copy(),
-        jobs=seen.jobs.copy(),
-        stages=seen.stages.copy(),
-    )
+def _tables(observation: Observation) -> list[NDArray[Any]]:
+    return [observation.active, observation.classes, observation.jobs, observation.stages]

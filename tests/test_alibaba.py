@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import math
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import SHARED
-from traces import Job, Trace, TraceError, load_trace, read_alibaba, to_arrays
+from traces import Trace, TraceError, read_alibaba, to_arrays
 from traces.alibaba import ADJUSTED, SKIPPED
 from traces.bounds import Bounds
 
@@ -110,7 +109,6 @@ def test_rows_of_a_job_need_not_stand_together(tmp_path: Path) -> None:
         pytest.param([row("M1", status="Running")], "not_terminated", id="still running"),
         pytest.param([row("M1"), row("M2", status="Failed")], "not_terminated", id="one failed"),
         pytest.param([row("M1", end=0)], "bad_times", id="no end"),
-        pytest.param([row("M1", end="")], "bad_times", id="empty end"),
         pytest.param([row("M1", start=200)], "bad_times", id="ends before it starts"),
         pytest.param([row("M1", end=10**12)], "bad_times", id="absurd end"),
         pytest.param([row("M1_1")], "cycle", id="waits for itself"),
@@ -121,8 +119,6 @@ def test_rows_of_a_job_need_not_stand_together(tmp_path: Path) -> None:
         pytest.param([row("M1", count=0)], "bad_instances", id="no instance"),
         pytest.param([row("M1", count=10**9)], "bad_instances", id="absurd count"),
         pytest.param([row("M1", count="many")], "malformed", id="count is text"),
-        pytest.param([row("M1", count="")], "malformed", id="count is empty"),
-        pytest.param([row("M1", start="x")], "malformed", id="time is text"),
         pytest.param([row("M1", cpu="nan")], "malformed", id="demand is no number"),
         pytest.param([row("M1", memory=-1)], "malformed", id="negative demand"),
         pytest.param(["M1,1,j_1,1,Terminated,1,2\n"], "malformed", id="seven columns"),
@@ -151,32 +147,6 @@ def test_waiting_for_parents_is_not_run_time(tmp_path: Path) -> None:
     raw = read_alibaba(tmp_path / "batch_task.csv", registered_starts=False)
     assert [stage.mean_ms for stage in raw.jobs[0].stages] == [30_000.0, 50_000.0]
     assert raw.metadata["adjusted"] == {}
-
-
-def registered_rows(job: Job, start_s: int) -> Iterator[str]:
-    """As that cluster registers a job: all tasks at its start; a task ends after its parents."""
-    ends_s: list[int] = []
-    for number, stage in enumerate(job.stages, start=1):
-        begin_s = max((ends_s[parent] for parent in stage.parents), default=start_s)
-        ends_s.append(begin_s + math.ceil(stage.mean_ms / 1000))
-        name = "_".join(["J" + str(number), *(str(parent + 1) for parent in stage.parents)])
-        yield row(name, job.name, count=stage.num_tasks, start=start_s, end=ends_s[-1])
-
-
-def test_queries_of_a_real_spark_keep_graph_and_durations(tmp_path: Path) -> None:
-    """The 110 recorded TPC-H queries in this form: up to 18 stages, joins, whole seconds."""
-    recorded = load_trace("tpch").jobs
-    rows = (
-        line for number, job in enumerate(recorded) for line in registered_rows(job, 100 + number)
-    )
-    trace = read(tmp_path, *rows)
-    assert trace.metadata["skipped"] == {}
-    assert [job.arrival_ms for job in trace.jobs] == [1000.0 * n for n in range(110)]
-    for found, job in zip(trace.jobs, recorded, strict=True):
-        assert found.name == job.name
-        for one, other in zip(found.stages, job.stages, strict=True):
-            assert (one.num_tasks, one.parents) == (other.num_tasks, other.parents)
-            assert one.mean_ms == 1000 * math.ceil(other.mean_ms / 1000)
 
 
 def test_other_adjustments_are_counted(tmp_path: Path) -> None:
@@ -300,23 +270,8 @@ def test_files_without_a_usable_job_are_one_line(tmp_path: Path) -> None:
         read_alibaba(tmp_path / "batch_task.csv", machine_memory_mb=-1)
 
 
-cells = st.sampled_from(
-    [
-        "M1",
-        "R2_1",
-        "J3_1_2",
-        "M1_1",
-        "task_x",
-        "",
-        "0",
-        "1",
-        "-5",
-        "99",
-        "Terminated",
-        "nan",
-        "\x00",
-    ]
-)
+names = ["M1", "R2_1", "J3_1_2", "M1_1", "task_x", ""]
+cells = st.sampled_from([*names, "0", "1", "-5", "99", "Terminated", "nan", "\x00"])
 
 
 @settings(max_examples=80)

@@ -50,11 +50,6 @@ def test_every_process_keeps_the_contract(name: str) -> None:
     assert first.job.tolist() != other.job.tolist()
 
 
-def test_a_batch_is_there_at_once() -> None:
-    """All at time 0."""
-    assert batch(ABC, 5, rng()).arrival_ms.tolist() == [0.0] * 5
-
-
 @pytest.mark.parametrize(
     ("draw", "tolerance"),
     [(poisson, 0.03), (bursty, 0.10), (lambda *a: diurnal(*a, period_ms=1e5), 0.03)],
@@ -111,23 +106,6 @@ def test_a_recording_is_replayed_in_order_of_time() -> None:
     assert found.job.tolist() == [1, 3, 0, 2]
     with pytest.raises(TraceError, match="job 'b' has no recorded arrival"):
         recorded(trace_of("a", "b", arrivals=(1.0, None)))
-
-
-def test_decima_sim_sequences_follow_its_generator() -> None:
-    """The draws of seed 0, each made here by hand from a generator in the same state."""
-    trace = load_trace("tpch-like")
-    found = decima_sim(trace, streaming_jobs=2, mean_gap_ms=25_000.0, seed=0)
-    state = np.random.RandomState(0)
-    query, size = state.randint(22) + 1, state.randint(7)
-    gap_1, size_1, query_1 = int(state.exponential(25_000)), state.randint(7), state.randint(22) + 1
-    gap_2, size_2, query_2 = int(state.exponential(25_000)), state.randint(7), state.randint(22) + 1
-    sizes = ["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
-    assert [trace.jobs[job].name for job in found.job] == [
-        f"{sizes[size]}/q{query}",
-        f"{sizes[size_1]}/q{query_1}",
-        f"{sizes[size_2]}/q{query_2}",
-    ]
-    assert found.arrival_ms.tolist() == [0.0, gap_1, gap_1 + gap_2]
 
 
 def test_decima_sim_sequences_never_change() -> None:

@@ -6,9 +6,9 @@ import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from tests.test_decima_sim_import import waves, write_query
 from traces import Job, Stage, Trace, TraceError, catalog, list_builtin, load_trace, write_trace
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
@@ -50,10 +50,7 @@ def test_files_are_read_by_suffix(tmp_path: Path, small: Trace) -> None:
 
 def test_a_folder_is_taken_for_decima_sims(tmp_path: Path) -> None:
     """Its layout is the only one that is a folder."""
-    np.save(tmp_path / "adj_mat_1.npy", np.zeros((1, 1)))
-    holder = np.empty((), object)
-    holder[()] = {0: {"first_wave": {5: [1]}, "rest_wave": {5: []}, "fresh_durations": {5: []}}}
-    np.save(tmp_path / "task_duration_1.npy", holder, allow_pickle=True)
+    write_query(tmp_path, 1, [[0]], {0: waves({5: [1]}, {5: []})})
     assert load_trace(tmp_path).jobs[0].name == f"{tmp_path.name}/q1"
 
 

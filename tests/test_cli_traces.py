@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.traces import traces
+from tests.test_decima_sim_import import waves, write_query
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, write_trace
 
 ROOT = Path(__file__).parents[1]
@@ -59,14 +58,6 @@ def test_info_as_json_gives_the_figures() -> None:
     join_s, total_s = 200 * (110 + 120 + 150) / 3 / 1_000, 0.3
     work_s = lookup_s + orders_s + items_s + join_s + total_s
     assert found["work_executor_s"] == pytest.approx(work_s)
-
-
-def test_info_for_people_says_the_same() -> None:
-    """Thousands are grouped, and where the trace comes from is there."""
-    text = run("info", "tpch-like").stdout
-    assert "1,414" in text
-    assert "tpch_like" in text
-    assert "2 to 18, median" in text
 
 
 def test_show_prints_the_stages_of_a_job() -> None:
@@ -128,16 +119,6 @@ def workflow() -> str:
     return json.dumps({"name": "w", "schemaVersion": "1.5", "workflow": parts})
 
 
-def decima_sim_folder(folder: Path) -> Path:
-    """A folder of one size with one query."""
-    (folder / "2g").mkdir(parents=True)
-    np.save(folder / "2g" / "adj_mat_1.npy", np.zeros((1, 1)))
-    holder = np.empty((), object)
-    holder[()] = {0: {"first_wave": {5: [1]}, "rest_wave": {5: []}, "fresh_durations": {5: []}}}
-    np.save(folder / "2g" / "task_duration_1.npy", holder, allow_pickle=True)
-    return folder
-
-
 def test_every_format_is_imported_to_a_trace_file(tmp_path: Path) -> None:
     """Each importer writes a file that loads, and its summary says what was left out."""
     (tmp_path / "batch_task.csv").write_text(alibaba_rows())
@@ -150,7 +131,8 @@ def test_every_format_is_imported_to_a_trace_file(tmp_path: Path) -> None:
         assert f"wrote {output}" in result.stdout
         return [job.name for job in read_trace(output).jobs], result.stdout
 
-    jobs, _ = imported("decima-sim", decima_sim_folder(tmp_path / "tpch"))
+    write_query(tmp_path / "tpch" / "2g", 1, [[0]], {0: waves({5: [1]}, {5: []})})
+    jobs, _ = imported("decima-sim", tmp_path / "tpch")
     assert jobs == ["2g/q1"]
     jobs, shown = imported("alibaba", tmp_path / "batch_task.csv", "--limit", 5)
     assert jobs == ["good"]
@@ -195,11 +177,8 @@ def test_several_files_become_one_trace(tmp_path: Path) -> None:
         (("validate", __file__), ("suffix '.py' is none of",)),
         (("show", "tpch-like", "zz"), ("no job 'zz'",)),
         (("show", "tpch-like", "2g/q1", "-o", "x.pdf"), ("suffix '.pdf'",)),
-        (("show", "tpch-like", "2g/q1", "-o", "none/x.svg"), ("none/x.svg: cannot write",)),
-        (("import", "csv"), ("Missing argument",)),
         (("import", "csv", __file__, "-o", "x.parquet"), ("test_cli_traces.py:1:",)),
         (("import", "csv", EXAMPLES / "jobs.csv"), ("Missing option '-o'",)),
-        (("import", "csv", EXAMPLES / "jobs.csv", "-o", "x.csv"), ("ends in .parquet",)),
         (("import", "csv", EXAMPLES / "jobs.csv", "-o", "none/x.parquet"), ("cannot write",)),
         (("import", "csv", __file__, "-o", "x.csv"), ("ends in .parquet",)),  # before it is read
         (("import", "alibaba", EXAMPLES, "-o", "x.parquet"), ("is a directory",)),
@@ -219,13 +198,6 @@ def test_every_mistake_is_one_line_and_exit_code_2(
     monkeypatch.chdir(tmp_path)
     assert_one_error_line(run(*arguments), *words)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_no_command_shows_the_help() -> None:
-    """Which is no error line."""
-    result = run()
-    assert "Usage:" in result.output
-    assert "error:" not in result.output
 
 
 def group_raising(error: Callable[[], object]) -> click.Group:
@@ -257,16 +229,6 @@ def test_errors_of_other_libraries_keep_their_traceback() -> None:
     assert isinstance(theirs.exception, ValueError)
     missing = CliRunner().invoke(group_raising(lambda: Path("none").read_text()), ["fail"])
     assert_one_error_line(missing, "none: No such file or directory")
-
-
-def test_it_runs_as_a_program() -> None:
-    """In a process of its own: the error is one line on stderr, the exit code 2."""
-    code = "from decima.cli.traces import traces; traces()"
-    command = [sys.executable, "-c", code, "info", "nope"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)  # noqa: S603
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("error: nope: no such file")
-    assert result.stderr.count("\n") == 1
 
 
 HOSTILE = "\x1b[2J\x1b]0;x\x07\x9b31m\u202e\ud800\r" + "y" * 10**5

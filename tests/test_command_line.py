@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from decima.cli.main import main as decima
 from decima.registry import Heuristic
+from decima.rl import entry
 from decima.rl.loop import StopReason
 from decima.spark.trial import TrialConfig
 from decima.training.config import read_config
@@ -26,7 +27,6 @@ from spark_sim import Protocol
 from tests.commands import below, every_command
 from tests.test_training import sets
 from traces import load_trace
-from traces.files import entry, undisturbed
 from traces.files.names import suggestion
 
 PROGRAMS = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
@@ -81,7 +81,8 @@ def test_a_training_that_is_asked_to_stop_exits_with_130(
 def test_ctrl_c_while_packages_load_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for run in (entry.decima, entry.deeprm, entry.harmony):
+    for program in PROGRAMS:
+        run = importlib.import_module(f"{program}.__main__").main
         monkeypatch.setattr("importlib.import_module", interrupted)
         with pytest.raises(SystemExit) as ended:
             run()
@@ -94,11 +95,11 @@ def test_ctrl_c_while_packages_load_is_one_line(
 def test_a_real_ctrl_c_leaves_no_traceback() -> None:
     """While a module is imported that takes for ever."""
     code = (
-        "import signal, time, traces.files.entry as entry\n"
+        "import signal, time, decima.__main__, decima.rl.entry as entry\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may ignore it
         "slow = lambda _: (print('on', flush=True), time.sleep(60))\n"
         "entry.importlib.import_module = slow\n"
-        "entry.decima()\n"
+        "decima.__main__.main()\n"
     )
     with subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -119,9 +120,9 @@ def test_ctrl_c_while_torch_loads_waits_until_it_has_loaded(
         "(pathlib.Path(__file__).parent / 'loaded').touch()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(undisturbed, "_PACKAGE", "stand_in")
+    monkeypatch.setattr(entry, "_PACKAGE", "stand_in")
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    undisturbed.keep_interrupts_while_torch_loads()
+    entry.keep_interrupts_while_torch_loads()
     of_tests = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
     before = signal.getsignal(signal.SIGINT)
     try:

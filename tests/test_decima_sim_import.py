@@ -12,10 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from traces import Stage, TraceError, read_decima_sim
+from traces import TraceError, read_decima_sim
 from traces.decima_sim import clean_first_wave
 from traces.graph import summary
-from traces.spark_log import read_spark_logs
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data" / "decima-sim-tpch"
 
@@ -77,19 +76,9 @@ def test_jobs_are_ordered_by_size_then_query_as_numbers(tmp_path: Path) -> None:
     assert names == ["5g/q2", "5g/q10", "10g/q1", "100g/q1"]
 
 
-def test_one_size_alone_can_be_read(tmp_path: Path) -> None:
-    """The folder of a size is enough, and jobs keep the size in their names."""
-    write_query(tmp_path / "5g", 1, [[0]], {0: waves({5: [1]}, {5: [1]})})
-    assert [job.name for job in read_decima_sim(tmp_path / "5g").jobs] == ["5g/q1"]
-
-
-def test_fresh_tasks_are_removed_one_by_one() -> None:
-    """Equal durations are removed as often as they were fresh, not all at once."""
+def test_fresh_tasks_are_removed_and_an_empty_level_takes_the_next_smaller_one() -> None:
+    """One by one; over several levels; below the smallest there is nothing to take."""
     assert clean_first_wave({5: [1, 1, 2, 3]}, {5: [1, 3]}) == {5: [1, 2]}
-
-
-def test_an_empty_level_borrows_from_the_next_smaller_one() -> None:
-    """Borrowing goes on over several levels; below the smallest there is nothing to borrow."""
     first: dict[int, list[float]] = {40: [9], 10: [5, 6], 20: [7], 2: [1]}
     fresh: dict[int, list[float]] = {40: [9], 10: [6], 20: [7], 2: [1]}
     assert clean_first_wave(first, fresh) == {2: [], 10: [5], 20: [5], 40: [5]}
@@ -139,46 +128,37 @@ def global_call(module: str, name: str, argument: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "rule"),
     [
-        pytest.param(global_call("builtins", "eval", "1"), id="eval"),
-        pytest.param(global_call("os", "system", "true"), id="system"),
-        pytest.param(global_call("numpy", "load", "x"), id="other numpy names"),
-        pytest.param(global_call("numpy.core.multiarray", "scalar", "x"), id="numpy scalar"),
-        pytest.param(b"\x80\x02(cos\nsystem\nU\x04trueo.", id="OBJ opcode"),
-        pytest.param(b"\x80\x02(U\x04trueios\nsystem\n.", id="INST opcode"),
-        pytest.param(b"\x80\x02\x82\x01.", id="extension registry"),
-        pytest.param(b"\x80\x02U\x01xQ.", id="persistent id"),
+        pytest.param(global_call("builtins", "eval", "1"), "not allowed", id="eval"),
+        pytest.param(global_call("os", "system", "true"), "not allowed", id="system"),
+        pytest.param(global_call("numpy", "load", "x"), "not allowed", id="other numpy names"),
+        pytest.param(
+            global_call("numpy.core.multiarray", "scalar", "x"), "not allowed", id="numpy scalar"
+        ),
+        pytest.param(b"\x80\x02(cos\nsystem\nU\x04trueo.", "not allowed", id="OBJ opcode"),
+        pytest.param(b"\x80\x02(U\x04trueios\nsystem\n.", "not allowed", id="INST opcode"),
+        pytest.param(b"\x80\x02\x82\x01.", "not allowed", id="extension registry"),
+        pytest.param(b"\x80\x02U\x01xQ.", "not allowed", id="persistent id"),
+        pytest.param(b"\x80\x02}r\xff\xff\xff\x7f.", "memo index", id="memo of gigabytes"),
+        pytest.param(b"\x80\x02)" + b"\x85" * 10**6 + b".", "tuples", id="a million nested tuples"),
+        pytest.param(b"\x80\x02]" + b"q\x00h\x00a" * 10 + b".", "npy", id="list inside itself"),
+        pytest.param(b"", "npy", id="nothing"),
+        pytest.param(b"\x80\x02.", "npy", id="empty stack"),
+        pytest.param(b"\x80\x02}K\x01b.", "npy", id="state for a dict"),
+        pytest.param(
+            b"\x80\x02cnumpy\ndtype\nN}U\x01xK\x01s\x86b.", "npy", id="attribute of a class"
+        ),
+        pytest.param(b"\x80\x02cnumpy\nndarray\n)R.", "npy", id="call of nothing"),
     ],
 )
-def test_every_way_to_reach_code_is_closed(tmp_path: Path, content: bytes) -> None:
-    """Names outside the short list and instructions that call or build others are refused."""
+def test_hostile_pickles_cost_one_line(tmp_path: Path, content: bytes, rule: str) -> None:
+    """Every way to reach code is closed; no crash, no gigabytes, no traceback."""
     write_query(tmp_path / "2g", 1, [[0]], {})
     write_pickle(tmp_path / "2g" / "task_duration_1.npy", content)
-    with pytest.raises(TraceError, match="not allowed") as caught:
+    with pytest.raises(TraceError, match=rule) as caught:
         read_decima_sim(tmp_path)
     assert "task_duration_1.npy" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(b"\x80\x02}r\xff\xff\xff\x7f.", id="memo of gigabytes"),
-        pytest.param(b"\x80\x02)" + b"\x85" * 10**6 + b".", id="a million nested tuples"),
-        pytest.param(b"\x80\x02]" + b"q\x00h\x00a" * 10 + b".", id="list inside itself"),
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"\x80\x02.", id="empty stack"),
-        pytest.param(b"\x80\x02}K\x01b.", id="state for a dict"),
-        pytest.param(b"\x80\x02cnumpy\ndtype\nN}U\x01xK\x01s\x86b.", id="attribute of a class"),
-        pytest.param(b"\x80\x02cnumpy\nndarray\n)R.", id="call of nothing"),
-    ],
-)
-def test_hostile_pickles_cost_one_line(tmp_path: Path, content: bytes) -> None:
-    """No crash, no gigabytes, no traceback."""
-    write_query(tmp_path / "2g", 1, [[0]], {})
-    write_pickle(tmp_path / "2g" / "task_duration_1.npy", content)
-    with pytest.raises(TraceError) as caught:
-        read_decima_sim(tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -276,37 +256,6 @@ def test_damage_never_escapes_as_another_error(
 RECORDED = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
 
 
-def raw_waves(stage: Stage) -> Waves:
-    """As decima-sim keeps a stage: fresh tasks stand in the first wave too."""
-    (level,) = stage.durations
-    fresh, first = level.fresh_ms.tolist(), level.first_ms.tolist()
-    executors = level.executors
-    return waves(
-        {executors: fresh + first}, {executors: level.rest_ms.tolist()}, {executors: fresh}
-    )
-
-
-def test_queries_of_a_real_spark_keep_graph_and_durations(tmp_path: Path) -> None:
-    """Four jobs of a recorded log, written in this form: joins, all waves, every measurement."""
-    recorded, _ = read_spark_logs([RECORDED])
-    for number, job in enumerate(recorded.jobs, start=1):
-        adjacency = np.zeros((len(job.stages), len(job.stages)))
-        for child, stage in enumerate(job.stages):
-            adjacency[list(stage.parents), child] = 1
-        table = {index: raw_waves(stage) for index, stage in enumerate(job.stages)}
-        write_query(tmp_path / "1g", number, adjacency, table)
-    trace = read_decima_sim(tmp_path)
-    assert [job.name for job in trace.jobs] == ["1g/q1", "1g/q2", "1g/q3", "1g/q4"]
-    assert max(len(stage.parents) for job in trace.jobs for stage in job.stages) == 2
-    for found, job in zip(trace.jobs, recorded.jobs, strict=True):
-        for one, other in zip(found.stages, job.stages, strict=True):
-            assert (one.num_tasks, one.parents) == (other.num_tasks, other.parents)
-            (level,), (measured,) = one.durations, other.durations
-            for wave in ("fresh_ms", "first_ms", "rest_ms"):
-                expected = sorted(getattr(measured, wave).tolist())
-                assert sorted(getattr(level, wave).tolist()) == expected, (job.name, wave)
-
-
 @pytest.fixture(scope="module")
 def shared() -> Path:
     if not SHARED.is_dir():
@@ -328,19 +277,3 @@ def test_the_public_traces_have_their_published_figures(shared: Path) -> None:
     sizes = list(dict.fromkeys(job.name.split("/")[0] for job in trace.jobs))
     assert sizes == ["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
     assert [job.name for job in trace.jobs[:2]] == ["2g/q1", "2g/q2"]
-
-
-def test_the_public_traces_agree_with_an_ordinary_unpickler(shared: Path) -> None:
-    """One query, read once more by numpy's own loader: same samples, same edges."""
-    job = next(j for j in read_decima_sim(shared / "5g").jobs if j.name == "5g/q9")
-    path = shared / "5g" / "task_duration_9.npy"
-    table = np.load(path, allow_pickle=True, encoding="latin1").item()
-    matrix = np.load(shared / "5g" / "adj_mat_9.npy")
-    edges = {(parent, i) for i, stage in enumerate(job.stages) for parent in stage.parents}
-    assert edges == set(zip(*(matrix > 0).nonzero(), strict=True))
-    for index, stage in enumerate(job.stages):
-        raw = table[index]
-        assert [level.executors for level in stage.durations] == sorted(raw["first_wave"])
-        for level in stage.durations:
-            assert level.rest_ms.tolist() == raw["rest_wave"][level.executors]
-            assert level.fresh_ms.tolist() == raw["fresh_durations"][level.executors]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from spark_sim import (
     Streams,
 )
 from spark_sim.env import ENV_ID, SCALED_ENV_ID, ArrivalSettings, SparkEnv
-from spark_sim.metrics import measure
 from spark_sim.observation import Action
 from traces import Arrivals, Job, Stage, Trace, load_trace, to_arrays, tpch_like
 from traces.arrivals import poisson
@@ -217,27 +217,14 @@ def test_a_time_limit_before_the_first_arrival_ends_the_first_step() -> None:
     assert np.isnan(info["avg_jct_s"])
 
 
-def test_the_summary_is_that_of_the_metrics() -> None:
-    """By name and value: one job arrived, is 4 s old and unfinished, the other comes too late."""
-    drawn = Arrivals(np.array([0.0, 60_000.0]), np.array([0, 1], np.int32))
-    cluster = Cluster(1, moving_delay_ms=0.0, warmup_delay_ms=0.0, time_limit_ms=4_000.0)
-    env = SparkEnv(PAIR, cluster, lambda trace, rng: drawn)
-    env.reset()
-    *_, truncated, info = env.step(act(0, 1))
-    simulator = Simulator(to_arrays(PAIR), cluster, drawn.arrival_ms, drawn.job)
-    simulator.step(Action(0, 1))
-    found = measure(simulator.state)
-    assert truncated
-    assert info["avg_jct_s"] == found.avg_jct_s == 4.0
-    assert info["jobs_arrived"] == len(found.jct_s) == 1
-    assert info["jobs_completed"] == len(found.jct_s) - found.unfinished == 0
-
-
 def test_steps_belong_to_an_episode() -> None:
     """Before the first reset and after the end there is nothing to step."""
     env = pair_env()
-    with pytest.raises(ResetNeeded):
-        env.step(act(0, 1))
+    with pytest.raises(SimulationError, match="sequence"):
+        env.reset(options={"sequence": 3})
+    for call in (lambda: env.step(act(0, 1)), env.action_masks):
+        with pytest.raises(ResetNeeded):
+            call()
     env.reset()
     env.step(act(1, 1))
     env.step(act(0, 1))
@@ -388,37 +375,23 @@ def test_an_action_outside_the_space_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "rule"),
+    ("build", "settings", "rule"),
     [
-        pytest.param({"max_jobs": 0}, "max_jobs 0 must be 1 or more", id="no job slot"),
-        pytest.param({"max_stages": 2}, "at least 3, the stages of job 'fork'", id="few stages"),
-        pytest.param({"illegal": "ignore"}, "illegal must be one of .* got 'ignore'", id="illegal"),
+        (SparkEnv, {"max_jobs": 0}, "max_jobs 0"),
+        (SparkEnv, {"trace": GALLERY, "max_stages": 2}, "2 at least 3.* 'fork'"),
+        (SparkEnv, {"illegal": "ignore"}, "illegal .*'ignore'"),
+        (SparkEnv, {"limits": "loose"}, "limits .*'loose'"),
+        (ArrivalSettings, {"process": "weekly"}, "'weekly'"),
+        (ArrivalSettings, {"num_jobs": 0}, "num_jobs .*got 0"),
+        (ArrivalSettings, {"mean_gap_s": float("nan")}, "mean_gap_s .*nan"),
     ],
 )
-def test_impossible_settings_are_refused(settings: dict[str, Any], rule: str) -> None:
+def test_impossible_settings_are_refused(
+    build: Callable[..., object], settings: dict[str, Any], rule: str
+) -> None:
     """One line that names the value and the rule."""
     with pytest.raises(SimulationError, match=rule):
-        SparkEnv(GALLERY, **settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "rule"),
-    [
-        pytest.param({"process": "weekly"}, "unknown process 'weekly'", id="process"),
-        pytest.param({"num_jobs": 0}, "got 0 and 25.0", id="no job"),
-        pytest.param({"mean_gap_s": float("nan")}, "got 20 and nan", id="gap"),
-    ],
-)
-def test_impossible_arrivals_are_refused(settings: dict[str, Any], rule: str) -> None:
-    """Before an environment is built on them."""
-    with pytest.raises(SimulationError, match=rule):
-        ArrivalSettings(**settings)
-
-
-def test_reset_knows_no_options() -> None:
-    """An option that did nothing would mislead."""
-    with pytest.raises(SimulationError, match=r"no options, got \['sequence'\]"):
-        pair_env().reset(options={"sequence": 3})
+        build(**settings)
 
 
 # --- the documentation ---------------------------------------------------------------------------

@@ -11,14 +11,12 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.spaces import MultiDiscrete
 from gymnasium.vector import AutoresetMode
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spark_sim import Cluster, ExecutorClass, IllegalActionError, Protocol, SimulationError
 from spark_sim.env import ENV_ID, SCALED_ENV_ID, ArrivalSettings, SparkEnv
 from spark_sim.env_view import Sight
 from spark_sim.vector_env import SparkVectorEnv
-from traces import load_trace, tpch_like
+from traces import tpch_like
 from traces.demands import drawn_demands
 
 TRACE = drawn_demands(
@@ -112,12 +110,6 @@ def test_masks_leave_out_no_slot_and_no_executor(limits: str) -> None:
     assert numbers.tolist() == [limits == "relative" or n >= lowest for n in range(1, 9)]
 
 
-def test_masks_belong_to_an_episode() -> None:
-    env = env_of(CLUSTERS["executors"])
-    with pytest.raises(ResetNeeded):
-        env.action_masks()
-
-
 # --- illegal actions -----------------------------------------------------------------------------
 
 
@@ -139,13 +131,6 @@ def test_an_illegal_action_is_never_a_silent_pass_by_default() -> None:
     strict.reset(seed=0)
     with pytest.raises(IllegalActionError, match="slot 20"):
         strict.step(closed)
-
-
-@pytest.mark.parametrize("wrong", [{"limits": "loose"}, {"illegal": "ignore"}])
-def test_unknown_choices_are_refused(wrong: dict[str, Any]) -> None:
-    (name,) = wrong
-    with pytest.raises(SimulationError, match=f"{name} must be one of .*got '{wrong[name]}'"):
-        env_of(CLUSTERS["executors"], **wrong)
 
 
 # --- scaled observations -------------------------------------------------------------------------
@@ -250,20 +235,3 @@ def test_a_vector_environment_refuses_what_is_wrong() -> None:
     with pytest.raises(IllegalActionError, match="simulation 1, slot 20"):
         many.step(np.array([[24, 0], [20, 0]]))
     np.testing.assert_array_equal(many.action_masks(), before)
-
-
-@given(st.integers(0, 2**31))
-@settings(max_examples=10)
-def test_masked_play_on_the_scaled_id_is_legal_on_the_real_trace(seed: int) -> None:
-    """As newcomers would have it."""
-    env = gymnasium.make(
-        SCALED_ENV_ID, trace=load_trace("tpch"), arrivals=ARRIVALS, cluster=Cluster(10),
-        illegal="raise",
-    ).unwrapped  # fmt: skip
-    assert isinstance(env, SparkEnv)
-    rng = np.random.default_rng(seed)
-    env.reset(seed=seed)
-    for _ in range(60):
-        _, _, terminated, _, _ = env.step(drawn(rng, env.action_masks(), sizes_of(env)))
-        if terminated:
-            break

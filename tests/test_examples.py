@@ -1,4 +1,4 @@
-"""The programs in `examples/`: each runs, prints what it promises, and stays short."""
+"""The programs in `examples/`: each runs and prints what it promises."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ from deeprm.objectives import Objective
 ROOT = Path(__file__).parents[1]
 EXAMPLE_FOLDER = ROOT / "examples"
 EXAMPLES = sorted(EXAMPLE_FOLDER.glob("*.py"))
-MAX_LINES = {"deeprm_reinforce": 250}
-"""of an example that has its own simulator; the others have 120"""
-MAX_README_WORDS = 120
 TIMEOUT_S = 600
 """a machine that has run nothing yet compiles the simulator first"""
 
@@ -147,16 +144,9 @@ def test_without_java_attaching_is_one_line(tmp_path: Path) -> None:
     assert "Java 17 or newer" in done.stderr or "pip install" in done.stderr
 
 
-def test_there_are_seven_examples_and_the_readme_names_them() -> None:
+def test_the_readme_names_every_example_and_each_its_command() -> None:
     text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
-    assert len(EXAMPLES) == 7
-    assert re.findall(r"\]\((\w+\.py)\)", text) != []
     assert sorted(re.findall(r"\]\((\w+\.py)\)", text)) == [path.name for path in EXAMPLES]
-    assert len(text.split()) <= MAX_README_WORDS
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_short_and_says_how_to_start_it(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MAX_LINES.get(path.stem, 120)
-    assert f"    python examples/{path.name}\n" in (ast.get_docstring(ast.parse(text)) or "")
+    for path in EXAMPLES:
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        assert f"    python examples/{path.name}\n" in docstring

@@ -28,11 +28,15 @@ CHECKS = {
 
 
 def played(workload: Workload, policy_seed: int = 0) -> Simulator:
-    """The run at its end, under an arbitrary policy."""
+    """The run at its end, under an arbitrary policy; time never goes back on the way."""
     simulator = workload.simulator()
     policy = Arbitrary(policy_seed)
+    times_ms = [simulator.time_ms]
     while simulator.status is Status.DECIDE:
         simulator.step(policy.decide(simulator.observation()))
+        times_ms.append(simulator.time_ms)
+    assert times_ms == sorted(times_ms)
+    assert (np.diff(simulator.timeline()["start_ms"]) >= 0).all()
     return simulator
 
 
@@ -45,9 +49,19 @@ def ended_whole(simulator: Simulator) -> bool:
 
 @given(workloads(), st.integers(0, 9))
 @PROPERTY
-def test_every_task_runs_exactly_once(workload: Workload, seed: int) -> None:
-    """No task is lost and none runs twice; the jobs complete with their last task."""
+def test_a_run_keeps_the_rules(workload: Workload, seed: int) -> None:
+    """Of tasks, stages, executors, durations and time."""
     simulator = played(workload, seed)
+    check_tasks_run_once(workload, simulator)
+    check_parents_come_first(workload, simulator)
+    check_executors_run_one_task_and_move(workload, simulator)
+    check_durations_are_samples_of_the_wave(workload, simulator)
+    check_executor_time_adds_up(workload, simulator)
+    check_tasks_fit_their_executors(workload, simulator)
+
+
+def check_tasks_run_once(workload: Workload, simulator: Simulator) -> None:
+    """No task is lost and none runs twice; the jobs complete with their last task."""
     record = simulator.timeline()
     started = sorted(zip(record["stage"].tolist(), record["task"].tolist(), strict=True))
     assert len(set(started)) == len(started)
@@ -60,11 +74,8 @@ def test_every_task_runs_exactly_once(workload: Workload, seed: int) -> None:
     assert measure(simulator.state).task_events == tasks.sum()
 
 
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_parents_complete_before_children_start(workload: Workload, seed: int) -> None:
+def check_parents_come_first(workload: Workload, simulator: Simulator) -> None:
     """And no task starts before its job has arrived."""
-    simulator = played(workload, seed)
     record, jobs = simulator.timeline(), simulator.state.jobs
     assert (record["start_ms"] >= jobs["arrival_ms"][record["job"]]).all()
     for number, job in enumerate(workload.trace.jobs):
@@ -76,13 +87,8 @@ def test_parents_complete_before_children_start(workload: Workload, seed: int) -
                 assert len(starts) == 0 or starts.min() >= ends.max()
 
 
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_an_executor_runs_one_task_at_a_time_and_moves_between_jobs(
-    workload: Workload, seed: int
-) -> None:
+def check_executors_run_one_task_and_move(workload: Workload, simulator: Simulator) -> None:
     """Its tasks do not overlap, and a change of job costs the moving delay (not in a session)."""
-    simulator = played(workload, seed)
     in_session = workload.cluster.protocol is Protocol.SESSION
     delay_ms = 0.0 if in_session else workload.cluster.moving_delay_ms
     before: dict[int, tuple[int, float]] = defaultdict(lambda: (NONE, 0.0))
@@ -93,11 +99,8 @@ def test_an_executor_runs_one_task_at_a_time_and_moves_between_jobs(
     assert all(0 <= number < workload.cluster.num_executors for number in before)
 
 
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_durations_are_samples_of_the_stage_for_the_wave(workload: Workload, seed: int) -> None:
+def check_durations_are_samples_of_the_wave(workload: Workload, simulator: Simulator) -> None:
     """Rest only after the same stage, first only in the same job; a warm-up only where fresh."""
-    simulator = played(workload, seed)
     stages = [stage for job in workload.trace.jobs for stage in job.stages]
     last: dict[int, tuple[int, int]] = {}
     for row in simulator.timeline():
@@ -118,12 +121,12 @@ def test_durations_are_samples_of_the_stage_for_the_wave(workload: Workload, see
         last[int(row["executor"])] = int(row["job"]), int(row["stage"])
 
 
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_executor_time_adds_up(workload: Workload, seed: int) -> None:
+def check_executor_time_adds_up(workload: Workload, simulator: Simulator) -> None:
     """Busy is the sum over the timeline; busy, moving and idle fill N x makespan; none is < 0."""
-    simulator = played(workload, seed)
     record, metrics = simulator.timeline(), measure(simulator.state)
+    # Little: the integral of the number of jobs is the sum of their times in the system.
+    integral = metrics.mean_jobs_in_system * metrics.makespan_s
+    assert integral == pytest.approx(metrics.jct_s.sum())
     if not ended_whole(simulator):
         return
     total_s = workload.cluster.num_executors * metrics.makespan_s
@@ -132,13 +135,14 @@ def test_executor_time_adds_up(workload: Workload, seed: int) -> None:
     assert min(spent) >= -1e-9
     assert spent[0] == pytest.approx((record["finish_ms"] - record["start_ms"]).sum() / 1000)
     assert 0 < metrics.utilisation <= 1
+    # Executors still on their way to a job that has ended do not prolong the run.
+    assert metrics.makespan_s == pytest.approx(simulator.completion_ms().max() / 1000)
 
 
-@given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
-@PROPERTY
-def test_no_task_runs_on_an_executor_too_small(workload: Workload, seed: int) -> None:
+def check_tasks_fit_their_executors(workload: Workload, simulator: Simulator) -> None:
     """And what executors of a class did adds up: time, and memory that their tasks left idle."""
-    simulator = played(workload, seed)
+    if workload.cluster.protocol is not Protocol.EXECUTORS:
+        return
     record, state = simulator.timeline(), simulator.state
     stages = [stage for job in workload.trace.jobs for stage in job.stages]
     demand_mb = np.array([stage.memory_mb for stage in stages])[record["stage"]]
@@ -153,41 +157,6 @@ def test_no_task_runs_on_an_executor_too_small(workload: Workload, seed: int) ->
         assert row["count"] == workload.cluster.classes[index].count
         assert row["busy_ms"] == pytest.approx(spent_ms[own].sum())
         assert row["idle_mb_ms"] == pytest.approx(((size_mb - demand_mb) * spent_ms)[own].sum())
-
-
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_the_makespan_is_the_last_completion(workload: Workload, seed: int) -> None:
-    """Executors still on their way to a job that has ended do not prolong the run."""
-    simulator = played(workload, seed)
-    if ended_whole(simulator):
-        last_ms = simulator.completion_ms().max()
-        assert measure(simulator.state).makespan_s == pytest.approx(last_ms / 1000)
-
-
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_jobs_in_the_system_follow_little(workload: Workload, seed: int) -> None:
-    """The integral of the number of jobs is the sum of their times in the system."""
-    simulator = played(workload, seed)
-    metrics = measure(simulator.state)
-    integral = metrics.mean_jobs_in_system * metrics.makespan_s
-    assert integral == pytest.approx(metrics.jct_s.sum())
-
-
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_time_never_goes_back(workload: Workload, seed: int) -> None:
-    """Neither between decisions nor in the order in which tasks start."""
-    simulator = workload.simulator()
-    policy = Arbitrary(seed)
-    now_ms = 0.0
-    while simulator.status is Status.DECIDE:
-        assert simulator.time_ms >= now_ms
-        now_ms = simulator.time_ms
-        simulator.step(policy.decide(simulator.observation()))
-    assert simulator.time_ms >= now_ms
-    assert (np.diff(simulator.timeline()["start_ms"]) >= 0).all()
 
 
 @pytest.mark.parametrize("protocol", CHECKS, ids=lambda protocol: protocol.label)
@@ -352,13 +321,18 @@ def test_same_seed_same_run(workload: Workload, seed: int) -> None:
 def test_a_truncated_run_is_the_beginning_of_the_whole_one(
     workload: Workload, seed: int, share: float
 ) -> None:
-    """Same tasks up to the limit; accounts and ages run exactly to it."""
+    """Same tasks up to the limit; accounts and ages run exactly to it. At the end it is none."""
     whole = played(workload, seed)
     assume(whole.status is Status.DONE)
-    limit_ms = share * float(whole.completion_ms().max())
-    cluster = replace(workload.cluster, time_limit_ms=limit_ms)
-    cut = replace(workload, cluster=cluster)
-    simulator = played(cut, seed)
+    end_ms = float(whole.completion_ms().max())
+
+    def cut(limit_ms: float) -> Simulator:
+        cluster = replace(workload.cluster, time_limit_ms=limit_ms)
+        return played(replace(workload, cluster=cluster), seed)
+
+    assert cut(end_ms).status is Status.DONE
+    limit_ms = share * end_ms
+    simulator = cut(limit_ms)
     record, every = simulator.timeline(), whole.timeline()
     metrics = measure(simulator.state)
 
@@ -376,14 +350,3 @@ def test_a_truncated_run_is_the_beginning_of_the_whole_one(
     assert metrics.jct_s == pytest.approx((ends_ms - arrival_ms)[arrived] / 1000)
     assert metrics.unfinished == np.count_nonzero(arrived & (completion > limit_ms))
     assert metrics.not_arrived == np.count_nonzero(~arrived)
-
-
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_a_limit_beyond_the_end_changes_nothing(workload: Workload, seed: int) -> None:
-    """A run whose jobs are all complete before the limit is done, not truncated."""
-    whole = played(workload, seed)
-    assume(whole.status is Status.DONE)
-    limit_ms = float(whole.completion_ms().max())
-    cut = replace(workload, cluster=replace(workload.cluster, time_limit_ms=limit_ms))
-    assert played(cut, seed).status is Status.DONE

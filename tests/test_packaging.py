@@ -12,7 +12,6 @@ import tomllib
 import zipfile
 from email import message_from_string
 from email.message import Message
-from importlib import resources
 from pathlib import Path
 from types import ModuleType
 
@@ -183,8 +182,3 @@ def test_the_sample_log_is_one_that_commands_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     found = CliRunner().invoke(main, ["traces", "sample-logs", str(tmp_path / "file")])
     assert (found.exit_code, found.stderr.count("\n")) == (2, 1)
-
-
-def test_the_sample_log_is_in_the_package() -> None:
-    """And not only in the tests, from which it was taken."""
-    assert (resources.files("traces") / "data" / "sample-log.zstd").is_file()

@@ -75,35 +75,14 @@ HEADER = "job,stage,num_tasks,task_ms,parents,executors,arrival_ms\n"
         pytest.param(HEADER, ": trace 'jobs' holds no job", id="no row"),
         pytest.param(HEADER + "a,s,1,5\n", ":2: 4 cells, the header has 7", id="short row"),
         pytest.param(HEADER + "a,s,x,5,,,\n", ":2: num_tasks 'x' is not a whole", id="text"),
-        pytest.param(HEADER + "a,s,1.5,5,,,\n", ":2: num_tasks '1.5' is not", id="fraction"),
         pytest.param(HEADER + "a,s,,5,,,\n", ":2: num_tasks of stage 's' is empty", id="no count"),
         pytest.param(HEADER + "a,s,0,5,,,\n", ":2: stage 's': 0 tasks", id="empty stage"),
-        pytest.param(HEADER + "a,s,-3,5,,,\n", ":2: stage 's': -3 tasks", id="negative count"),
         pytest.param(HEADER + "a,s,1,0,,,\n", ":2: level 1, rest wave: duration 0 ms", id="zero"),
-        pytest.param(
-            HEADER + "a,s,1,-2,,,\n",
-            ":2: level 1, rest wave: duration -2 ms must be positive",
-            id="minus",
-        ),
-        pytest.param(
-            HEADER + "a,s,1,5,,,-1\n",
-            ":2: job 'a': arrival -1.0 ms must not be negative",
-            id="early",
-        ),
         pytest.param(HEADER + "a,s,1,nan,,,\n", ":2: task_ms 'nan' must be finite", id="nan"),
-        pytest.param(HEADER + "a,s,1,,,,\n", ":2: level 1 holds no duration", id="no duration"),
-        pytest.param(HEADER + "a,s,1,5,,0,\n", ":2: executor level 0", id="level zero"),
-        pytest.param(HEADER + "a,s,1,5,s,,\n", ":2: job 'a': stage 's' is its own", id="self"),
-        pytest.param(HEADER + "a,s,1,5,t,,\n", ":2: stage 's' names parent 't'", id="no parent"),
         pytest.param(
             HEADER + "a,s,1,5,t,,\na,t,1,5,s,,\n",
             ":2: job 'a': its stages form a cycle",
             id="cycle",
-        ),
-        pytest.param(
-            HEADER + "a,s,1,5,,,\na,t,1,5,s;s,,\n",
-            ":2: job 'a': stage 't' names a parent twice",
-            id="parent twice",
         ),
         pytest.param(
             HEADER + "a,s,1,5,,,\na,s,1,6,,,\n",
@@ -125,7 +104,6 @@ HEADER = "job,stage,num_tasks,task_ms,parents,executors,arrival_ms\n"
             ":3: job 'a': arrival_ms is 6 here and 4 in",
             id="arrivals differ",
         ),
-        pytest.param(HEADER + "a,s,1,5,,,-4\n", ":2: job 'a': arrival -4.0 ms", id="arrival"),
         pytest.param(HEADER + ",s,1,5,,,\n", ":2: job is empty", id="no job"),
         pytest.param(HEADER + 'a,"s,1,5,,,\n', ":2: not CSV", id="open quote"),
     ],
@@ -188,10 +166,6 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
     [
         pytest.param("", ":1: not JSON", id="empty file"),
         pytest.param('{"jobs": [\n}', ":2: not JSON", id="syntax"),
-        pytest.param("[" * 100_000, ": JSON nested too deeply", id="nesting"),
-        pytest.param('{"jobs": 1, "jobs": 2}', ": key 'jobs' appears twice", id="key twice"),
-        pytest.param('{"jobs": NaN}', ": the value NaN is not a number", id="NaN"),
-        pytest.param('{"jobs": ' + "9" * 5_000 + "}", ": ", id="integer of 5000 digits"),
         pytest.param([], ": expected an object", id="a list"),
         pytest.param({}, ": key 'jobs' is missing", id="no jobs"),
         pytest.param({"jobs": {}}, ": jobs: expected a list", id="jobs no list"),
@@ -213,11 +187,6 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
             id="truth value",
         ),
         pytest.param(
-            one_job(stage_record(num_tasks=10**30)),
-            ": jobs[0].stages[0]: stage 's': ",
-            id="absurd count",
-        ),
-        pytest.param(
             one_job(stage_record(task_ms="5")),
             ": jobs[0].stages[0].task_ms: expected a number, found '5'",
             id="text",
@@ -233,24 +202,9 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
             id="zero",
         ),
         pytest.param(
-            one_job({"name": "s", "num_tasks": 1}),
-            ": jobs[0].stages[0]: level 1 holds no",
-            id="no duration",
-        ),
-        pytest.param(
             one_job(stage_record(levels=[])),
             ": jobs[0].stages[0]: give durations either",
             id="both forms",
-        ),
-        pytest.param(
-            one_job({"name": "s", "num_tasks": 1, "levels": []}),
-            ": jobs[0].stages[0]: stage 's' holds no task",
-            id="no level",
-        ),
-        pytest.param(
-            one_job(stage_record(parents=["t"])),
-            ": jobs[0].stages[0]: stage 's' names parent 't'",
-            id="no parent",
         ),
         pytest.param(
             one_job(stage_record(parents="t")),
@@ -266,9 +220,6 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
             {"jobs": one_job(stage_record())["jobs"] * 2},
             ": trace 'jobs': job name 'a' is used twice",
             id="job twice",
-        ),
-        pytest.param(
-            one_job(stage_record(), arrival_ms=-1), ": jobs[0]: job 'a': arrival -1.0", id="arrival"
         ),
         pytest.param(
             one_job(stage_record(name="")),

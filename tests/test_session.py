@@ -15,14 +15,6 @@ def tell(*args: object, **settings: object) -> Story:
     return tell_any(*args, protocol=Protocol.SESSION, **settings)  # type: ignore[arg-type]
 
 
-def test_nothing_moves_between_jobs() -> None:
-    """One slot serves two jobs without a pause, although the cluster has a moving delay."""
-    story = tell([job("a", stage("x", 1, 1000)), job("b", stage("z", 1, 100))], "fifo")
-
-    assert story.tasks == ["e0 a.x 0-1000", "e0 b.z 1000-1100"]
-    assert story.metrics.moving_executor_s == 0.0
-
-
 def test_only_the_first_task_ever_of_a_slot_is_fresh() -> None:
     """The slot stays warm from one job to the next; rest follows a task of the same stage."""
     x = waves("x", 2, fresh=900, first=200, rest=10)
@@ -31,16 +23,6 @@ def test_only_the_first_task_ever_of_a_slot_is_fresh() -> None:
     story = tell([job("a", x), job("b", z)], "fifo")
 
     assert story.tasks == ["e0 a.x 0-900", "e0 a.x 900-910", "e0 b.z 910-1210", "e0 b.z 1210-1240"]
-
-
-def test_a_slot_that_was_idle_stays_warm() -> None:
-    """Between two jobs the only slot idles for 5 s."""
-    x = waves("x", 1, fresh=900, first=200, rest=10)
-    z = waves("z", 1, fresh=9000, first=300, rest=30)
-
-    story = tell([job("a", x), job("b", z)], "fifo", arrival_ms=[0, 5900])
-
-    assert story.tasks[1] == "e0 b.z 5900-6200"
 
 
 def test_a_slot_is_offered_again_after_every_task_under_the_plan() -> None:
@@ -66,14 +48,6 @@ def test_a_free_slot_goes_to_the_first_stage_of_the_plan_with_room_under_its_lim
     )
 
     assert story.tasks == ["e0 b.z 0-100", "e1 a.x 0-1000", "e2 a.x 0-1000", "e0 a.x 100-1100"]
-
-
-def test_the_order_of_the_plan_is_the_order_of_choices() -> None:
-    """Two slots, plan z then x with no limits that bind: z is served until it has no task."""
-    a, b = job("a", stage("x", 2, 100)), job("b", stage("z", 3, 100))
-
-    story = tell([a, b], {0: ["b.z 2"]}, executors=2, time_limit_ms=150)
-    assert story.tasks == ["e0 b.z 0-100", "e1 b.z 0-100", "e0 b.z 100-200"]
 
 
 def test_a_job_that_the_plan_does_not_name_gets_no_slot() -> None:

@@ -14,10 +14,12 @@ from decima_packages import NEEDS
 ROOT = Path(__file__).parents[1]
 
 
-def imported(package: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def imported(
+    package: str, folder: Path, program: str = "import {}"
+) -> subprocess.CompletedProcess[str]:
     """What becomes of an import by a program that lies in `folder`."""
     return subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", f"import {package}"],
+        [sys.executable, "-c", program.format(package)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         cwd=folder,
         capture_output=True,
@@ -53,19 +55,12 @@ def test_every_package_that_is_imported_looks(tmp_path: Path, package: str) -> N
 def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
     """However it was found."""
     (tmp_path / "traces.py").write_text("")
-    program = "import traces, sys; sys.path.remove(''); __import__('spark_sim')"
-    done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = "import traces, sys; sys.path.remove(''); __import__('{}')"
+    done = imported("spark_sim", tmp_path, program)
     refused(done, "spark_sim", "traces", tmp_path / "traces.py")
 
 
-@pytest.mark.parametrize("name", ["files", "compiled", "parallel", "rl", "deeprm"])
+@pytest.mark.parametrize("name", ["files", "rl"])
 def test_what_is_not_needed_may_have_any_name(tmp_path: Path, name: str) -> None:
     """A user's own `files.py` or `rl.py`; a folder without code shadows nothing either."""
     (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_sim import Action, Cluster, IllegalActionError, SimulationError, Simulator, Status
-from tests.stories import always_pass, build, greedy, job, runnable_first, stage, tell, waves
+from tests.stories import always_pass, build, greedy, job, stage, tell, waves
 from traces import LevelDurations, Stage, Trace, to_arrays
 
 
@@ -17,14 +17,6 @@ def test_an_executor_keeps_its_job_and_pays_the_moving_delay_once() -> None:
     assert story.decisions == ["0: 1 for a.x -> a.x 1", "4000: 1 for a.y -> a.y 1"]
     assert story.tasks == ["e0 a.x 2000-3000", "e0 a.x 3000-4000", "e0 a.y 4000-4500"]
     assert story.metrics.moving_executor_s == 2.0
-
-
-def test_every_change_of_job_costs_a_move() -> None:
-    """One executor for two jobs of one task: 2 s, 1 s, 2 s, 1 s."""
-    story = tell([job("a", stage("x", 1, 1000)), job("b", stage("z", 1, 1000))], greedy)
-
-    assert story.tasks == ["e0 a.x 2000-3000", "e0 b.z 5000-6000"]
-    assert story.completed == {"a": 3000.0, "b": 6000.0}
 
 
 def test_waves_follow_the_past_of_the_executor() -> None:
@@ -155,30 +147,6 @@ def test_a_limit_never_takes_executors_away() -> None:
     assert set(simulator.timeline()["executor"][:3].tolist()) == {0, 1, 2}
 
 
-def test_a_job_shrinks_to_a_lower_limit_only_where_its_stages_end() -> None:
-    """With limit 1 at 3 s the busy e0 ends its task at 4 s and only then leaves the job."""
-    a = job("a", stage("x", 3, 1000), stage("y", 4, 1000, [0]))
-    b = job("b", stage("z", 1, 100))
-
-    story = tell(
-        [a, b],
-        {0: ["a.x 2"], 3000: ["a.y 1", "b.z 1"]},
-        executors=2,
-    )
-
-    assert story.tasks_of("e0") == ["e0 a.x 2000-3000", "e0 a.x 3000-4000", "e0 b.z 6000-6100"]
-    assert story.tasks_of("e1")[:2] == ["e1 a.x 2000-3000", "e1 a.y 4000-5000"]
-
-
-def test_idle_in_the_job_comes_before_about_to_be_free_in_it() -> None:
-    """One executor for y: the idle e1 waits in the job, the busy e0 is left over."""
-    a = job("a", stage("x", 3, 1000), stage("y", 1, 500, [0]))
-
-    story = tell([a], {0: ["a.x 2"], 3000: ["a.y 1"]}, executors=2)
-
-    assert story.tasks[3] == "e1 a.y 4000-4500"
-
-
 def test_about_to_be_free_in_the_job_comes_before_those_in_no_job() -> None:
     """y wants two: the idle e1 and the busy e0, both warm, though e2 is free in no job."""
     a = job("a", stage("x", 3, 1000), stage("y", 2, 500, [0]))
@@ -222,16 +190,6 @@ def test_about_to_be_free_in_another_job_comes_last() -> None:
     story = tell([a, b], {0: ["a.x 2"], 3000: ["b.z 1", "a.y 1"]}, executors=2)
 
     assert story.tasks[3:] == ["e0 a.y 4000-4500", "e0 a.y 4500-5000", "e1 b.z 5000-5100"]
-
-
-def test_a_stage_gets_no_more_executors_than_it_has_tasks() -> None:
-    """Four executors, two stages of one and two tasks: one stays where it is."""
-    a = job("a", stage("x", 1, 1000), stage("w", 2, 1000))
-
-    story = tell([a], greedy, executors=4)
-
-    assert story.decisions == ["0: 4 for a.x a.w -> a.x 4", "0: 3 for a.w -> a.w 4"]
-    assert story.metrics.moving_executor_s == 6.0
 
 
 def test_a_stage_is_offered_once_in_a_round_and_again_in_the_next() -> None:
@@ -318,18 +276,6 @@ def test_passing_for_ever_still_runs_every_job_oldest_first() -> None:
     ]
     assert story.metrics.forced == 3
     assert story.metrics.decisions == len(story.decisions)
-
-
-def test_without_early_executors_the_warm_ones_are_lost_to_the_next_job() -> None:
-    """Choosing only runnable stages sends e1 away from a at 3 s; y then waits for a cold one."""
-    a = job("a", stage("x", 3, 1000), stage("y", 2, 500, [0]))
-    b = job("b", stage("z", 1, 9000))
-
-    early = tell([a, b], greedy, executors=2)
-    late = tell([a, b], runnable_first, executors=2)
-
-    assert early.completed["a"] == 4500.0
-    assert late.completed["a"] == 5000.0, "e0 runs both tasks of y"
 
 
 def test_no_decision_is_due_after_the_end() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.shapes import KNOWN_OPTIMA, chain, diamond, fork_join
 from traces import Trace, TraceError, load_trace, tpch_like
 from traces.graph import depth, layers
 from traces.inflation import PUBLIC_INFLATION
@@ -25,60 +22,6 @@ from traces.synthetic import (
     layered_trace,
     short_trace,
 )
-
-
-def list_schedule(trace: Trace, executors: int, priority: Sequence[tuple[int, int]]) -> list[float]:
-    """Completion of each job when free executors always take the first ready stage in `priority`.
-
-    A few lines of list scheduling, independent of the simulator: stages are (job, stage).
-    """
-    waiting = {key: trace.jobs[key[0]].stages[key[1]].num_tasks for key in priority}
-    running: list[tuple[float, tuple[int, int]]] = []
-    left = dict(waiting)
-    now, done = 0.0, [0.0] * len(trace.jobs)
-    while left:
-        for job, index in priority:
-            above = trace.jobs[job].stages[index].parents
-            ready = all((job, parent) not in left for parent in above)
-            while ready and waiting[job, index] and len(running) < executors:
-                end = now + trace.jobs[job].stages[index].mean_ms
-                heapq.heappush(running, (end, (job, index)))
-                waiting[job, index] -= 1
-        now, key = heapq.heappop(running)
-        if waiting[key] == 0 and all(other != key for _, other in running):
-            left.pop(key, None)
-            done[key[0]] = now
-    return done
-
-
-@pytest.mark.parametrize("name", KNOWN_OPTIMA)
-def test_known_optima_are_reached_by_some_order_and_beaten_by_none(name: str) -> None:
-    """Every priority order of the stages is tried; the best makespan and mean are the stated."""
-    known = KNOWN_OPTIMA[name]()
-    keys = [(j, s) for j, job in enumerate(known.trace.jobs) for s in range(len(job.stages))]
-    results = [
-        list_schedule(known.trace, known.executors, order) for order in itertools.permutations(keys)
-    ]
-    assert min(max(times) for times in results) == known.makespan_ms
-    assert min(sum(times) / len(times) for times in results) == known.average_jct_ms
-
-
-def test_orders_matter_where_the_docstrings_say_so() -> None:
-    """The diamond ends at 8 s with right first; two jobs average 9.5 s with the long one first."""
-    known = KNOWN_OPTIMA["diamond"]()
-    assert list_schedule(known.trace, 2, [(0, 0), (0, 2), (0, 1), (0, 3)]) == [8_000.0]
-    known = KNOWN_OPTIMA["two-jobs"]()
-    assert list_schedule(known.trace, 1, [(0, 0), (1, 0)]) == [9_000.0, 10_000.0]
-
-
-def test_shapes_are_what_they_are_called() -> None:
-    """Parents and task counts of the three fixed shapes."""
-    assert [s.parents for s in chain("c", (3, 1, 2)).stages] == [(), (0,), (1,)]
-    assert [s.num_tasks for s in chain("c", (3, 1, 2)).stages] == [3, 1, 2]
-    forked = fork_join("f", (4, 5))
-    assert [s.parents for s in forked.stages] == [(), (0,), (0,), (1, 2)]
-    assert [s.num_tasks for s in forked.stages] == [1, 4, 5, 1]
-    assert [s.parents for s in diamond("d", (1, 2, 3, 4)).stages] == [(), (0,), (0,), (1, 2)]
 
 
 @settings(max_examples=50)

@@ -12,8 +12,6 @@ from rich.table import Table
 
 from decima.cli.console import CleanConsole
 from decima.cli.main import main
-from deeprm.cli import main as deeprm
-from harmony.cli import main as harmony
 from tests.commands import Command
 from tests.test_cli_whatif import REAL
 
@@ -113,18 +111,3 @@ def test_whatif_shows_every_figure_on_80_columns(monkeypatch: pytest.MonkeyPatch
     assert max(len(line) for line in found.splitlines()) <= 80
     assert found.count("no other jobs") >= 1
     assert all(heading in found for heading in ("resampled", "p95 change", "1 slot", "4 slots"))
-
-
-def test_deeprm_and_harmony_compare_on_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_80(monkeypatch)
-    for program, how in (
-        (deeprm, ("--sets", "2", "--load", "0.3")),
-        (harmony, ("--sequences", "2")),
-    ):
-        result = CliRunner().invoke(program, ["evaluate", *how])
-        assert result.exit_code == 0, result.output
-        found = plain(result.stdout)
-        assert "…" not in found
-        assert max(len(line) for line in found.splitlines()) <= 80
-        assert "against t" in found
-        assert "95 %" in found

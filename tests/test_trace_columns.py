@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace, to_arrays
+from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace
 from traces.column_rules import children_of, critical_paths_ms
 from traces.columns import Columns, Rows, StoredJobs, columns_of, joined, part_of
-from traces.paths import longest_paths
+from traces.model import longest_paths
 
 TPCH = load_trace("tpch")
 HEAVY = load_trace("any-heavy-3")
@@ -37,7 +37,10 @@ def small() -> Columns:
     return columns_of([fork, Job("one", (Stage.fixed("a", 4, 9.0),))])
 
 
-def changed(name: str, row: int, value: float) -> Callable[[Columns], Columns]:
+Change = Callable[[Columns], Columns]
+
+
+def changed(name: str, row: int, value: float) -> Change:
     """One number of a column."""
 
     def change(columns: Columns) -> Columns:
@@ -48,13 +51,13 @@ def changed(name: str, row: int, value: float) -> Callable[[Columns], Columns]:
     return change
 
 
-def parents(values: list[int]) -> Callable[[Columns], Columns]:
+def parents(values: list[int], start: Sequence[int] = (0, 0, 1, 2, 2)) -> Change:
     """Other parents of the second and third stage."""
-    rows = Rows(np.array([0, 0, 1, 2, 2]), np.array(values, np.int32))
+    rows = Rows(np.array(start), np.array(values, np.int32))
     return lambda columns: columns._replace(parents=rows)
 
 
-def durations(row: int, value: float) -> Callable[[Columns], Columns]:
+def durations(row: int, value: float) -> Change:
     """One duration of the rest wave."""
 
     def change(columns: Columns) -> Columns:
@@ -75,30 +78,31 @@ def renamed(columns: Columns) -> Columns:
 
 
 BROKEN = {
-    "no task": changed("num_tasks", 1, 0),
-    "too many tasks": changed("num_tasks", 3, 10**8),
-    "late": changed("arrival_ms", 0, -1.0),
-    "weight 0": changed("weight", 0, 0.0),
-    "weight below 0": changed("weight", 1, -2.0),
-    "infinite weight": changed("weight", 0, np.inf),
-    "weight nan": changed("weight", 1, np.nan),
-    "deadline 0": changed("deadline_ms", 0, 0.0),
-    "deadline below 0": changed("deadline_ms", 1, -4.0),
-    "infinite deadline": changed("deadline_ms", 1, np.inf),
-    "cores": changed("cpu", 2, np.inf),
-    "memory": changed("memory_mb", 3, -4.0),
-    "level": changed("executors", 0, 0),
-    "levels fall": changed("executors", 1, 1),
-    "no level": changed("first_level", 1, 0),
-    "beyond": parents([0, 3]),
-    "before": parents([-1, 0]),
-    "own parent": parents([1, 0]),
-    "cycle": parents([2, 1]),
-    "name twice": renamed,
-    "duration": durations(0, 0.0),
-    "nan": durations(2, np.nan),
-    "work": durations(3, 9e15),
-    "no stage": changed("first_stage", 1, 0),
+    "no task": (changed("num_tasks", 1, 0), "0 tasks"),
+    "too many tasks": (changed("num_tasks", 3, 10**8), "100000000 tasks"),
+    "late": (changed("arrival_ms", 0, -1.0), "arrival -1"),
+    "weight 0": (changed("weight", 0, 0.0), "weight 0"),
+    "weight below 0": (changed("weight", 1, -2.0), "weight -2"),
+    "infinite weight": (changed("weight", 0, np.inf), "weight inf"),
+    "weight nan": (changed("weight", 1, np.nan), "weight nan"),
+    "deadline 0": (changed("deadline_ms", 0, 0.0), "deadline 0"),
+    "deadline below 0": (changed("deadline_ms", 1, -4.0), "deadline -4"),
+    "infinite deadline": (changed("deadline_ms", 1, np.inf), "deadline inf"),
+    "cores": (changed("cpu", 2, np.inf), "cpu inf"),
+    "memory": (changed("memory_mb", 3, -4.0), "memory_mb -4"),
+    "level": (changed("executors", 0, 0), "executor level 0"),
+    "levels fall": (changed("executors", 1, 1), "must increase"),
+    "no level": (changed("first_level", 1, 0), "no task duration"),
+    "beyond": (parents([0, 3]), "names parent 3"),
+    "before": (parents([-1, 0]), "names parent -1"),
+    "own parent": (parents([1, 0]), "its own parent"),
+    "cycle": (parents([2, 1]), "cycle"),
+    "name twice": (renamed, "used twice"),
+    "duration": (durations(0, 0.0), "0 ms must be positive"),
+    "nan": (durations(2, np.nan), "nan ms"),
+    "work": (durations(3, 9e15), "work of"),
+    "no stage": (changed("first_stage", 1, 0), "has no stage"),
+    "parent twice": (parents([0, 0, 0], (0, 0, 1, 3, 3)), "names a parent twice"),
 }
 
 
@@ -114,32 +118,22 @@ def test_columns_and_objects_are_the_same_jobs() -> None:
 
 def flat(columns: Columns) -> list[np.ndarray]:
     """All numbers of the columns, and the names."""
-    found: list[np.ndarray] = [columns.arrival_ms, columns.weight, columns.deadline_ms]
-    found += [columns.first_stage, columns.num_tasks, columns.cpu, columns.memory_mb]
-    found += [columns.slots, columns.barrier, columns.first_level, columns.executors]
-    for rows in (columns.parents, *columns.waves):
-        found += [rows.start, rows.values]
-    return [*found, np.array(columns.stage_name.listed()), np.array(columns.job_name.listed())]
+    lists = [part for rows in (columns.parents, *columns.waves) for part in rows]
+    names = [np.array(column.listed()) for column in (columns.job_name, columns.stage_name)]
+    return [*(column for column in columns if isinstance(column, np.ndarray)), *lists, *names]
 
 
-@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
-def test_columns_keep_the_rules_of_jobs(change: Callable[[Columns], Columns]) -> None:
-    """Columns refuse the same as objects, in the same words."""
+@pytest.mark.parametrize(("change", "rule"), BROKEN.values(), ids=BROKEN)
+def test_columns_keep_the_rules_of_jobs(change: Change, rule: str) -> None:
+    """Columns refuse the same as objects, in the same words: value and rule."""
     columns = change(small())
     Trace.of_columns("fine", small(), {})
-    with pytest.raises(TraceError) as whole:
+    with pytest.raises(TraceError, match=rule) as whole:
         Trace.of_columns("broken", columns, {})
     jobs = StoredJobs(columns)
     with pytest.raises(TraceError) as alone:
         list(jobs)
     assert str(whole.value) == str(alone.value)
-
-
-def test_a_parent_named_twice_is_refused() -> None:
-    """It would be counted twice, and its child would never start."""
-    rows = Rows(np.array([0, 0, 1, 3, 3]), np.array([0, 0, 0], np.int32))
-    with pytest.raises(TraceError, match="names a parent twice"):
-        Trace.of_columns("broken", small()._replace(parents=rows), {})
 
 
 def test_job_names_are_distinct() -> None:
@@ -167,22 +161,6 @@ def test_sums_are_those_of_the_objects() -> None:
 def test_a_path_may_be_longer_than_python_may_recurse() -> None:
     deep = [[row + 1] for row in range(4_999)] + [[]]
     assert longest_paths(deep, [1.0] * 5_000)[0] == 5_000
-
-
-def test_missing_waves_take_the_nearest_ones() -> None:
-    """Levels without a fresh, first or rest wave take another, as in `TraceArrays`."""
-    arrays = to_arrays(Trace.of_columns("small", small(), {}))
-    starts, counts = arrays.wave_start[:2], arrays.wave_count[:2]
-    waves = [
-        [
-            arrays.samples_ms[begin : begin + count].tolist()
-            for begin, count in zip(*row, strict=True)
-        ]
-        for row in zip(starts, counts, strict=True)
-    ]
-    assert waves == [[[20.0, 30.0], [20.0, 30.0], [10.0]], [[40.0], [40.0], [40.0]]]
-    assert arrays.wave_mean_ms[:2].tolist() == [[25.0, 25.0, 10.0], [40.0, 40.0, 40.0]]
-    assert arrays.fresh_is_measured[:2].tolist() == [True, False]
 
 
 def test_a_job_is_made_when_it_is_asked_for() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import SHARED
 from traces import TraceError, read_wfcommons
 
 
@@ -93,21 +92,6 @@ def test_grouping_keeps_different_programs_and_neighbours_apart(tmp_path: Path) 
         ("other", 1),
     ]
     assert stages[3].parents == (0, 2)
-
-
-def test_the_program_of_the_command_decides_when_it_is_given(tmp_path: Path) -> None:
-    """Names may say anything; the command says what ran."""
-    path = write(tmp_path, FORK_JOIN)
-    content = json.loads(path.read_text())
-    for index, task in enumerate(content["workflow"]["execution"]["tasks"]):
-        task["command"] = {"program": f"program{'AB'[index % 2]}", "arguments": []}
-    stages = read_wfcommons([write(tmp_path, content)], group=True).jobs[0].stages
-    assert [(s.name, s.num_tasks) for s in stages] == [
-        ("split", 1),
-        ("work_0", 2),
-        ("work_1", 1),
-        ("join", 1),
-    ]
 
 
 def test_an_edge_named_by_either_end_counts(tmp_path: Path) -> None:
@@ -260,12 +244,3 @@ def test_a_dax_with_a_cycle_or_too_many_jobs_is_refused(
     monkeypatch.setattr("traces.dax.MAX_TASKS", 2)
     with pytest.raises(TraceError, match="more than 2 jobs"):
         read_wfcommons([write(tmp_path, dax(ABC, JOIN), "flow.dax")])
-
-
-def test_the_dax_of_the_field_is_read() -> None:
-    path = SHARED / "data" / "field-logs-2" / "12-dax" / "montage.dax"
-    if not path.is_file():
-        pytest.skip(f"no file at {path}")
-    (job,) = read_wfcommons([path]).jobs
-    assert [stage.mean_ms for stage in job.stages] == pytest.approx([13_590, 10_590, 2_100])
-    assert [stage.parents for stage in job.stages] == [(), (0,), (1,)]

@@ -19,34 +19,3 @@ from .plain import read_json as read_json
 from .tpch_model import tpch_like as tpch_like
 from .trace import Trace as Trace
 from .wfcommons import read_wfcommons as read_wfcommons
-
-__all__ = [
-    # what a trace is
-    "Trace",
-    "Job",
-    "Stage",
-    "LevelDurations",
-    "TraceError",
-    # by name or path
-    "load_trace",
-    "list_builtin",
-    # the project's file format
-    "read_trace",
-    "write_trace",
-    # importers
-    "read_decima_sim",
-    "read_alibaba",
-    "read_csv",
-    "read_json",
-    "read_wfcommons",
-    # made up
-    "tpch_like",
-    # which job arrives when
-    "Arrivals",
-    "ARRIVALS",
-    "read_arrivals",
-    "write_arrivals",
-    # for the simulator
-    "TraceArrays",
-    "to_arrays",
-]

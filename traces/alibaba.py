@@ -13,15 +13,15 @@ the true critical path. `SKIPPED` and `ADJUSTED` name every reason; the counts a
 
 from __future__ import annotations
 
+import math
 import re
-from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from traces.alibaba_instances import TaskKey, mean_seconds
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
 from traces.errors import DamageError, TraceError
@@ -57,6 +57,8 @@ ADJUSTED = {
 
 SUB_SECOND_MS = 500.0
 """duration of a task that starts and ends in the same second: the middle of that second"""
+
+TaskKey = tuple[str, str]  # job_name, task_name
 
 _MAX_LINE = 10_000  # bytes of a row; one has about 100
 _MAX_TIME_S = 10**9
@@ -103,8 +105,8 @@ def read_alibaba(
         registered_starts: start_time is when a task was registered, not when it began (its
             dependants often share it), so a task is taken to begin once its parents have ended.
             False keeps the recorded start.
-        instances: file of the instances' durations for `traces.alibaba_instances`, plain or
-            ``.gz``; the mean over a task's instances is the duration of its stage.
+        instances: file of the instances' durations for `mean_seconds`, plain or ``.gz``;
+            the mean over a task's instances is the duration of its stage.
         most_task_s: leave out jobs with a longer task. A handful of them hold most of the trace's
             work.
         most_work_s: leave out jobs whose instances take longer in all.
@@ -124,31 +126,29 @@ def read_alibaba(
     skipped: Counter[str] = Counter(dict.fromkeys(SKIPPED, 0))
     adjusted: Counter[str] = Counter(dict.fromkeys(ADJUSTED, 0))
     rows_of = _collect(path, limit, limits, skipped)
-    measured_s = None if instances is None else _measured(instances, rows_of, limits)
+    measured_s = None
+    if instances is not None:
+        with _open(instances, limits.content_bytes) as lines:
+            measured_s = mean_seconds(lines, rows_of)
+        if not measured_s:
+            raise TraceError(f"{instances}: no duration of an instance of any of the jobs")
     jobs: list[Job] = []
     for name, rows in rows_of.items():
         try:
             if not rows:
                 raise _Skip("too_many_tasks")
             job = _job(name, rows, machine_memory_mb, registered_starts, measured_s, adjusted)
-            _check_size(job, most_task_s, most_work_s)
+            longest_ms = max(stage.mean_ms for stage in job.stages)
+            if most_task_s is not None and longest_ms > most_task_s * MS_PER_S:
+                raise _Skip("task_too_long")
+            if most_work_s is not None and job.work_ms > most_work_s * MS_PER_S:
+                raise _Skip("too_much_work")
             jobs.append(job)
         except _Skip as verdict:
             skipped[str(verdict)] += 1
-    return _trace_of(path, jobs, skipped, adjusted, instances)
-
-
-def _trace_of(
-    path: Path,
-    jobs: Sequence[Job],
-    skipped: Mapping[str, int],
-    adjusted: Mapping[str, int],
-    instances: Path | None,
-) -> Trace:
-    """The trace, with all that was left out or changed in its metadata."""
-    found = {reason: count for reason, count in skipped.items() if count}
+    reasons_to_skip = {reason: count for reason, count in skipped.items() if count}
     if not jobs:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in found.items())
+        reasons = ", ".join(f"{count} {reason}" for reason, count in reasons_to_skip.items())
         with naming_foreign(path):
             raise TraceError(
                 f"{path}: no usable job (left out: {reasons or 'none, the file is empty'})"
@@ -156,13 +156,15 @@ def _trace_of(
     metadata = {
         "format": "alibaba-2018",
         "source": clean(path.name),
-        "skipped": found,
+        "skipped": reasons_to_skip,
         "adjusted": {reason: count for reason, count in adjusted.items() if count},
         "durations": "estimate: instances of a task run at once, for as long as the task"
         if instances is None
         else f"mean over the instances of a task, from {clean(instances.name)}",
     }
-    return Trace(clean(path.name.split(".")[0]), tuple(_from_zero(jobs)), metadata)
+    earliest = min(job.arrival_ms or 0.0 for job in jobs)
+    from_zero = tuple(replace(job, arrival_ms=(job.arrival_ms or 0.0) - earliest) for job in jobs)
+    return Trace(clean(path.name.split(".")[0]), from_zero, metadata)
 
 
 def _collect(
@@ -174,7 +176,8 @@ def _collect(
     held = held_bytes = 0
     with _open(path, limits.content_bytes) as lines:
         for line in lines:
-            name = _job_name(line)
+            cells = line.split(",", 3)
+            name = clean(cells[2].strip()) if len(cells) > 2 else ""
             if not name:
                 skipped["malformed"] += bool(line.strip())
                 continue
@@ -195,27 +198,6 @@ def _collect(
                     f"them: take fewer jobs with a limit ({TO_READ_MORE})"
                 )
     return rows_of
-
-
-def _measured(instances: Path, jobs: Container[str], limits: Bounds) -> Mapping[TaskKey, float]:
-    with _open(instances, limits.content_bytes) as lines:
-        found = mean_seconds(lines, jobs)
-    if not found:
-        raise TraceError(f"{instances}: no duration of an instance of any of the jobs")
-    return found
-
-
-def _check_size(job: Job, most_task_s: float | None, most_work_s: float | None) -> None:
-    longest_ms = max(stage.mean_ms for stage in job.stages)
-    if most_task_s is not None and longest_ms > most_task_s * MS_PER_S:
-        raise _Skip("task_too_long")
-    if most_work_s is not None and job.work_ms > most_work_s * MS_PER_S:
-        raise _Skip("too_much_work")
-
-
-def _job_name(line: str) -> str:
-    cells = line.split(",", 3)
-    return clean(cells[2].strip()) if len(cells) > 2 else ""
 
 
 @contextmanager
@@ -250,7 +232,9 @@ def _job(
             parents=parents[index],
             durations=Stage.fixed("", 1, duration_ms[index]).durations,
             cpu=task.cpu,
-            memory_mb=_scaled(task.memory, machine_memory_mb),
+            memory_mb=None
+            if task.memory is None or machine_memory_mb is None
+            else task.memory / 100.0 * machine_memory_mb,
         )
         for index, task in enumerate(tasks)
     )
@@ -260,12 +244,6 @@ def _job(
         raise _Skip("cycle") from error
     adjusted.update(changes)
     return job
-
-
-def _scaled(memory: float | None, machine_memory_mb: float | None) -> float | None:
-    if memory is None or machine_memory_mb is None:
-        return None
-    return memory / 100.0 * machine_memory_mb
 
 
 def _task(row: Sequence[str]) -> _Task:
@@ -296,16 +274,16 @@ def _parents(names: Sequence[str]) -> list[tuple[int, ...]]:
     numbered = sum(match is not None for match in matches)
     if len(index_of) < numbered or len(set(names)) < len(names):
         raise _Skip("duplicate")
-    found: list[tuple[int, ...]] = []
+    parents: list[tuple[int, ...]] = []
     for index, match in enumerate(matches):
         numbers = (match[2] or "").split("_") if match else []
-        wanted = dict.fromkeys(int(number) for number in numbers if number)
-        if any(number not in index_of for number in wanted):
+        named = dict.fromkeys(int(number) for number in numbers if number)
+        if any(number not in index_of for number in named):
             raise _Skip("missing_parent")
-        found.append(tuple(index_of[number] for number in wanted))
-        if index in found[index]:
+        parents.append(tuple(index_of[number] for number in named))
+        if index in parents[index]:
             raise _Skip("cycle")
-    return found
+    return parents
 
 
 def _durations_ms(
@@ -342,9 +320,40 @@ def _measured_ms(
     return durations, changes
 
 
-def _from_zero(jobs: Sequence[Job]) -> Iterator[Job]:
-    """The jobs with arrivals counted from the earliest one."""
-    arrivals = [job.arrival_ms or 0.0 for job in jobs]
-    earliest = min(arrivals)
-    for job, arrival in zip(jobs, arrivals, strict=True):
-        yield replace(job, arrival_ms=arrival - earliest)
+# --- durations of instances ----------------------------------------------------------------------
+
+
+def mean_seconds(lines: Iterable[str], jobs: Container[str]) -> Mapping[TaskKey, float]:
+    """Return the mean seconds of the instances of each task of `jobs`, which bound the memory.
+
+    Lines are of ``batch_instance.csv``, of whose 14 columns 2, 3, 5, 6 and 7 are read: task_name,
+    job_name, status, start_time, end_time (seconds). Or they are of a file of means: job_name,
+    task_name, mean seconds. They may come in any order; unreadable ones are skipped, as headers.
+    """
+    total: dict[TaskKey, float] = defaultdict(float)
+    count: dict[TaskKey, int] = defaultdict(int)
+    for line in lines:
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == 3:
+            job, task = cells[:2]
+            seconds = _number(cells[2])
+        elif len(cells) >= 7 and cells[4] == "Terminated":
+            task, job = cells[1:3]
+            start_s, end_s = _number(cells[5]), _number(cells[6])
+            seconds = end_s - start_s if 0 < start_s <= end_s else math.nan
+        else:
+            continue
+        key = clean(job), task
+        if seconds >= 0 and key[0] in jobs:
+            total[key] += seconds
+            count[key] += 1
+    return {key: seconds / count[key] for key, seconds in total.items()}
+
+
+def _number(text: str) -> float:
+    """Return the finite number in a cell, else NaN."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.column_rules import children_of, critical_paths_ms
-from traces.columns import Columns, Rows, starts
-from traces.numbers import Int64
+from traces.columns import Columns, starts
+from traces.numbers import Int32, Int64
 from traces.trace import Trace
 
-Int32 = NDArray[np.int32]
 Number = TypeVar("Number", bound=np.generic)
 
 FRESH, FIRST, REST = range(3)
@@ -73,6 +72,7 @@ def to_arrays(trace: Trace) -> TraceArrays:
     wave_mean_ms = _resolved(sums_ms, counts)
     del sums_ms
     children = children_of(columns)
+    first_of = columns.first_stage[columns.job_of_stage]
     return TraceArrays(
         weight=columns.weight.copy(),
         deadline_ms=np.where(np.isnan(columns.deadline_ms), np.inf, columns.deadline_ms),
@@ -86,7 +86,7 @@ def to_arrays(trace: Trace) -> TraceArrays:
         slots=columns.slots.astype(np.int32),
         barrier=columns.barrier.copy(),
         first_child=children.start.astype(np.int32),
-        children=_inside_jobs(columns, children),
+        children=(children.values - first_of[children.owner()]).astype(np.int32),
         first_level=columns.first_level.astype(np.int32),
         level_executors=columns.executors.astype(np.int32),
         wave_start=start,
@@ -97,29 +97,18 @@ def to_arrays(trace: Trace) -> TraceArrays:
     )
 
 
-def _inside_jobs(columns: Columns, children: Rows) -> Int32:
-    """(E,) the children as stage indices inside their jobs."""
-    first_of = columns.first_stage[columns.job_of_stage]
-    return (children.values - first_of[children.owner()]).astype(np.int32)
-
-
 _FALLBACK = ((FRESH, FIRST, REST), (FIRST, FRESH, REST), (REST, FIRST, FRESH))
 """for each wave, the waves whose samples it takes, the first that has any"""
 
 
 def _resolved(table: NDArray[Number], counts: Int32) -> NDArray[Number]:
     """(L, 3) the table's value for the wave that replaces each one, if it is empty."""
-    found = np.empty_like(table)
+    resolved = np.empty_like(table)
     for wave, (first, second, third) in enumerate(_FALLBACK):
-        found[:, wave] = table[:, third]
-        for other in (second, first):
-            np.copyto(found[:, wave], table[:, other], where=counts[:, other] > 0)
-    return found
-
-
-def _sample_starts(counts: Int32) -> Int64:
-    """(L, 3) first sample of each wave: the waves of a level lie side by side."""
-    return starts(counts.reshape(-1))[:-1].reshape(counts.shape)
+        resolved[:, wave] = table[:, third]
+        for source in (second, first):
+            np.copyto(resolved[:, wave], table[:, source], where=counts[:, source] > 0)
+    return resolved
 
 
 def _samples(columns: Columns, counts: Int32) -> tuple[Int64, NDArray[np.float32]]:
@@ -128,7 +117,8 @@ def _samples(columns: Columns, counts: Int32) -> tuple[Int64, NDArray[np.float32
     Each wave ascends, so that one random number is the same quantile in every wave and level: two
     policies that run a task at different levels still draw "the same" task.
     """
-    start = _sample_starts(counts)
+    # The waves of a level lie side by side.
+    start = starts(counts.reshape(-1))[:-1].reshape(counts.shape)
     samples = np.empty(sum(len(rows.values) for rows in columns.waves), np.float32)
     for wave, rows in enumerate(columns.waves):
         if len(rows.values) > 0:

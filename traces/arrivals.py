@@ -142,14 +142,14 @@ def diurnal(
     _check_positive(num_jobs=num_jobs, mean_gap_ms=mean_gap_ms, period_ms=period_ms)
     if not 0 <= amplitude <= 1:
         raise TraceError(f"amplitude {amplitude} must lie in [0, 1]")
-    kept = np.empty(0)
+    accepted = np.empty(0)
     now = 0.0
-    while len(kept) < num_jobs:
+    while len(accepted) < num_jobs:
         times = now + rng.exponential(mean_gap_ms / (1 + amplitude), num_jobs).cumsum()
         rate = 1 + amplitude * np.sin(2 * np.pi * times / period_ms)
-        kept = np.concatenate([kept, times[rng.random(num_jobs) * (1 + amplitude) < rate]])
+        accepted = np.concatenate([accepted, times[rng.random(num_jobs) * (1 + amplitude) < rate]])
         now = float(times[-1])
-    return _drawn(trace, kept[:num_jobs], rng)
+    return _drawn(trace, accepted[:num_jobs], rng)
 
 
 ArrivalProcess = Callable[[Trace, int, float, np.random.Generator], Arrivals]

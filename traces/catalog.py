@@ -87,8 +87,15 @@ def load_trace(name_or_path: str | Path) -> Trace:
         TraceError: it is neither of these, or the file breaks a rule of its format.
     """
     name = name_or_path if isinstance(name_or_path, str) else ""
-    if name in list_builtin() or _ANY.fullmatch(name):
-        return _builtin(name)
+    if shape := _ANY.fullmatch(name):
+        generate, _ = _GENERATED[f"{shape[1]}-0"]
+        return replace(generate(np.random.default_rng([_SEED, int(shape[2])])), name=name)
+    if name in _GENERATED:
+        generate, _ = _GENERATED[name]
+        return generate(np.random.default_rng(_SEED))
+    if name in list_builtin():
+        recorded = read_trace(DATA_FOLDER / f"{name.removesuffix(MEASURED)}.parquet")
+        return replace(recorded, name=name) if name.endswith(MEASURED) else with_model(recorded)
     path = Path(name_or_path)
     if path.is_dir():
         return with_model(read_dataset(path)) if is_dataset(path) else read_decima_sim(path)
@@ -104,16 +111,3 @@ def load_trace(name_or_path: str | Path) -> Trace:
         )
     with naming_foreign(path):
         return with_model(_READERS[path.suffix.lower()](path))
-
-
-def _builtin(name: str) -> Trace:
-    if found := _ANY.fullmatch(name):
-        generate, _ = _GENERATED[f"{found[1]}-0"]
-        return replace(generate(np.random.default_rng([_SEED, int(found[2])])), name=name)
-    if name in _GENERATED:
-        generate, _ = _GENERATED[name]
-        return generate(np.random.default_rng(_SEED))
-    if name.endswith(MEASURED):
-        measured = read_trace(DATA_FOLDER / f"{name.removesuffix(MEASURED)}.parquet")
-        return replace(measured, name=name)
-    return with_model(read_trace(DATA_FOLDER / f"{name}.parquet"))

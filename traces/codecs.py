@@ -52,7 +52,8 @@ def open_codec(stream: BinaryIO) -> Iterator[bytes]:
             packed = _Counted(stream)
             yield from Allowance(packed.count).within(decompress(cast(BinaryIO, packed)))
             return
-    yield from _plain(stream)
+    while piece := stream.read(PIECE_BYTES):
+        yield piece
 
 
 def most_unfolded(packed_bytes: int) -> int:
@@ -119,16 +120,15 @@ class PieceStream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Read exactly `size` bytes, fewer only at the end of the file."""
-        found: list[bytes] = []
-        left = size
-        while left > 0:
+        parts: list[bytes] = []
+        while size > 0:
             if self._at == len(self._held) and not self._next():
                 break
-            part = self._held[self._at : self._at + left]
+            part = self._held[self._at : self._at + size]
             self._at += len(part)
-            left -= len(part)
-            found.append(part)
-        return found[0] if len(found) == 1 else b"".join(found)
+            size -= len(part)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def readable(self) -> bool:
         return True
@@ -148,11 +148,6 @@ class PieceStream(io.RawIOBase):
             return False
         self._held, self._at, self._count = piece, 0, self._count + 1
         return True
-
-
-def _plain(stream: BinaryIO) -> Iterator[bytes]:
-    while piece := stream.read(PIECE_BYTES):
-        yield piece
 
 
 def _arrow(codec: str) -> Callable[[BinaryIO], Iterator[bytes]]:
@@ -200,19 +195,17 @@ def _snappy_blocks(stream: BinaryIO) -> Iterator[bytes]:
         if len(head) < 4 or packed_size > MAX_BLOCK_BYTES:
             raise DamageError("snappy: the file breaks off or a block header is damaged")
         packed = _exactly(stream, packed_size, "snappy")
-        yield _decompressed(codec, packed, _snappy_size(packed), "snappy")
-
-
-def _snappy_size(packed: bytes) -> int:
-    """Return the content size of a snappy block from its first bytes (7 bits in each)."""
-    size = 0
-    for place, byte in enumerate(packed[:5]):
-        size |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            if size <= MAX_BLOCK_BYTES:
-                return size
-            break
-    raise DamageError("snappy: a block header is damaged")
+        # Its size when unfolded comes first, seven bits in each byte.
+        size = 0
+        for place, byte in enumerate(packed[:5]):
+            size |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:
+                break
+        else:
+            raise DamageError("snappy: a block header is damaged")
+        if size > MAX_BLOCK_BYTES:
+            raise DamageError("snappy: a block header is damaged")
+        yield _decompressed(codec, packed, size, "snappy")
 
 
 def _exactly(stream: BinaryIO, size: int, codec: str) -> bytes:
@@ -230,14 +223,14 @@ def _decompressed(codec: pa.Codec, packed: bytes, size: int, name: str) -> bytes
     return content
 
 
-def _lzf(stream: BinaryIO) -> Iterator[bytes]:
-    raise DamageError("lzf compression is not supported, only zstd, lz4, snappy and gzip")
-    yield b""  # a generator like its peers, which raise when they are read
+def _refused(rule: str) -> Callable[[BinaryIO], Iterator[bytes]]:
+    """Refuse the stream when it is read, as its peers do."""
 
+    def pieces(_stream: BinaryIO) -> Iterator[bytes]:
+        raise DamageError(rule)
+        yield b""
 
-def _zip(stream: BinaryIO) -> Iterator[bytes]:
-    raise DamageError("a zip archive holds files and is no stream: unpack it")
-    yield b""
+    return pieces
 
 
 _CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
@@ -246,6 +239,6 @@ _CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
     b"\x04\x22\x4d\x18": _arrow("lz4"),
     _SNAPPY_MAGIC: _snappy_blocks,
     b"\x1f\x8b": _arrow("gzip"),
-    b"ZV": _lzf,
-    ZIP_MAGIC: _zip,
+    b"ZV": _refused("lzf compression is not supported, only zstd, lz4, snappy and gzip"),
+    ZIP_MAGIC: _refused("a zip archive holds files and is no stream: unpack it"),
 }

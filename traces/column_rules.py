@@ -79,8 +79,8 @@ def _bad_levels(columns: Columns) -> Bool:
         if is_wrong.any():
             bad[wave.owner()[is_wrong]] = True
         is_empty &= wave.counts == 0
-    found: Bool = bad | is_empty
-    return found
+    is_bad: Bool = bad | is_empty
+    return is_bad
 
 
 def _repeated(owner: Int64, value: Int64) -> Int64:
@@ -89,8 +89,8 @@ def _repeated(owner: Int64, value: Int64) -> Int64:
         return owner
     order = np.lexsort((value, owner))
     is_same = (np.diff(owner[order]) == 0) & (np.diff(value[order]) == 0)
-    found: Int64 = owner[order][1:][is_same]
-    return found
+    owners: Int64 = owner[order][1:][is_same]
+    return owners
 
 
 # --- graphs --------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def children_of(columns: Columns) -> Rows:
 
 
 def critical_paths_ms(columns: Columns, children: Rows, mean_ms: Float64) -> Float64:
-    """(S,) critical path of each stage, as `traces.paths.longest_paths` of each job."""
+    """(S,) critical path of each stage, as `traces.model.longest_paths` of each job."""
     return _longest_paths(columns, children, mean_ms)[0]
 
 
@@ -115,23 +115,18 @@ def _longest_paths(columns: Columns, children: Rows, weight: Float64) -> tuple[F
     start, parents = columns.parents.start, columns.parents.values
     missing = children.counts.copy()
     longest = np.zeros(len(missing))
-    place_of = np.empty_like(missing)
+    place_of = np.empty_like(missing)  # scratch
     ready = np.flatnonzero(missing == 0)
     while len(ready):
         longest[ready] += weight[ready]
         counts = start[ready + 1] - start[ready]
-        own = np.repeat(ready, counts)
+        child = np.repeat(ready, counts)
         place = np.repeat(start[ready] - np.cumsum(counts) + counts, counts)
-        parent = first_of[own] + parents[place + np.arange(len(own))]
-        np.maximum.at(longest, parent, longest[own])
+        parent = first_of[child] + parents[place + np.arange(len(child))]
+        np.maximum.at(longest, parent, longest[child])
         np.subtract.at(missing, parent, 1)
-        ready = _once(parent[missing[parent] == 0], place_of)
+        # Each row once.
+        ready = parent[missing[parent] == 0]
+        place_of[ready] = np.arange(len(ready))
+        ready = ready[place_of[ready] == np.arange(len(ready))]
     return longest, missing > 0
-
-
-def _once(rows: Int64, place_of: Int64) -> Int64:
-    """Return each row once; `place_of` is scratch, with a place for every row there is."""
-    every = np.arange(len(rows))
-    place_of[rows] = every
-    found: Int64 = rows[place_of[rows] == every]
-    return found

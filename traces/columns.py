@@ -117,11 +117,17 @@ class Columns(NamedTuple):
         return np.add.reduceat(self.num_tasks, self.first_stage[:-1], dtype=np.int64)
 
     def wave_sums_ms(self) -> Float64:
-        """(L, 3) sum of the durations of each wave."""
-        found = np.empty((len(self.executors), len(self.waves)))
+        """(L, 3) sum of the durations of each wave in double precision, as `sum` of each list."""
+        sums_ms = np.zeros((len(self.executors), len(self.waves)))
         for column, wave in enumerate(self.waves):
-            found[:, column] = _sums(wave)
-        return found
+            if len(wave.values) > 0:
+                values = np.append(wave.values.astype(np.float64), 0.0)
+                sums = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
+                for row in np.flatnonzero(wave.counts >= _SHORT).tolist():
+                    long = wave.values[wave.start[row] : wave.start[row + 1]]
+                    sums[row] = long.sum(dtype=np.float64)
+                sums_ms[:, column] = sums
+        return sums_ms
 
     def mean_ms(self, wave_sums_ms: Float64 | None = None) -> Float64:
         """(S,) mean over all measured tasks of a stage (`Stage.mean_ms`).
@@ -130,10 +136,10 @@ class Columns(NamedTuple):
             wave_sums_ms: as `wave_sums_ms()`, if they are known.
         """
         sums_ms = self.wave_sums_ms() if wave_sums_ms is None else wave_sums_ms
-        found = in_turn(sums_ms, self.first_level)
+        means_ms = in_turn(sums_ms, self.first_level)
         counts = np.asarray(sum(wave.counts for wave in self.waves))
-        found /= np.add.reduceat(counts, self.first_level[:-1], dtype=np.int64)
-        return found
+        means_ms /= np.add.reduceat(counts, self.first_level[:-1], dtype=np.int64)
+        return means_ms
 
     def work_ms(self) -> Float64:
         """(J,) executor-milliseconds of each job (`Job.work_ms`)."""
@@ -150,30 +156,18 @@ def _or_none(value: np.float64) -> float | None:
 _SHORT = 8  # lists of fewer numbers are added in the same order by all of numpy's sums
 
 
-def _sums(wave: Rows) -> Float64:
-    """(L,) sums in double precision, as `sum` of each list; 0 for an empty wave."""
-    if len(wave.values) == 0:
-        return np.zeros(len(wave.start) - 1)
-    values = np.append(wave.values.astype(np.float64), 0.0)  # reduceat reads at every start
-    found = np.where(wave.counts > 0, np.add.reduceat(values, wave.start[:-1]), 0.0)
-    for row in np.flatnonzero(wave.counts >= _SHORT).tolist():
-        own = wave.values[wave.start[row] : wave.start[row + 1]]
-        found[row] = own.sum(dtype=np.float64)
-    return found
-
-
 def in_turn(values: Float64, first: Integers) -> Float64:
     """(K,) sums of runs of rows (N, C) from `first` (K + 1,), added one by one as a loop would."""
     counts = np.diff(first)
-    found = np.zeros(len(counts))
+    sums = np.zeros(len(counts))
     left = np.flatnonzero(counts > 0)
     place = 0
     while len(left):
         for column in range(values.shape[1]):
-            found[left] += values[first[left] + place, column]
+            sums[left] += values[first[left] + place, column]
         place += 1
         left = left[counts[left] > place]
-    return found
+    return sums
 
 
 class StoredJobs(Sequence[Job]):
@@ -259,71 +253,62 @@ def starts(lengths: Sequence[int] | NDArray[np.integer[Any]]) -> Int64:
 def wave_of(samples: Sequence[FloatArray]) -> Rows:
     """Return the column of one wave's durations, level by level."""
     empty = np.empty(0, np.float32)
-    return Rows(starts([len(one) for one in samples]), np.concatenate([empty, *samples]))
+    return Rows(starts([len(values) for values in samples]), np.concatenate([empty, *samples]))
+
+
+_OF_JOBS = ("job_name", "arrival_ms", "weight", "deadline_ms")
+_OF_STAGES = ("stage_name", "num_tasks", "parents", "cpu", "memory_mb", "slots", "barrier")
+_OF_LEVELS = ("executors", "waves")
 
 
 def part_of(columns: Columns, first: int, last: int) -> Columns:
     """Return the columns of the jobs from row `first` up to but not including `last`."""
     begin, end = columns.first_stage[first], columns.first_stage[last]
     low, high = columns.first_level[begin], columns.first_level[end]
-
-    def rows(lists: Rows, begin: int, end: int) -> Rows:
-        start = lists.start[begin : end + 1]
-        return Rows(start - start[0], lists.values[start[0] : start[-1]])
-
-    fresh, first_wave, rest = (rows(wave, low, high) for wave in columns.waves)
-    return Columns(
-        replace(columns.job_name, index=columns.job_name.index[first:last]),
-        columns.arrival_ms[first:last],
-        columns.weight[first:last],
-        columns.deadline_ms[first:last],
-        columns.first_stage[first : last + 1] - begin,
-        replace(columns.stage_name, index=columns.stage_name.index[begin:end]),
-        columns.num_tasks[begin:end],
-        rows(columns.parents, begin, end),
-        columns.cpu[begin:end],
-        columns.memory_mb[begin:end],
-        columns.slots[begin:end],
-        columns.barrier[begin:end],
-        columns.first_level[begin : end + 1] - low,
-        columns.executors[low:high],
-        (fresh, first_wave, rest),
+    spans = {
+        **dict.fromkeys(_OF_JOBS, (first, last)),
+        **dict.fromkeys(_OF_STAGES, (begin, end)),
+        **dict.fromkeys(_OF_LEVELS, (low, high)),
+    }
+    return columns._replace(
+        first_stage=columns.first_stage[first : last + 1] - begin,
+        first_level=columns.first_level[begin : end + 1] - low,
+        **{name: _rows_of(getattr(columns, name), *span) for name, span in spans.items()},
     )
+
+
+def _rows_of(column: Any, first: int, last: int) -> Any:
+    """Return the rows from `first` up to but not including `last` of a column of any kind."""
+    if isinstance(column, Names):
+        return replace(column, index=column.index[first:last])
+    if isinstance(column, Rows):
+        start = column.start[first : last + 1]
+        return Rows(start - start[0], column.values[start[0] : start[-1]])
+    if isinstance(column, tuple):
+        return tuple(_rows_of(wave, first, last) for wave in column)
+    return column[first:last]
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
     """Return the columns of several traces, one after the other; of none, those of no job."""
     if not parts:
         return columns_of([])
-
-    def flat(name: str) -> NDArray[np.float64]:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    def first(name: str) -> Int64:
-        return starts(np.concatenate([np.diff(getattr(part, name)) for part in parts]))
-
-    def names(name: str) -> Names:
-        return names_of([one for part in parts for one in getattr(part, name).listed()])
-
-    def rows(lists: Sequence[Rows]) -> Rows:
-        counts = np.concatenate([one.counts for one in lists])
-        return Rows(starts(counts), np.concatenate([one.values for one in lists]))
-
-    fresh, first_wave, rest = (rows([part.waves[wave] for part in parts]) for wave in range(3))
-    return Columns(
-        names("job_name"),
-        flat("arrival_ms"),
-        flat("weight"),
-        flat("deadline_ms"),
-        first("first_stage"),
-        names("stage_name"),
-        np.concatenate([part.num_tasks for part in parts]),
-        rows([part.parents for part in parts]),
-        flat("cpu"),
-        flat("memory_mb"),
-        np.concatenate([part.slots for part in parts]),
-        np.concatenate([part.barrier for part in parts]),
-        first("first_level"),
-        np.concatenate([part.executors for part in parts]),
-        (fresh, first_wave, rest),
+    columns = {name: [getattr(part, name) for part in parts] for name in Columns._fields}
+    first_stage, first_level = (
+        starts(np.concatenate([np.diff(first) for first in columns.pop(name)]))
+        for name in ("first_stage", "first_level")
     )
+    joined_columns = {name: _joined(column) for name, column in columns.items()}
+    return Columns(first_stage=first_stage, first_level=first_level, **joined_columns)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return several columns of any kind, one after the other."""
+    if isinstance(parts[0], Names):
+        return names_of([name for names in parts for name in names.listed()])
+    if isinstance(parts[0], Rows):
+        counts = np.concatenate([rows.counts for rows in parts])
+        return Rows(starts(counts), np.concatenate([rows.values for rows in parts]))
+    if isinstance(parts[0], tuple):
+        return tuple(map(_joined, zip(*parts, strict=True)))
+    return np.concatenate(parts)

@@ -24,7 +24,6 @@ from traces.files.names import clean, is_clean
 from traces.files.reading import check_format, read_json
 from traces.files.writing import PARTIAL_SUFFIX, write_json
 from traces.model import MAX_NAME
-from traces.numbers import Int64
 from traces.parquet import read_trace, write_trace
 from traces.trace import Trace
 
@@ -80,7 +79,12 @@ def write_dataset(trace: Trace, folder: Path, part_values: int = PART_VALUES) ->
 
 def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
     """Read and validate a folder of `write_dataset`; `limits` hold for all parts together."""
-    manifest = _manifest(folder)
+    path = folder / MANIFEST
+    manifest: dict[str, Any] = read_json(path, TraceError)
+    words = f"not the manifest of a trace ({FORMAT})"
+    check_format(manifest, path, (FORMAT, VERSION), words, TraceError)
+    if not isinstance(manifest.get("name"), str) or not isinstance(manifest.get("metadata"), dict):
+        raise TraceError(f"{path}: lacks its name or metadata")
     parts: list[Columns] = []
     left = limits.values
     for file, count in _listed(folder, manifest):
@@ -100,26 +104,16 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
         return Trace.of_columns(name, joined(parts), manifest["metadata"])
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    found: dict[str, Any] = read_json(path, TraceError)
-    words = f"not the manifest of a trace ({FORMAT})"
-    check_format(found, path, (FORMAT, VERSION), words, TraceError)
-    if not isinstance(found.get("name"), str) or not isinstance(found.get("metadata"), dict):
-        raise TraceError(f"{path}: lacks its name or metadata")
-    return found
-
-
 def _listed(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """The parts by the manifest: names of files of this very folder, none twice."""
     parts = manifest.get("parts")
-    seen = set[str]()
+    files = set[str]()
     for part in parts if isinstance(parts, list) else [None]:
         match part:
             case {"file": str(file), "jobs": int(count)} if is_clean(file, MAX_NAME) and Path(
                 file
-            ).name == file not in {"", "..", *seen}:
-                seen.add(file)
+            ).name == file not in {"", "..", *files}:
+                files.add(file)
                 yield file, count
             case _:
                 raise TraceError(f"{folder / MANIFEST}: {part!r:.80} is no part of it")
@@ -127,7 +121,8 @@ def _listed(folder: Path, manifest: dict[str, Any]) -> Iterator[tuple[str, int]]
 
 def _parts(columns: Columns, part_values: int) -> Iterator[range]:
     """The jobs in their order, cut where a part would grow beyond `part_values`."""
-    sizes = _values_of_jobs(columns).tolist()
+    counts = np.concatenate([[0], np.cumsum(sum(wave.counts for wave in columns.waves))])
+    sizes = np.diff(counts[columns.first_level[columns.first_stage]]).tolist()
     first, size = 0, 0
     for row, values in enumerate(sizes):
         if row > first and size + values > part_values:
@@ -135,12 +130,6 @@ def _parts(columns: Columns, part_values: int) -> Iterator[range]:
             first, size = row, 0
         size += values
     yield range(first, len(sizes))
-
-
-def _values_of_jobs(columns: Columns) -> Int64:
-    """(J,) durations of each job."""
-    counts = np.concatenate([[0], np.cumsum(sum(wave.counts for wave in columns.waves))])
-    return np.diff(counts[columns.first_level[columns.first_stage]])
 
 
 def num_values(columns: Columns) -> int:

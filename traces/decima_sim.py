@@ -140,13 +140,13 @@ def clean_first_wave(
     smaller: list[float] = []
     for level in sorted(first):
         counted = Counter(fresh.get(level, ()))
-        kept: list[float] = []
+        not_fresh: list[float] = []
         for value in first[level]:
             if counted[value] > 0:
                 counted[value] -= 1
             else:
-                kept.append(value)
-        smaller = kept or smaller
+                not_fresh.append(value)
+        smaller = not_fresh or smaller
         cleaned[level] = smaller
     return cleaned
 
@@ -154,18 +154,18 @@ def clean_first_wave(
 def _pairs(folder: Path) -> list[tuple[Path, int]]:
     """(size folder, query number) by size then query."""
     sizes = [folder.resolve()] if any(folder.glob("adj_mat_*.npy")) else list(folder.iterdir())
-    found = [
+    pairs = [
         (size, int(match[1]))
         for size in sizes
         for path in size.glob("adj_mat_*.npy")
         if (match := re.fullmatch(r"adj_mat_([0-9]{1,6})\.npy", path.name))
     ]
-    return sorted(found, key=lambda pair: (_size_order(pair[0].name), pair[1]))
 
+    def order(pair: tuple[Path, int]) -> tuple[float, str, int]:
+        match = re.match(r"[0-9]{1,9}", pair[0].name)
+        return float(match[0]) if match else float("inf"), pair[0].name, pair[1]
 
-def _size_order(name: str) -> tuple[float, str]:
-    match = re.match(r"[0-9]{1,9}", name)
-    return (float(match[0]) if match else float("inf"), name)
+    return sorted(pairs, key=order)
 
 
 def _read_job(folder: Path, query: int, skipped: Counter[str]) -> Job:
@@ -243,19 +243,15 @@ def _read_durations(path: Path) -> dict[int, dict[str, dict[int, list[float]]]]:
     with located(path):
         if not dtype.hasobject:
             raise TraceError(f"holds {dtype}, expected a pickled dict of durations")
-        return _checked(_unpickle(content))
-
-
-def _unpickle(content: bytes) -> object:
-    """Rebuild plain lists and dicts; anything that could run code is refused beforehand."""
-    try:
-        _check_opcodes(content)
-        # The instructions have just been checked, and `find_class` gives stand-ins only.
-        return _RestrictedUnpickler(io.BytesIO(content), encoding="latin1").load()
-    except TraceError:
-        raise
-    except _BROKEN_PICKLE as error:
-        raise TraceError(f"damaged pickle ({type(error).__name__})") from error
+        try:
+            _check_opcodes(content)
+            # The instructions have just been checked, and `find_class` gives stand-ins only.
+            table = _RestrictedUnpickler(io.BytesIO(content), encoding="latin1").load()
+        except TraceError:
+            raise
+        except _BROKEN_PICKLE as error:
+            raise TraceError(f"damaged pickle ({type(error).__name__})") from error
+        return _checked(table)
 
 
 def _check_opcodes(content: bytes) -> None:
@@ -287,19 +283,17 @@ def _checked(content: object) -> dict[int, dict[str, dict[int, list[float]]]]:
         if type(stage) is not int or not isinstance(waves, dict):
             raise TraceError(f"stage {stage!r:.40}: expected an integer with a dict of waves")
         for wave in ("first_wave", "rest_wave", "fresh_durations"):
-            samples += _check_wave(f"stage {stage}, {wave}", waves.get(wave))
+            where, levels = f"stage {stage}, {wave}", waves.get(wave)
+            if not isinstance(levels, dict):
+                raise TraceError(f"{where}: expected a dict of executor levels")
+            for level, values in levels.items():
+                if type(level) is not int or not isinstance(values, list):
+                    raise TraceError(
+                        f"{where}, level {level!r:.40}: expected an integer with a list"
+                    )
+                if not {type(value) for value in values} <= {int, float}:
+                    raise TraceError(f"{where}, level {level}: durations must be numbers")
+                samples += len(values)
             if samples > MAX_SAMPLES:
                 raise TraceError(f"more than {MAX_SAMPLES:,} durations")
     return dict(payload[0])
-
-
-def _check_wave(where: str, levels: object) -> int:
-    """Number of durations in a wave, whose keys and values have the right types."""
-    if not isinstance(levels, dict):
-        raise TraceError(f"{where}: expected a dict of executor levels")
-    for level, values in levels.items():
-        if type(level) is not int or not isinstance(values, list):
-            raise TraceError(f"{where}, level {level!r:.40}: expected an integer with a list")
-        if not {type(value) for value in values} <= {int, float}:
-            raise TraceError(f"{where}, level {level}: durations must be numbers")
-    return sum(len(values) for values in levels.values())

@@ -47,11 +47,10 @@ def draw_job(job: Job, path: Path) -> None:
             f"job {job.name!r} has {len(job.stages)} stages, at most {MAX_STAGES} can be drawn"
         )
     chains = _chains(job)
-    height_of = _heights(chains)
     # The salt and the missing date make equal jobs equal files.
     settings = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "decima", "font.size": 8.5})
     with settings, written_whole(path, TraceError) as file:
-        figure = _figure(job, chains, height_of)
+        figure = _figure(job, chains, _heights(chains))
         date = {"Date": None} if path.suffix.lower() == ".svg" else {}
         figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata=date)
 
@@ -66,18 +65,13 @@ def format_ms(duration_ms: float) -> str:
     return f"{duration_ms / 3.6e6:.1f} h"
 
 
-def _columns(job: Job) -> list[int]:
-    """Column of each stage: as far right as its children allow, so that edges stay short."""
+def _chains(job: Job) -> list[list[_Node]]:
+    """Each edge as the nodes it visits, one in each column; a stage without edges alone."""
+    # A stage is as far right as its children allow, so that edges stay short.
     column = list(layers(job))
     for index in reversed(job.topological_order):
         if job.children[index]:
             column[index] = min(column[child] for child in job.children[index]) - 1
-    return column
-
-
-def _chains(job: Job) -> list[list[_Node]]:
-    """Each edge as the nodes it visits, one in each column; a stage without edges alone."""
-    column = _columns(job)
     nodes = [_Node(column[index], index) for index in range(len(job.stages))]
     chains = [[node] for node in nodes]
     for child, stage in enumerate(job.stages):
@@ -106,34 +100,29 @@ def _heights(chains: Sequence[Sequence[_Node]]) -> dict[_Node, float]:
     for sweep in range(_SWEEPS):
         toward = -1 if sweep % 2 == 0 else 1  # even sweeps go right and look left
         for nodes in columns[::-toward]:
-            wish = {node: _mean_height(node, toward, neighbours[node], height) for node in nodes}
+            wish: dict[_Node, float] = {}
+            for node in nodes:
+                column = node.column + toward
+                near = [height[other] for other in neighbours[node] if other.column == column]
+                wish[node] = sum(near) / len(near) if near else height[node]
             nodes.sort(key=lambda node: wish[node])
             _spread(nodes, wish, height)
     return height
-
-
-def _mean_height(
-    node: _Node, toward: int, neighbours: Sequence[_Node], height: dict[_Node, float]
-) -> float:
-    seen = [height[other] for other in neighbours if other.column == node.column + toward]
-    return sum(seen) / len(seen) if seen else height[node]
 
 
 def _spread(nodes: Sequence[_Node], wish: dict[_Node, float], height: dict[_Node, float]) -> None:
     """Set the heights of a column near its wishes, in order, without overlaps."""
     previous: _Node | None = None
     for node in nodes:
-        low = float("-inf") if previous is None else height[previous] + _distance(previous, node)
+        low = float("-inf")
+        if previous is not None:
+            are_stages = previous.stage is not None and node.stage is not None
+            low = height[previous] + (_BOX_HEIGHT + _ROW_GAP) * (1.0 if are_stages else 0.65)
         height[node] = max(wish[node], low)
         previous = node
     shift = sum(wish[node] - height[node] for node in nodes) / len(nodes)
     for node in nodes:
         height[node] += shift
-
-
-def _distance(one: _Node, other: _Node) -> float:
-    both_stages = one.stage is not None and other.stage is not None
-    return _BOX_HEIGHT + _ROW_GAP if both_stages else (_BOX_HEIGHT + _ROW_GAP) * 0.65
 
 
 def _figure(job: Job, chains: Sequence[Sequence[_Node]], height: dict[_Node, float]) -> Figure:
@@ -155,7 +144,15 @@ def _figure(job: Job, chains: Sequence[Sequence[_Node]], height: dict[_Node, flo
     for node, y in height.items():
         if node.stage is not None:
             _draw_stage(axes, (_x(node), y), job.stages[node.stage], node.stage in path)
-    _draw_header(axes, job, low - _BOX_HEIGHT / 2 - _HEADER)
+    y = low - _BOX_HEIGHT / 2 - _HEADER
+    left = -_BOX_WIDTH / 2
+    stages = "1 stage" if len(job.stages) == 1 else f"{len(job.stages)} stages"
+    facts = f"{stages}, {job.num_tasks:,} tasks, work {format_ms(job.work_ms)}"
+    path_length = f"critical path {format_ms(max(job.critical_path_ms))} of mean task durations"
+    style: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
+    axes.text(left, y, job.name, weight="bold", fontsize=11, **style)
+    axes.text(left, y + 0.24, facts, color="#333333", **style)
+    axes.text(left, y + 0.41, path_length, color=_CRITICAL, **style)
     return figure
 
 
@@ -210,14 +207,3 @@ def _curve(stops: Sequence[tuple[float, float]]) -> Iterator[tuple[tuple[float, 
         yield (x1 - half, y1), Curve.CURVE4
         if (x1, y1) != stops[-1]:
             yield (x1 + half, y1), Curve.LINETO
-
-
-def _draw_header(axes: Axes, job: Job, y: float) -> None:
-    left = -_BOX_WIDTH / 2
-    stages = "1 stage" if len(job.stages) == 1 else f"{len(job.stages)} stages"
-    facts = f"{stages}, {job.num_tasks:,} tasks, work {format_ms(job.work_ms)}"
-    chain = f"critical path {format_ms(max(job.critical_path_ms))} of mean task durations"
-    style: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False}
-    axes.text(left, y, job.name, weight="bold", fontsize=11, **style)
-    axes.text(left, y + 0.24, facts, color="#333333", **style)
-    axes.text(left, y + 0.41, chain, color=_CRITICAL, **style)

@@ -1,6 +1,6 @@
-"""Public cluster traces that no reader here takes, recognised by how their files begin.
+"""Public cluster traces without a reader, recognised by the beginning of their files.
 
-A file of one of them is refused by its name, not as a damaged file of another kind.
+Such a file is refused by the name of its trace, not as a damaged file of another kind.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _File(Protocol):
 
 @contextmanager
 def naming_foreign(path: _File) -> Iterator[None]:
-    """Refuse a file that its reader refuses by the name of the known trace that it is of."""
+    """Name the public trace that a file belongs to, where its reader refuses the file."""
     try:
         yield
     except TraceError as error:
@@ -105,11 +105,11 @@ def _name_of(head: str) -> str | None:
 
 def _keys(line: str) -> set[str]:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return set()
-    found = found[0] if isinstance(found, list) and found else found
-    return set(found) if isinstance(found, dict) else set()
+    record = record[0] if isinstance(record, list) and record else record
+    return set(record) if isinstance(record, dict) else set()
 
 
 def _head(path: _File) -> str | None:

@@ -16,11 +16,11 @@ from traces.trace import Trace
 
 def layers(job: Job) -> tuple[int, ...]:
     """Return, for each stage, the length of the longest chain above it; a root has 0."""
-    found = [0] * len(job.stages)
+    layer = [0] * len(job.stages)
     for index in job.topological_order:
-        above = (found[parent] + 1 for parent in job.stages[index].parents)
-        found[index] = max(above, default=0)
-    return tuple(found)
+        above = (layer[parent] + 1 for parent in job.stages[index].parents)
+        layer[index] = max(above, default=0)
+    return tuple(layer)
 
 
 def depth(job: Job) -> int:

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from traces.columns import Columns, starts, wave_of
+from traces.columns import starts, wave_of
 from traces.errors import TraceError, located
 from traces.model import MAX_EXECUTORS, FloatArray
 from traces.thinning import quantile_means
@@ -106,13 +106,7 @@ class ExecutorModel:
         """Apply the model to `trace`, whose stages have one level each, and note it in the
         metadata.
         """
-        columns = self._applied(trace.columns)
-        # Recorded times are on the measured clock, which no longer applies.
-        kept = {key: value for key, value in trace.metadata.items() if key != "recorded"}
-        applied = {**self.as_metadata(), "applied": True}
-        return Trace.of_columns(trace.name, columns, {**kept, MODEL: applied})
-
-    def _applied(self, columns: Columns) -> Columns:
+        columns = trace.columns
         levels = np.diff(columns.first_level)
         if (levels > 1).any():
             row = int(np.argmax(levels > 1))
@@ -121,28 +115,37 @@ class ExecutorModel:
                 f"job {job!r}: stage {columns.stage_name[row]!r} was measured at {levels[row]} "
                 "levels, the executor model extends traces of one"
             )
-        factors = [self._factors_above(executors) for executors in columns.executors.tolist()]
+        # For each stage the factors by level: 1 at the measured one, and those of higher ones.
+        factors = [
+            {measured: 1.0}
+            | {
+                level: self.factor(level) / self.factor(measured)
+                for level in sorted(self.inflation)
+                if level > measured
+            }
+            for measured in columns.executors.tolist()
+        ]
         samples: tuple[list[FloatArray], ...] = ([], [], [])
-        for stage, own in enumerate(factors):
+        for stage, factor_at in enumerate(factors):
             measured = [
                 wave.values[slice(*wave.start[stage : stage + 2])] for wave in columns.waves
             ]
-            for found, waves in zip(samples, self._at_levels(measured, own.values()), strict=True):
-                found.extend(waves)
-        fresh, first, rest = (wave_of(found) for found in samples)
-        return columns._replace(
+            for wave, at_levels in zip(
+                samples, self._at_levels(measured, factor_at.values()), strict=True
+            ):
+                wave.extend(at_levels)
+        fresh, first, rest = (wave_of(wave) for wave in samples)
+        modelled = columns._replace(
             arrival_ms=columns.arrival_ms * self.time_scale,
             deadline_ms=columns.deadline_ms * self.time_scale,
-            first_level=starts([len(own) for own in factors]),
-            executors=np.array([level for own in factors for level in own], np.int64),
+            first_level=starts([len(factor_at) for factor_at in factors]),
+            executors=np.array([level for factor_at in factors for level in factor_at], np.int64),
             waves=(fresh, first, rest),
         )
-
-    def _factors_above(self, measured: int) -> dict[int, float]:
-        """Return, by level, the factor on what was measured there: its own and the higher ones."""
-        base = self.factor(measured)
-        higher = [level for level in sorted(self.inflation) if level > measured]
-        return {measured: 1.0} | {level: self.factor(level) / base for level in higher}
+        # Recorded times are on the measured clock, which no longer applies.
+        metadata = {key: value for key, value in trace.metadata.items() if key != "recorded"}
+        metadata[MODEL] = {**self.as_metadata(), "applied": True}
+        return Trace.of_columns(trace.name, modelled, metadata)
 
     def _at_levels(
         self, measured: list[FloatArray], factors: Iterable[float]

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from traces.errors import TraceError
 from traces.files.names import is_clean
 from traces.files.numbers import MAX_TIME_MS
-from traces.paths import longest_paths
 
 FloatArray = NDArray[np.float32]
 
@@ -200,28 +199,26 @@ class Job:
 
     def _check_parents(self) -> None:
         for index, stage in enumerate(self.stages):
+            where = f"job {self.name!r}: stage {stage.name!r}"
             for parent in stage.parents:
                 if parent == index:
-                    raise TraceError(f"job {self.name!r}: stage {stage.name!r} is its own parent")
+                    raise TraceError(f"{where} is its own parent")
                 if not 0 <= parent < len(self.stages):
                     raise TraceError(
-                        f"job {self.name!r}: stage {stage.name!r} names parent {parent}, "
-                        f"the job has stages 0..{len(self.stages) - 1}"
+                        f"{where} names parent {parent}, the job has stages "
+                        f"0..{len(self.stages) - 1}"
                     )
             if len(set(stage.parents)) < len(stage.parents):
-                raise TraceError(
-                    f"job {self.name!r}: stage {stage.name!r} names a parent twice: "
-                    f"{list(stage.parents)}"
-                )
+                raise TraceError(f"{where} names a parent twice: {list(stage.parents)}")
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """Children of each stage, by index."""
-        found: list[list[int]] = [[] for _ in self.stages]
+        children: list[list[int]] = [[] for _ in self.stages]
         for index, stage in enumerate(self.stages):
             for parent in stage.parents:
-                found[parent].append(index)
-        return tuple(tuple(row) for row in found)
+                children[parent].append(index)
+        return tuple(tuple(row) for row in children)
 
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
@@ -274,6 +271,35 @@ def check_name(what: str, name: str) -> None:
             f"{what} {name!r:.60}: a name is printable, on one line, and has at most {MAX_NAME:,} "
             "characters (files.names.clean makes it so)"
         )
+
+
+def longest_paths(children: Sequence[Sequence[int]], weight: Sequence[float]) -> list[float]:
+    """Return, for each node, the largest sum of weights on a path that begins there, its own
+    included.
+
+    .. math:: c_v = w_v + \\max_{u \\in children(v)} c_u
+
+    Not by recursion: jobs of iterative programs are thousands of stages deep.
+
+    Args:
+        children: (V,) rows of nodes, without a cycle.
+        weight: (V,) not negative.
+    """
+    parents: list[list[int]] = [[] for _ in children]
+    for node, row in enumerate(children):
+        for child in row:
+            parents[child].append(node)
+    missing = [len(row) for row in children]
+    longest = [0.0] * len(children)
+    ready = [node for node, count in enumerate(missing) if count == 0]
+    for node in ready:  # grows while it is walked
+        longest[node] += weight[node]
+        for parent in parents[node]:
+            longest[parent] = max(longest[parent], longest[node])
+            missing[parent] -= 1
+            if missing[parent] == 0:
+                ready.append(parent)
+    return longest
 
 
 def _frozen(values: Iterable[float]) -> FloatArray:

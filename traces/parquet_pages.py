@@ -45,7 +45,8 @@ def unfolded(data: bytes) -> Unfolded:
     values = num_bytes = 0
     for chunk in _chunks(data):
         for header in _pages(data, chunk):
-            values += _num_values(header)
+            parts = (header.get(kind) for kind in (_DATA, _DICTIONARY, _DATA_V2))
+            values += sum(_count(part.get(_NUM_VALUES)) for part in parts if isinstance(part, dict))
             num_bytes += _count(header.get(_SIZE))
     return Unfolded(values, num_bytes)
 
@@ -92,11 +93,6 @@ def _rows(value: object) -> list[dict[int, Any]]:
     return value
 
 
-def _num_values(header: dict[int, Any]) -> int:
-    parts = (header.get(kind) for kind in (_DATA, _DICTIONARY, _DATA_V2))
-    return sum(_count(part.get(_NUM_VALUES)) for part in parts if isinstance(part, dict))
-
-
 def _count(value: object) -> int:
     """A field that should be a count; the file is refused otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -120,19 +116,19 @@ def _pages(data: bytes, chunk: dict[int, Any]) -> Iterator[dict[int, Any]]:
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
     """Parse a struct: numbers and structs by field, and its end; other fields are skipped."""
-    found: dict[int, Any] = {}
+    fields: dict[int, Any] = {}
     field = 0
     while True:
         head, at = _byte(data, at)
         kind = head & 0x0F
         if kind == _STOP:
-            return found, at
+            return fields, at
         if head >> 4:
             field += head >> 4
         else:
             field, at = _number(data, at)
         value, at = _value(data, at, kind, depth)
-        found[field] = value
+        fields[field] = value
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
@@ -159,12 +155,12 @@ def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
         count, at = _varint(data, at)
     if count > len(data) - at:  # every element takes a byte at least
         raise ValueError("a header breaks off")
-    found = []
+    values = []
     for _ in range(count):
         # A truth value is in the kind of a field, but takes a byte in a list.
         value, at = _value(data, at, _BYTE if kind in (_TRUE, _FALSE) else kind, depth)
-        found.append(value)
-    return found, at
+        values.append(value)
+    return values, at
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

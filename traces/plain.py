@@ -7,7 +7,7 @@ rest wave; ``first_ms`` and ``fresh_ms`` are the other two, empty where nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ OPTIONAL_COLUMNS = (
 )
 _OF_JOBS = ("arrival_ms", "weight", "deadline_ms")
 """columns or keys of a job, and fields of `Job`"""
-_BARRIER = ("true", "false")
 _DURATIONS = {"rest_ms": "task_ms", "first_ms": "first_ms", "fresh_ms": "fresh_ms"}
 """field of `LevelDurations` -> its column or key"""
 
@@ -82,15 +81,32 @@ def read_csv(path: Path, limits: Bounds = DEFAULT) -> Trace:
                 f"{where}: more than {limits.stages:,} rows or {limits.values:,} durations "
                 f"({TO_READ_MORE})"
             )
+        cells = {column: cell for column, cell in row.items() if cell}
+        names = {column: clean(cells[column]) for column in ("job", "stage") if column in cells}
         with located(where):
-            _add_row(drafts, _given(row), where)
+            _add_row(drafts, cells | names, where)
     return _trace(path, path.stem, "csv", drafts.values())
 
 
-def _given(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the non-empty cells, with clean names."""
-    cells = {column: cell for column, cell in row.items() if cell}
-    return cells | {column: clean(cells[column]) for column in ("job", "stage") if column in cells}
+def _parse_parents(text: str, _column: str) -> tuple[str, ...]:
+    return tuple(clean(name.strip()) for name in text.split(";") if name.strip())
+
+
+def _parse_flag(text: str, column: str) -> bool:
+    if text not in ("true", "false"):
+        raise TraceError(f"{column} {text!r:.60} must be true or false")
+    return text == "true"
+
+
+_CELLS: dict[str, Callable[[str, str], Any]] = {
+    "num_tasks": parse_count,
+    "parents": _parse_parents,
+    "cpu": parse_number,
+    "memory_mb": parse_number,
+    "slots": parse_count,
+    "barrier": _parse_flag,
+}
+"""column of a stage, also the field of `_StageDraft` -> parser"""
 
 
 def _add_row(drafts: dict[str, _JobDraft], row: Mapping[str, str], where: str) -> None:
@@ -122,21 +138,9 @@ def _add_row(drafts: dict[str, _JobDraft], row: Mapping[str, str], where: str) -
 
 def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageDraft:
     """Return the stage of `row`, new or of an earlier row, which must agree."""
-    given: dict[str, Any] = {}
-    if "num_tasks" in row:
-        given["num_tasks"] = parse_count(row["num_tasks"], "num_tasks")
-    if "parents" in row:
-        names = (name.strip() for name in row["parents"].split(";"))
-        given["parents"] = tuple(clean(name) for name in names if name)
-    for column in ("cpu", "memory_mb"):
-        if column in row:
-            given[column] = parse_number(row[column], column)
-    if "slots" in row:
-        given["slots"] = parse_count(row["slots"], "slots")
-    if "barrier" in row:
-        if row["barrier"] not in _BARRIER:
-            raise TraceError(f"barrier {row['barrier']!r:.60} must be true or false")
-        given["barrier"] = row["barrier"] == "true"
+    given = {
+        column: parse(row[column], column) for column, parse in _CELLS.items() if column in row
+    }
     if row["stage"] not in job.stages:
         if "num_tasks" not in given:
             raise TraceError(f"num_tasks of stage {row['stage']!r} is empty")
@@ -183,48 +187,41 @@ def _json_job(record: Any, where: str) -> _JobDraft:
 
 
 def _json_stage(record: Any, where: str) -> _StageDraft:
-    durations = set(_DURATIONS.values())
-    demands = {"cpu", "memory_mb"}
-    needs = {"slots", "barrier"}
-    known = {"name", "num_tasks", "parents", "levels", "executors"} | durations | demands | needs
-    _check_keys(record, known, {"name", "num_tasks"}, where)
+    durations = {"executors", *_DURATIONS.values()}
+    _check_keys(record, {"name", "levels", *durations, *_CELLS}, {"name", "num_tasks"}, where)
     stage = _StageDraft(
         where,
         _text(record["name"], f"{where}.name"),
         _whole(record["num_tasks"], f"{where}.num_tasks"),
         tuple(_text(name, f"{where}.parents") for name in _list(record.get("parents", []), where)),
     )
-    for key in demands & set(record):
-        if record[key] is not None:
+    for key in ("cpu", "memory_mb"):
+        if record.get(key) is not None:
             setattr(stage, key, json_number(record[key], f"{where}.{key}"))
     stage.slots = _whole(record.get("slots", 1), f"{where}.slots")
     stage.barrier = record.get("barrier", False)
     if not isinstance(stage.barrier, bool):
         raise TraceError(f"{where}.barrier: expected true or false, found {stage.barrier!r:.60}")
     if "levels" not in record:
-        entries = [{key: record[key] for key in (durations | {"executors"}) & set(record)}]
-    elif (durations | {"executors"}) & set(record):
+        entries = [{key: record[key] for key in durations & set(record)}]
+    elif durations & set(record):
         raise TraceError(f"{where}: give durations either directly or in levels, not in both")
     else:
         entries = _list(record["levels"], f"{where}.levels")
     for entry in entries:
-        level = _json_level(entry, where)
+        _check_keys(entry, durations, set(), f"{where}.levels")
+        samples: dict[str, list[float]] = {}
+        for wave, key in _DURATIONS.items():
+            value = entry.get(key, [])
+            values = value if isinstance(value, list) else [value]
+            samples[wave] = [json_number(sample, f"{where}.{key}") for sample in values]
+        executors = _whole(entry.get("executors", 1), f"{where}.executors")
+        with located(where):
+            level = LevelDurations.of(executors, **samples)
         if level.executors in stage.levels:
             raise TraceError(f"{where}: executor level {level.executors} appears twice")
         stage.levels[level.executors] = level
     return stage
-
-
-def _json_level(record: Any, where: str) -> LevelDurations:
-    _check_keys(record, {"executors", *_DURATIONS.values()}, set(), f"{where}.levels")
-    samples: dict[str, list[float]] = {}
-    for wave, key in _DURATIONS.items():
-        value = record.get(key, [])
-        values = value if isinstance(value, list) else [value]
-        samples[wave] = [json_number(sample, f"{where}.{key}") for sample in values]
-    executors = _whole(record.get("executors", 1), f"{where}.executors")
-    with located(where):
-        return LevelDurations.of(executors, **samples)
 
 
 def _check_keys(record: Any, known: set[str], required: set[str], where: str) -> None:
@@ -259,16 +256,14 @@ def _list(value: Any, where: str) -> list[Any]:
 
 
 def _trace(path: Path, name: str, file_format: str, drafts: Iterable[_JobDraft]) -> Trace:
-    jobs = tuple(_job(draft) for draft in drafts)
+    jobs = []
+    for draft in drafts:
+        index_of = {stage: index for index, stage in enumerate(draft.stages)}
+        stages = tuple(_stage(stage, index_of) for stage in draft.stages.values())
+        with located(draft.where):
+            jobs.append(Job(draft.name, stages, **draft.given))
     with located(path):
-        return Trace(clean(name), jobs, {"format": file_format, "source": clean(path.name)})
-
-
-def _job(draft: _JobDraft) -> Job:
-    index_of = {name: index for index, name in enumerate(draft.stages)}
-    stages = tuple(_stage(stage, index_of) for stage in draft.stages.values())
-    with located(draft.where):
-        return Job(draft.name, stages, **draft.given)
+        return Trace(clean(name), tuple(jobs), {"format": file_format, "source": clean(path.name)})
 
 
 def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
@@ -280,14 +275,6 @@ def _stage(draft: _StageDraft, index_of: Mapping[str, int]) -> Stage:
         )
     levels = tuple(draft.levels[executors] for executors in sorted(draft.levels))
     parents = tuple(index_of[name] for name in draft.parents)
+    demands = (draft.cpu, draft.memory_mb, draft.slots, draft.barrier)
     with located(draft.where):
-        return Stage(
-            draft.name,
-            draft.num_tasks,
-            parents,
-            levels,
-            draft.cpu,
-            draft.memory_mb,
-            draft.slots,
-            draft.barrier,
-        )
+        return Stage(draft.name, draft.num_tasks, parents, levels, *demands)

@@ -9,8 +9,7 @@ from pathlib import Path
 from traces.bounds import DEFAULT, TO_READ_MORE
 from traces.errors import TraceError
 from traces.files.lines import LineBounds
-from traces.files.names import suggestion
-from traces.files.rows import cells_of
+from traces.files.rows import cells_of, check_names
 
 _TO_READ_MORE = f"several smaller files can be imported as one trace; {TO_READ_MORE}"
 
@@ -30,30 +29,13 @@ def read_table(
     for line, cells in cells_of(path, bounds, TraceError):
         if header is None:
             header = cells
-            _check_header(f"{path}:{line}", header, required, optional)
+            check_names(f"{path}:{line}", header, required, optional, TraceError)
         elif len(cells) != len(header):
             raise TraceError(f"{path}:{line}: {len(cells)} cells, the header has {len(header)}")
         else:
             yield line, dict(zip(header, cells, strict=True))
     if header is None:
         raise TraceError(f"{path}: empty, expected a header with {', '.join(required)}")
-
-
-def _check_header(
-    where: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]
-) -> None:
-    known = (*required, *optional)
-    for column in header:
-        if column not in known:
-            raise TraceError(
-                f"{where}: unknown column {column!r:.60}{suggestion(column, known)}, known: "
-                f"{', '.join(known)}"
-            )
-        if header.count(column) > 1:
-            raise TraceError(f"{where}: column {column!r:.60} appears twice")
-    for column in required:
-        if column not in header:
-            raise TraceError(f"{where}: column {column!r} is missing")
 
 
 def parse_number(text: str, column: str) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from traces.errors import TraceError
-from traces.model import FloatArray, Job, LevelDurations, Stage
+from traces.model import FloatArray, Job, LevelDurations
 
 
 def thinned(job: Job, most: int) -> Job:
@@ -18,11 +18,13 @@ def thinned(job: Job, most: int) -> Job:
     """
     if most < 1:
         raise TraceError(f"samples {most}: a stage keeps at least 1")
-    return replace(job, stages=tuple(_stage(stage, most) for stage in job.stages))
-
-
-def _stage(stage: Stage, most: int) -> Stage:
-    return replace(stage, durations=tuple(_level(level, most) for level in stage.durations))
+    return replace(
+        job,
+        stages=tuple(
+            replace(stage, durations=tuple(_level(level, most) for level in stage.durations))
+            for stage in job.stages
+        ),
+    )
 
 
 def _level(level: LevelDurations, most: int) -> LevelDurations:

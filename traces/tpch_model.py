@@ -135,7 +135,7 @@ def _stage(name: str, plan: _StagePlan, size_gb: int, inflation: dict[int, float
         num_tasks = max(plan.tasks, round(plan.tasks_per_gb * size_gb))
         rest_ms = plan.slowness
     first_ms = rest_ms + _STAGE_START_MS
-    # Executors mostly start with scans, so the recordings know the fresh wave of few other stages;
+    # Executors mostly start with scans, so recordings hold the fresh wave of few other stages;
     # elsewhere the simulator adds its warm-up delay to the first wave.
     fresh_ms = rest_ms + _STARTUP_MS if plan.tasks_per_gb is not None else None
     fresh, first, rest = (_quantiles(_SAMPLES[wave], plan.spread) for wave in _SAMPLES)

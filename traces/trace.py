@@ -31,16 +31,12 @@ class Trace:
         check_name("trace", self.name)
         if not self.jobs:
             raise TraceError(f"trace {self.name!r} holds no job")
-        twice = self._name_used_twice()
-        if twice is not None:
-            raise TraceError(f"trace {self.name!r}: job name {twice!r} is used twice")
-
-    def _name_used_twice(self) -> str | None:
-        if isinstance(self.jobs, StoredJobs):
-            names = self.jobs.columns.job_name
-            if np.bincount(names.index).max() <= 1:
-                return None
-        return next((name for name, count in Counter(self.job_names).items() if count > 1), None)
+        columns = self.jobs.columns if isinstance(self.jobs, StoredJobs) else None
+        if columns is not None and np.bincount(columns.job_name.index).max() <= 1:
+            return  # quicker than to make all names
+        for name, count in Counter(self.job_names).items():
+            if count > 1:
+                raise TraceError(f"trace {self.name!r}: job name {name!r} is used twice")
 
     @classmethod
     def of_columns(cls, name: str, columns: Columns, metadata: Mapping[str, Any]) -> Trace:

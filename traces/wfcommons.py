@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,9 +74,13 @@ def _read_job(path: Path, group: bool, adjusted: Counter[str]) -> Job:
         if is_xml:
             content = instance_of_dax(text)
         tasks = _tasks(content, adjusted)
-        groups = _interchangeable(tasks) if group else [[task] for task in tasks]
-        stage_of = {task.id: index for index, row in enumerate(groups) for task in row}
-        return Job(clean(path.stem), tuple(_stage(row, stage_of) for row in groups))
+        # Interchangeable tasks together, in order of appearance.
+        groups: dict[object, list[_Task]] = {}
+        for task in tasks:
+            key = (task.program, task.parents, task.children) if group else task.id
+            groups.setdefault(key, []).append(task)
+        stage_of = {task.id: index for index, row in enumerate(groups.values()) for task in row}
+        return Job(clean(path.stem), tuple(_stage(row, stage_of) for row in groups.values()))
 
 
 def _tasks(content: Any, adjusted: Counter[str]) -> list[_Task]:
@@ -108,18 +112,14 @@ def _relations(specified: list[Any]) -> tuple[dict[str, set[str]], dict[str, set
         edges = [(parent, name) for parent in _get(task, "parents", list, f"task {name!r:.80}")]
         edges += [(name, child) for child in _get(task, "children", list, f"task {name!r:.80}")]
         for above, below in edges:
-            _check_known(name, (above, below), parents)
+            for end in (above, below):
+                if not isinstance(end, str) or end not in parents:
+                    raise TraceError(
+                        f"task {name!r:.80} names {end!r:.80}, which is no task of the workflow"
+                    )
             parents[below].add(above)
             children[above].add(below)
     return parents, children
-
-
-def _check_known(task: str, ends: Iterable[Hashable], known: dict[str, set[str]]) -> None:
-    for end in ends:
-        if not isinstance(end, str) or end not in known:
-            raise TraceError(
-                f"task {task!r:.80} names {end!r:.80}, which is no task of the workflow"
-            )
 
 
 def _task(
@@ -155,14 +155,6 @@ def _program(task: dict[str, Any], run: dict[str, Any]) -> str:
     program = command.get("program") if isinstance(command, dict) else None
     name = program if isinstance(program, str) else str(task.get("name", task["id"]))
     return re.sub(r"[_-]?(?:ID)?[0-9]+$", "", name) or name
-
-
-def _interchangeable(tasks: Sequence[_Task]) -> list[list[_Task]]:
-    """Tasks with the same program, parents and children together, in order of appearance."""
-    groups: dict[tuple[str, frozenset[str], frozenset[str]], list[_Task]] = {}
-    for task in tasks:
-        groups.setdefault((task.program, task.parents, task.children), []).append(task)
-    return list(groups.values())
 
 
 def _stage(tasks: Sequence[_Task], stage_of: dict[str, int]) -> Stage:

@@ -16,14 +16,12 @@ from decima.agent.scales import Scales
 from decima.agent.sort_kernels import sort_descending
 from decima.heuristics.es_rule import wait_ms
 from decima.heuristics.stages import (
-    DECIMA_SIM,
-    SESSION,
     is_more_critical,
     is_on_offer,
     scarcity,
 )
 from spark_sim.observation import ObservationBatch
-from spark_sim.tables import LEAST_WORK_MS
+from spark_sim.tables import DECIMA_SIM, LEAST_WORK_MS, SESSION
 from traces.numbers import Float32, Float64, Int64
 
 _FIRST_LEADING = columns.JOB.index(f"leading {columns.LEADING[0]}")

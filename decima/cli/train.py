@@ -21,12 +21,12 @@ from decima.cli.workers import (
 from decima.objectives import objective_named, objective_title
 from decima.policies import networks_of
 from decima.rl.command import refuse_beside_resume, set_option
+from decima.rl.entry import INTERRUPTED
 from decima.rl.option_types import FOLDER, INPUT, MINUTES, NAME_OR_FILE, POLICIES, SECONDS, Whole
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
 from traces import load_trace
-from traces.files.entry import INTERRUPTED
 
 if TYPE_CHECKING:
     from decima.rl.loop import TrainingResult

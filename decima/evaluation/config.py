@@ -14,7 +14,7 @@ from decima.objectives import check_objective
 from decima.policy_names import is_learned
 from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol, Streams
-from spark_sim.cluster import parse_classes
+from spark_sim.cluster import MOVING_DELAY_S, parse_classes
 from traces import Trace
 from traces import arrivals as patterns
 from traces.arrivals import ARRIVALS, Arrivals
@@ -49,7 +49,7 @@ class EvaluationConfig:
     seed: int = 0
     protocol: str = "executors"
     """"executors", "session" or "decima-sim" (`spark_sim.Protocol`)"""
-    moving_delay_s: float = 2.0
+    moving_delay_s: float = MOVING_DELAY_S
     warmup_delay_s: float = 1.0
     time_limit_s: float | None = None
     """end of each run; None runs until every job is complete"""

@@ -22,7 +22,7 @@ from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from spark_sim import IllegalActionError, Simulator, Status, Streams
 from spark_sim.metrics import measure
-from spark_sim.setup import first_misfit
+from spark_sim.needs import first_misfit
 from spark_sim.vector import Run
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays

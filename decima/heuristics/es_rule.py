@@ -23,10 +23,10 @@ import math
 from typing import NamedTuple
 
 from decima.heuristics.spec import Numbers, Scratch
-from decima.heuristics.stages import DECIMA_SIM, SESSION, Row, on_critical_path
+from decima.heuristics.stages import Row, on_critical_path
 from decima.kernels import kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import ANY, LEAST_WORK_MS, NONE, Table
+from spark_sim.tables import ANY, DECIMA_SIM, LEAST_WORK_MS, NONE, SESSION, Table
 
 HIDDEN = 14  # units of the hidden layer
 

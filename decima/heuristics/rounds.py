@@ -8,9 +8,9 @@ first choice is enough. In the default protocol, choices start tasks and open st
 from __future__ import annotations
 
 from decima.heuristics.spec import Numbers, Scratch
-from decima.heuristics.stages import SESSION
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
+from spark_sim.tables import SESSION
 from traces.numbers import Int64
 
 _ROUND, _JOBS = 0, 7

@@ -16,9 +16,7 @@ import decima.heuristics
 from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch, scratch_for
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.compiled.late import LateCalls
-from spark_sim.kernels.argument_types import observation_type
-from spark_sim.kernels.dispatch import packed, step_packed
-from spark_sim.kernels.view import observed
+from spark_sim.kernels.dispatch import observation_type, observed, packed, step_packed
 from spark_sim.observation import Observation
 from spark_sim.tables import DECIDE, State
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from decima.heuristics.rounds import has_room, heapify, is_new, sift_down
 from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch
-from decima.heuristics.stages import SESSION, on_critical_path
+from decima.heuristics.stages import on_critical_path
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.observation import Observation
-from spark_sim.tables import ANY, FULL_LIMIT, NONE
+from spark_sim.tables import ANY, FULL_LIMIT, NONE, SESSION
 from traces.numbers import Int64
 
 _FEW_JOBS = 16

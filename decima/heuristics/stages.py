@@ -6,12 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from decima.kernels import inlined_kernel, kernel
-from spark_sim.cluster import Protocol
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE, Table
-
-SESSION, DECIMA_SIM = int(Protocol.SESSION), int(Protocol.DECIMA_SIM)
-"""plain numbers for the compiler"""
+from spark_sim.tables import NONE, SESSION, Table, fits
 
 Row = Mapping[str, Any]  # a row of a table, by column
 
@@ -62,12 +58,6 @@ def is_more_critical(candidate: Row, leader: Row) -> bool:
     if candidate["runnable"] != leader["runnable"]:
         return bool(candidate["runnable"] > leader["runnable"])
     return bool(candidate["critical_path_ms"] > leader["critical_path_ms"])
-
-
-@inlined_kernel
-def fits(stage: Row, kind: int) -> bool:
-    """Return whether an executor of the class can hold a task of the stage."""
-    return bool(stage["fits"] & (1 << kind))
 
 
 @kernel

@@ -10,9 +10,9 @@ from typing import IO, Any
 import click
 from click.core import ParameterSource
 
+from decima.rl.entry import INTERRUPTED
 from decima.rl.errors import RunError, StudyError
 from decima.rl.option_types import SETTING
-from traces.files.entry import INTERRUPTED
 from traces.files.errors import place_and_reason
 from traces.files.names import one_line
 

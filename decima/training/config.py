@@ -28,6 +28,7 @@ from decima.rl.study.settings import (
     Range,
     Settings,
 )
+from spark_sim.cluster import MOVING_DELAY_S
 from traces.arrivals import ARRIVALS
 from traces.files.reading import read_toml
 from traces.files.settings import Maybe, build, change_setting
@@ -63,7 +64,7 @@ class WorkloadConfig(Section):
     batch_jobs: tuple[int, ...] = (20,)
     """numbers of jobs that arrive at once: one setting each"""
     protocol: str = "executors"
-    moving_delay_s: float = 2.0
+    moving_delay_s: float = MOVING_DELAY_S
     warmup_delay_s: float = 1.0
     classes: Maybe[str] = None
     """executors of several sizes, as `decima evaluate --classes`; they add up to `executors`"""

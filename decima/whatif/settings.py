@@ -11,7 +11,7 @@ from decima.registry import HEURISTICS
 from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.recording import FIFO, POOLS
 from spark_sim import Cluster, Protocol
-from spark_sim.cluster import MAX_EXECUTORS
+from spark_sim.cluster import MAX_EXECUTORS, MOVING_DELAY_S
 from traces.estimates import KINDS, Estimates
 from traces.numbers import MS_PER_S
 
@@ -59,7 +59,7 @@ class WhatIfSettings:
     held_back: int = 5
     """further ones on which tuned parameters must beat the shipped ones to be used"""
     seed: int = 0
-    moving_delay_s: float = 2.0
+    moving_delay_s: float = MOVING_DELAY_S
     """to start an executor in another application; none in a shared session"""
     slots_vary: bool = False
     """whether slots come and go as recorded, `executors` being the most; resampled arrivals find

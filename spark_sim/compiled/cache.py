@@ -80,10 +80,10 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         """Return a cache of the same function with the code for calls from Python."""
         place = self._place
         beside = None if place is None else place._replace(name=f"{place.name}-outer")
-        found = KernelCache(self._py_func, beside, self.package)
+        cache = KernelCache(self._py_func, beside, self.package)
         IMPORTED[self.package] -= 1
-        found._inner = self
-        return found
+        cache._inner = self
+        return cache
 
     @property
     def cache_path(self) -> str | None:
@@ -105,21 +105,22 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
             if content is None:
                 return None
             # Only bytes that this program has written: see above.
-            kept, found = pickle.loads(content)  # noqa: S301
-            if kept == key:
+            stored_key, reduced = pickle.loads(content)  # noqa: S301
+            if stored_key == key:
                 self._count()
-                return _Compiled._rebuild(target_context, *found)
+                return _Compiled._rebuild(target_context, *reduced)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store machine code; if that fails, the next run compiles again."""
         self._count()
-        if data.library.has_dynamic_globals or any(not one.can_cache for one in data.lifted):
+        if data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
             return
         key = self._index_key(sig, data.codegen)
         for path in self._paths(key):
             try:
-                write_private(path, _sealed(_dumps((key, data._reduce()))))
+                content = _dumps((key, data._reduce()))
+                write_private(path, _FORMAT + hashlib.sha256(content).digest() + content)
             except OSError as fault:
                 warn_once(f"{path.parent}: cannot write: {fault.strerror}")
 
@@ -162,14 +163,10 @@ def warn_once(fault: str) -> None:
     LOG.warning("%s; compiled code is not cached there, so each run compiles again", fault)
 
 
-def _sealed(content: bytes) -> bytes:
-    return _FORMAT + hashlib.sha256(content).digest() + content
-
-
-def _unsealed(found: bytes | None) -> bytes | None:
+def _unsealed(sealed: bytes | None) -> bytes | None:
     """Return the sealed content, or None: nothing there, another format, or damaged."""
     begin = len(_FORMAT) + _DIGEST
-    if found is None or not found.startswith(_FORMAT):
+    if sealed is None or not sealed.startswith(_FORMAT):
         return None
-    content = found[begin:]
-    return content if hashlib.sha256(content).digest() == found[len(_FORMAT) : begin] else None
+    content = sealed[begin:]
+    return content if hashlib.sha256(content).digest() == sealed[len(_FORMAT) : begin] else None

@@ -66,10 +66,10 @@ class _Inner(_Dispatcher):  # type: ignore[misc]
     def outer(self) -> Any:
         """Compile the function for calls from Python."""
         options = self.targetoptions | {"no_cpython_wrapper": False}
-        found: Any = numba.jit(**options)(self.py_func)
+        dispatcher: Any = numba.jit(**options)(self.py_func)
         if isinstance(self._cache, KernelCache):
-            found._cache = self._cache.outer()
-        return found
+            dispatcher._cache = self._cache.outer()
+        return dispatcher
 
 
 @dataclass(frozen=True)
@@ -127,15 +127,15 @@ class Kernels:
 
     def _compiled(self, function: Callable[P, R], **options: bool) -> Callable[P, R]:
         bare = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        found = _compiler(**bare, **options)(function)
-        found.__class__ = _Inner
+        dispatcher = _compiler(**bare, **options)(function)
+        dispatcher.__class__ = _Inner
         # As `enable_caching`, with another folder.
         try:
             place = self._place(function)
         except (OSError, RuntimeError):  # a source that cannot be read, a user without a home
             place = None
-        found._cache = KernelCache(function, place, self.name)
-        return found  # type: ignore[no-any-return]
+        dispatcher._cache = KernelCache(function, place, self.name)
+        return dispatcher  # type: ignore[no-any-return]
 
     def _place(self, function: Any) -> Place | None:
         """Return the cache of `function`'s machine code; None if its source is in no file."""

@@ -86,14 +86,12 @@ class LateCalls:
             return
         function = self._functions[number]
         function.compile(self.signature)
-        found = function.overloads[self.signature.args]
-        if found.signature.return_type != self.signature.return_type:  # compiled for others before
-            raise TypeError(
-                f"{self._name}: {function.__name__} returns {found.signature.return_type}, "
-                f"not {self.signature.return_type}"
-            )
-        name = found.fndesc.llvm_func_name
-        self._addresses[number] = found.library.get_pointer_to_function(name)
+        compiled = function.overloads[self.signature.args]
+        returned, wanted = compiled.signature.return_type, self.signature.return_type
+        if returned != wanted:  # it was compiled for other callers before
+            raise TypeError(f"{self._name}: {function.__name__} returns {returned}, not {wanted}")
+        name = compiled.fndesc.llvm_func_name
+        self._addresses[number] = compiled.library.get_pointer_to_function(name)
 
     def _fill(self, number: int) -> None:
         """`load` for machine code, which an exception (Ctrl-C) cannot pass."""
@@ -110,11 +108,11 @@ class LateCalls:
         """
 
         def typed(_typing: Any, _number: Any, given: Any) -> tuple[Signature, Any]:
-            for own, wanted in zip(given, self.signature.args, strict=True):
-                if own != wanted and not _is_safe(own, wanted):
-                    raise TypingError(f"{self._name}: a kernel passes {own}, not {wanted}")
-            found = _signature(self.signature.return_type, (types.int64, given), None)
-            return found, self._generate
+            for passed, wanted in zip(given, self.signature.args, strict=True):
+                if passed != wanted and not _is_safe(passed, wanted):
+                    raise TypingError(f"{self._name}: a kernel passes {passed}, not {wanted}")
+            signature = _signature(self.signature.return_type, (types.int64, given), None)
+            return signature, self._generate
 
         return _intrinsic(typed)
 
@@ -133,8 +131,8 @@ class LateCalls:
                 context.call_conv.return_user_exc(builder, NotCompiledError)
         wanted = self.signature.args
         arguments = [
-            context.cast(builder, builder.extract_value(packed, index), own, wanted[index])
-            for index, own in enumerate(signature.args[1])
+            context.cast(builder, builder.extract_value(packed, index), passed, wanted[index])
+            for index, passed in enumerate(signature.args[1])
         ]
         result_type = signature.return_type
         pointer = context.call_conv.get_function_type(result_type, wanted).as_pointer()
@@ -148,17 +146,17 @@ class LateCalls:
 
     def _table(self, module: Any) -> Any:
         """Return the table's declaration in a module of machine code."""
-        found = module.globals.get(self._name)
-        if found is None:
-            found = ir.GlobalVariable(module, ir.ArrayType(_WORD, len(self._functions)), self._name)
-        return found
+        table = module.globals.get(self._name)
+        if table is None:
+            table = ir.GlobalVariable(module, ir.ArrayType(_WORD, len(self._functions)), self._name)
+        return table
 
 
-def _is_safe(own: Any, wanted: Any) -> bool:
+def _is_safe(passed: Any, wanted: Any) -> bool:
     """Return whether a number is converted: whole ones to any, others to floating point alone."""
     if isinstance(wanted, types.Integer):
-        return isinstance(own, types.Integer)
-    return isinstance(wanted, types.Float) and isinstance(own, types.Integer | types.Float)
+        return isinstance(passed, types.Integer)
+    return isinstance(wanted, types.Float) and isinstance(passed, types.Integer | types.Float)
 
 
 def _is_empty(builder: Any, place: Any) -> Any:

@@ -54,10 +54,10 @@ def _generate_unpacked(context: Any, builder: Any, signature: Any, values: Any) 
 def _loaded(builder: Any, place: Any, wanted: Any) -> Any:
     """Load word by word: the compiler leaves out those that are not used."""
     if not isinstance(wanted, ir.LiteralStructType | ir.ArrayType):
-        found = builder.load(place)
+        word = builder.load(place)
         # No kernel writes there, so a word may be loaded where it is needed.
-        found.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return found
+        word.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return word
     whole = ir.Constant(wanted, ir.Undefined)
     for index, part in enumerate(_parts(wanted)):
         word = _loaded(builder, _place_of(builder, place, 0, index), part)

@@ -28,11 +28,11 @@ class Announcer(_Listener):  # type: ignore[misc]
         self._depth = 0
         self._spent_s = 0.0
         self._began_s = 0.0
-        self._told_s = 0.0
+        self._printed_s = 0.0
         self._functions = 0
 
     def on_start(self, event: Any) -> None:
-        """A function is being compiled."""
+        """Note that a function is being compiled."""
         package = _package(event)
         if package is None:
             return
@@ -40,7 +40,7 @@ class Announcer(_Listener):  # type: ignore[misc]
         if self._depth == 0:
             self._began_s = now_s
         if self._functions == 0 and self._depth == 0:
-            self._told_s = now_s
+            self._printed_s = now_s
             self.tell(f"compiling for this machine ({package}): minutes at first, then cached")
         self._depth += 1
 
@@ -55,8 +55,8 @@ class Announcer(_Listener):  # type: ignore[misc]
         spent_s = self._spent_s + now_s - self._began_s
         if self._depth == 0:
             self._spent_s = spent_s
-        if now_s - self._told_s >= _EVERY_S:
-            self._told_s = now_s
+        if now_s - self._printed_s >= _EVERY_S:
+            self._printed_s = now_s
             # The function that ends is counted only once it is cached.
             done = min(READY[package] + 1, IMPORTED[package])
             count = f"{done} of at most {IMPORTED[package]} functions"
@@ -76,5 +76,5 @@ def announce() -> None:
 
 def _package(event: Any) -> str | None:
     """Return the package of the function; None for other projects' functions."""
-    kept = getattr(event.data["dispatcher"], "_cache", None)
-    return kept.package if isinstance(kept, KernelCache) else None
+    cache = getattr(event.data["dispatcher"], "_cache", None)
+    return cache.package if isinstance(cache, KernelCache) else None

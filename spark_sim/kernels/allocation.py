@@ -23,32 +23,49 @@ def allocate(state: State) -> float:
 
     Returns when to look again if nothing else happens; infinity: never.
     """
+    clock = state.clock[0]
     rules = state.allocation[0]
-    now_ms = state.clock[0]["time_ms"]
+    now_ms = clock["time_ms"]
     _charge(state)
     pending, lost = _pending(state)
-    most_needed = _needed(state, pending + lost)
+    slots = pending + lost + clock["present"] - clock["unattached"]
+    most_needed = int(np.ceil(slots * rules["ratio"] / rules["slots_each"]))
     if most_needed < rules["target"]:
-        if state.clock[0]["runnable_count"] > 0:  # before the first stage Spark keeps its target
+        if clock["runnable_count"] > 0:  # before the first stage Spark keeps its target
             rules["target"] = max(most_needed, rules["least"])
             rules["step"] = 1
     elif pending > 0:
         if rules["add_ms"] == np.inf:
             rules["add_ms"] = now_ms + rules["backlog_ms"]
         if rules["add_ms"] <= now_ms:
-            _raise_target(state, most_needed)
+            # Raise the target by the step that is due, if it may rise; the next step is twice that.
+            before = rules["target"]
+            wanted = min(max(before, rules["present"]) + rules["step"], most_needed)
+            rules["target"] = max(min(wanted, rules["most"]), rules["least"])
+            risen = rules["target"] - before
+            rules["step"] = 2 * rules["step"] if risen == rules["step"] else 1
+            if risen != 0:
+                rules["add_ms"] = now_ms + rules["sustained_ms"]
     if pending == 0:
         rules["add_ms"] = np.inf
         rules["step"] = 1
+
     while rules["present"] + rules["coming"] < rules["target"]:
-        _launch(state)
-    idle_ms = _remove_idle_ones(state)
+        # Start an executor.
+        rules["coming"] += 1
+        for _ in range(rules["slots_each"]):
+            slot = int(clock["absent_head"])
+            clock["absent_head"] = state.executors[slot]["next"]
+            state.executors[slot]["state"] = MOVING
+            state.executors[slot]["since_ms"] = now_ms
+            push(state, slot, now_ms + rules["start_ms"], EXECUTOR_ARRIVED)
+    idle_ms = _remove_idle_executors(state)
     return min(idle_ms, rules["add_ms"] if rules["add_ms"] > now_ms else np.inf)
 
 
 @inlined_kernel
 def come(state: State, slot: int) -> None:
-    """`slot` of an executor that has started is there."""
+    """Make `slot` of an executor that has started available."""
     clock = state.clock[0]
     rules = state.allocation[0]
     _charge(state)
@@ -64,7 +81,7 @@ def come(state: State, slot: int) -> None:
 
 @inlined_kernel
 def rest(state: State, slot: int) -> None:
-    """`slot` is idle from now on; it is used again after those that have been idle for longer.
+    """Make `slot` idle; it is used again after those that have been idle for longer.
 
     Spark offers executors in random order, so a light load keeps them all awake.
     """
@@ -76,7 +93,7 @@ def rest(state: State, slot: int) -> None:
 
 @inlined_kernel
 def leave(state: State, slot: int) -> None:
-    """`slot`, which is in no list, is absent."""
+    """Make `slot`, which is in no list, absent."""
     clock = state.clock[0]
     state.executors[slot]["next"] = clock["absent_head"]
     clock["absent_head"] = slot
@@ -115,45 +132,8 @@ def _pending(state: State) -> tuple[float, float]:
     return waiting, lost
 
 
-@inlined_kernel
-def _needed(state: State, pending: float) -> int:
-    """Executors that could be used at most."""
-    clock = state.clock[0]
-    rules = state.allocation[0]
-    slots = pending + clock["present"] - clock["unattached"]
-    return int(np.ceil(slots * rules["ratio"] / rules["slots_each"]))
-
-
-@inlined_kernel
-def _raise_target(state: State, most_needed: int) -> None:
-    """Raise the target by the step that is due, if it may rise; the next step is twice as large."""
-    rules = state.allocation[0]
-    before = rules["target"]
-    wanted = min(max(before, rules["present"]) + rules["step"], most_needed)
-    rules["target"] = max(min(wanted, rules["most"]), rules["least"])
-    if rules["target"] == before:
-        rules["step"] = 1
-        return
-    rules["step"] = 2 * rules["step"] if rules["target"] - before == rules["step"] else 1
-    rules["add_ms"] = state.clock[0]["time_ms"] + rules["sustained_ms"]
-
-
-@inlined_kernel
-def _launch(state: State) -> None:
-    """Start an executor."""
-    clock = state.clock[0]
-    rules = state.allocation[0]
-    rules["coming"] += 1
-    for _ in range(rules["slots_each"]):
-        slot = int(clock["absent_head"])
-        clock["absent_head"] = state.executors[slot]["next"]
-        state.executors[slot]["state"] = MOVING
-        state.executors[slot]["since_ms"] = clock["time_ms"]
-        push(state, slot, clock["time_ms"] + rules["start_ms"], EXECUTOR_ARRIVED)
-
-
 @kernel
-def _remove_idle_ones(state: State) -> float:
+def _remove_idle_executors(state: State) -> float:
     """Remove executors that were idle for too long; returns when the next one will have been."""
     clock = state.clock[0]
     rules = state.allocation[0]
@@ -163,7 +143,15 @@ def _remove_idle_ones(state: State) -> float:
         return np.inf
     next_ms = np.inf
     for first in range(0, len(state.executors), each):
-        due_ms = _idle_since_ms(state, first) + rules["idle_ms"]
+        # When the executor became idle; infinity: it is busy or absent.
+        since_ms = 0.0
+        for slot in range(first, first + each):
+            row = state.executors[slot]
+            # An absent slot is idle and in no list, one that is alone in the list is its head.
+            is_listed = row["prev"] != NONE or first_idle(state, NONE, 0) == slot
+            is_idle = row["state"] == IDLE and is_listed
+            since_ms = max(since_ms, row["since_ms"] if is_idle else np.inf)
+        due_ms = since_ms + rules["idle_ms"]
         if due_ms > clock["time_ms"]:
             next_ms = min(next_ms, due_ms)
         elif rules["present"] > floor:
@@ -174,17 +162,3 @@ def _remove_idle_ones(state: State) -> float:
                 leave(state, slot)
     clock["num_executors"] = clock["present"]
     return next_ms if rules["present"] > floor else np.inf
-
-
-@inlined_kernel
-def _idle_since_ms(state: State, first: int) -> float:
-    """Time at which the executor of slot `first` became idle; infinity: it is busy or absent."""
-    found = 0.0
-    for slot in range(first, first + state.allocation[0]["slots_each"]):
-        row = state.executors[slot]
-        # An absent slot is idle and in no list, one that is alone in the list is its head.
-        is_listed = row["prev"] != NONE or first_idle(state, NONE, 0) == slot
-        if row["state"] != IDLE or not is_listed:
-            return np.inf
-        found = max(found, row["since_ms"])
-    return found

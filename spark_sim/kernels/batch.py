@@ -16,12 +16,8 @@ from spark_sim.kernels.choices import Preferences, follow
 from spark_sim.kernels.dispatch import step
 from spark_sim.kernels.opening import is_on_offer
 from spark_sim.observation import ObservationBatch
-from spark_sim.tables import ANY, DECIDE, NONE, State
+from spark_sim.tables import ANY, DECIDE, DECIMA_SIM, EXECUTORS, NONE, State
 from traces.numbers import Int64
-
-_EXECUTORS = 0
-_DECIMA_SIM = 2
-# `Protocol` members as plain numbers for the compiler.
 
 
 class Actions(NamedTuple):
@@ -70,21 +66,21 @@ def member(stacked: State, index: int) -> State:
 
 @kernel
 def step_all(
-    stacked: State, seen: ObservationBatch, actions: Actions, progress: LaneProgress
+    stacked: State, batch: ObservationBatch, actions: Actions, progress: LaneProgress
 ) -> int:
     """Apply one action to each simulation, run each to its next decision, note the rewards.
 
     Returns the first simulation whose action is illegal (nothing has changed then), else NONE.
     """
     for index in range(len(actions.stage)):
-        if not _is_legal(member(stacked, index), seen, actions, index):
+        if not _is_legal(member(stacked, index), batch, actions, index):
             return index
     for index in range(len(actions.stage)):
         progress.reward_s[index] = 0.0
         if progress.status[index] == DECIDE:
             state = member(stacked, index)
             row = actions.stage[index]
-            stage = NONE if row == NONE else seen.stage_row[row]
+            stage = NONE if row == NONE else batch.stage_row[row]
             progress.status[index] = step(state, stage, actions.limit[index], actions.kind[index])
             job_time_ms = state.clock[0]["job_time_ms"]
             progress.reward_s[index] = (progress.charged_ms[index] - job_time_ms) / 1000.0
@@ -114,33 +110,33 @@ def follow_all(stacked: State, wanted: Preferences, used: Int64, progress: LaneP
 
 
 @kernel
-def _is_legal(state: State, seen: ObservationBatch, actions: Actions, index: int) -> bool:
-    """Return whether the protocols accept the action: the rules of their `assign`, all three."""
+def _is_legal(state: State, batch: ObservationBatch, actions: Actions, index: int) -> bool:
+    """Return whether the protocol accepts the action: the rules of all three `assign`."""
     row = actions.stage[index]
     if row == NONE:
         return True
-    if not seen.stage_ptr[index] <= row < seen.stage_ptr[index + 1]:
+    if not batch.stage_ptr[index] <= row < batch.stage_ptr[index + 1]:
         return False
-    number = seen.stage_row[row]
+    number = batch.stage_row[row]
     stage = state.stages[number]
     limit = actions.limit[index]
     held = state.jobs[stage["job"]]["held"]
     kind = actions.kind[index]
-    knows_classes = state.clock[0]["protocol"] == _EXECUTORS
-    if kind != ANY and knows_classes and not is_on_offer(state, number, kind):
+    has_classes = state.clock[0]["protocol"] == EXECUTORS
+    if kind != ANY and has_classes and not is_on_offer(state, number, kind):
         return False
     return bool(stage["open"] == 1 and held < limit <= state.clock[0]["num_executors"])
 
 
-# --- what they show ------------------------------------------------------------------------------
+# --- observations --------------------------------------------------------------------------------
 
 
 @inlined_kernel
 def is_due(state: State) -> bool:
-    """Return whether a decision is due (decima-sim asks even if none can be chosen)."""
+    """Return whether a decision is due (in decima-sim also if no stage can be chosen)."""
     clock = state.clock[0]
     return bool(
-        clock["on_offer"] > 0 and (clock["open_stages"] > 0 or clock["protocol"] == _DECIMA_SIM)
+        clock["on_offer"] > 0 and (clock["open_stages"] > 0 or clock["protocol"] == DECIMA_SIM)
     )
 
 
@@ -184,24 +180,18 @@ def fill(state: State, out: ObservationBatch, index: int) -> None:
         out.job_row[row] = number
         if number == clock["source_job"]:
             out.source_job[index] = row
-        _fill_job(state, out, row, stage_row)
+        first = state.jobs[number]["first_stage"]
         out.jobs[row]["first_stage"] = stage_row
-        stage_row += out.jobs[row]["num_stages"]
-
-
-@inlined_kernel
-def _fill_job(state: State, out: ObservationBatch, row: int, base: int) -> None:
-    """Write the stages of the job in batch row `row`."""
-    first = out.jobs[row]["first_stage"]
-    for local in range(out.jobs[row]["num_stages"]):
-        out.stages[base + local] = state.stages[first + local]
-        out.stages[base + local]["job"] = row
-        out.stage_row[base + local] = first + local
+        for stage in range(first, first + state.jobs[number]["num_stages"]):
+            out.stages[stage_row] = state.stages[stage]
+            out.stages[stage_row]["job"] = row
+            out.stage_row[stage_row] = stage
+            stage_row += 1
 
 
 @kernel
 def fill_all(stacked: State, out: ObservationBatch) -> bool:
-    """`count` and `fill` each of the stacked simulations. Returns whether there was room."""
+    """Count and write the rows of each stacked simulation. Returns whether there was room."""
     for index in range(len(stacked.clock)):
         count(member(stacked, index), out, index)
     if not has_room(out):

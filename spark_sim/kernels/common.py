@@ -9,18 +9,26 @@ import numpy as np
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.durations import (
     hash_in_stage,
-    pick_below,
+    pick_level,
     pick_level_decima_sim,
     stage_hash,
     task_duration,
     upper_level,
 )
+from spark_sim.kernels.lists import take_waiting
 from spark_sim.kernels.queue import push
-from spark_sim.tables import HELD, LEAST_WORK_MS, MOVING, NONE, RUNNING, TASK_DONE, State
-
-_SESSION = 1
-_DECIMA_SIM = 2
-# `Protocol` members as plain numbers for the compiler.
+from spark_sim.tables import (
+    DECIMA_SIM,
+    EXECUTORS,
+    HELD,
+    LEAST_WORK_MS,
+    MOVING,
+    NONE,
+    RUNNING,
+    SESSION,
+    TASK_DONE,
+    State,
+)
 
 
 @inlined_kernel
@@ -75,19 +83,14 @@ def admit_next(state: State) -> int:
 
 @kernel
 def ready(state: State, stage: int) -> bool:
-    """All parents of `stage` are complete. Returns whether it may start at once."""
-    wait_ms = state.stages[stage]["wait_ms"]
-    if wait_ms > 0:
-        _set_timer(state, state.clock[0]["time_ms"] + wait_ms, stage)
-        return False
-    mark_runnable(state, stage)
-    return True
-
-
-@kernel
-def _set_timer(state: State, time_ms: float, stage: int) -> None:
-    """Let `stage` start then; of equal times the one set first comes first."""
+    """Note that all parents of `stage` are complete. Returns whether it may start at once."""
     clock = state.clock[0]
+    wait_ms = state.stages[stage]["wait_ms"]
+    if not wait_ms > 0:
+        mark_runnable(state, stage)
+        return True
+    # Set a timer; of equal times the one set first comes first.
+    time_ms = clock["time_ms"] + wait_ms
     place = clock["num_timers"]
     while place > clock["next_timer"] and state.timers[place - 1]["time_ms"] > time_ms:
         earlier = state.timers[place - 1]
@@ -98,11 +101,12 @@ def _set_timer(state: State, time_ms: float, stage: int) -> None:
     state.timers[place]["time_ms"] = time_ms
     state.timers[place]["stage"] = stage
     clock["num_timers"] += 1
+    return False
 
 
 @kernel
 def ring(state: State) -> int:
-    """Take the next timer. Returns the stage that may start now; NONE if it is for slots."""
+    """Take the next timer. Returns the stage that may start now; NONE: the slots change."""
     clock = state.clock[0]
     stage: int = state.timers[clock["next_timer"]]["stage"]
     clock["next_timer"] += 1
@@ -113,19 +117,24 @@ def ring(state: State) -> int:
 
 @kernel
 def mark_runnable(state: State, stage: int) -> None:
-    """`stage` may start."""
+    """Let `stage` start, and the executors that wait for it."""
     clock = state.clock[0]
     row = state.stages[stage]
     row["runnable"] = 1
     row["order"] = clock["runnable_count"]
     clock["runnable_count"] += 1
-    if clock["protocol"] == _SESSION:
+    if clock["protocol"] == SESSION:
         row["open"] = 1
         state.jobs[row["job"]]["open_stages"] += 1
         state.jobs[row["job"]]["uncovered"] += row["num_tasks"] - row["finished"]
         clock["open_stages"] += 1
         compare_critical(state, stage)
         mark_changed(state, row["job"])
+    elif clock["protocol"] == EXECUTORS:
+        executor = take_waiting(state, stage)
+        while executor != NONE:
+            start_first(state, executor, stage)
+            executor = take_waiting(state, stage)
 
 
 @inlined_kernel
@@ -155,7 +164,7 @@ def mark_changed(state: State, number: int) -> None:
 
 @kernel
 def retire(state: State, job: int) -> None:
-    """`job` is complete and leaves the system."""
+    """Take `job`, which is complete, out of the system; its followers arrive later."""
     clock = state.clock[0]
     row = state.jobs[job]
     row["completion_ms"] = clock["time_ms"]
@@ -168,24 +177,19 @@ def retire(state: State, job: int) -> None:
     clock["num_active"] -= 1
     follower = row["first_follower"]
     while follower != NONE and clock["num_queued"] < clock["num_jobs"]:
-        _queue(state, follower, clock["time_ms"] + state.jobs[follower]["lag_ms"])
+        # It is queued after others that arrive at the same time.
+        arrival_ms = clock["time_ms"] + state.jobs[follower]["lag_ms"]
+        state.jobs[follower]["arrival_ms"] = arrival_ms
+        place = clock["num_queued"]
+        while (
+            place > clock["next_arrival"]
+            and state.jobs[state.queue[place - 1]]["arrival_ms"] > arrival_ms
+        ):
+            state.queue[place] = state.queue[place - 1]
+            place -= 1
+        state.queue[place] = follower
+        clock["num_queued"] += 1
         follower = state.jobs[follower]["next_follower"]
-
-
-@kernel
-def _queue(state: State, job: int, arrival_ms: float) -> None:
-    """`job` arrives then, after others that arrive at the same time."""
-    clock = state.clock[0]
-    state.jobs[job]["arrival_ms"] = arrival_ms
-    place = clock["num_queued"]
-    while (
-        place > clock["next_arrival"]
-        and state.jobs[state.queue[place - 1]]["arrival_ms"] > arrival_ms
-    ):
-        state.queue[place] = state.queue[place - 1]
-        place -= 1
-    state.queue[place] = job
-    clock["num_queued"] += 1
 
 
 @kernel
@@ -203,7 +207,7 @@ def child_range(state: State, stage: int) -> tuple[int, int, int]:
 
 @kernel
 def unlock_children(state: State, stage: int) -> bool:
-    """`stage` is complete. Returns whether that made any child runnable."""
+    """Note that `stage` is complete. Returns whether that made any child runnable."""
     state.jobs[state.stages[stage]["job"]]["stages_done"] += 1
     unlocked = False
     first, last, offset = child_range(state, stage)
@@ -239,10 +243,14 @@ def start_task(state: State, executor: int, stage: int) -> None:
         row["hash"] = stage_hash(clock["duration_key"], row["job"], local)
     bits = hash_in_stage(row["hash"], task)
     low = bits & np.uint64(0xFFFFFFFF)
-    if clock["protocol"] == _DECIMA_SIM:
+    if clock["protocol"] == DECIMA_SIM:
         level = pick_level_decima_sim(state.trace, row["template"], job["attached"], low)
     else:
-        level = _level_of(state, stage, low)
+        # The levels are searched when the job's executors have changed.
+        if row["level_of"] != job["attached"]:
+            row["level_of"] = job["attached"]
+            row["level"] = upper_level(state.trace, row["template"], job["attached"])
+        level = pick_level(state.trace, row["template"], job["attached"], low, row["level"])
     finish_ms = clock["time_ms"] + task_duration(state, executor, stage, level, bits)
     row["launched"] += 1
     job["remaining_ms"] -= row["mean_ms"]
@@ -264,15 +272,10 @@ def start_task(state: State, executor: int, stage: int) -> None:
 
 
 @inlined_kernel
-def _level_of(state: State, stage: int, low_bits: np.uint64) -> int:
-    """`pick_level` for a task; the levels are searched when the job's executors have changed."""
-    row = state.stages[stage]
-    template = row["template"]
-    executors = state.jobs[row["job"]]["attached"]
-    if row["level_of"] != executors:
-        row["level_of"] = executors
-        row["level"] = upper_level(state.trace, template, executors)
-    return pick_below(state.trace, template, executors, low_bits, row["level"])
+def start_first(state: State, executor: int, stage: int) -> None:
+    """Start the first task of `executor` for `stage`, in the default protocol."""
+    state.running[stage, state.executors[executor]["kind"]] += 1
+    start_task(state, executor, stage)
 
 
 @inlined_kernel

@@ -1,8 +1,8 @@
 """The rules of decima-sim, event for event, with its bugs (`benchmarks/golden.py` checks them).
 They serve comparison with published figures; `docs/simulator.md` lists each bug and the default
-protocol's rule instead. Only the parts that decide differ from the other protocols: who is offered
-(one *source*: a stage's executors, a job's pool or the pool of no job), promises for all executors
-of a stage at once, and a fallback of its own for executors whose destination is gone.
+protocol's rule instead. What differs from the other protocols: the executors on offer (of one
+*source*: a stage's executors, a job's pool or the pool of no job), promises for all executors of a
+stage at once, and a fallback of its own for executors whose destination is gone.
 
 Here `held` counts the executors in the job, moving to it, or promised to it by others, less those
 on offer. A round opens even if no stage may be chosen, and it lasts until all are promised.
@@ -16,6 +16,7 @@ from spark_sim.compile import kernel
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
+    child_range,
     close_accounts,
     count_finished,
     first_open,
@@ -25,7 +26,6 @@ from spark_sim.kernels.common import (
     truncate,
     unlock_children,
 )
-from spark_sim.kernels.decima_sim_view import refresh
 from spark_sim.kernels.lists import (
     add_promise,
     append_idle,
@@ -70,80 +70,63 @@ def advance(state: State) -> int:
             truncate(state)
             return TRUNCATED
         advance_time(state, time_ms)
+
         if arrival_ms <= event_ms:
-            _job_arrived(state)
+            admit_next(state)
+            # The first jobs are present at the start: one round for all that arrive at time 0.
+            while clock["time_ms"] == 0.0 and next_arrival_ms(state) == 0.0:
+                admit_next(state)
+            if clock["unattached"] > 0:
+                _offer(state, NONE, NONE, clock["unattached"], NONE)
         else:
             executor = take(state)
-            if state.executors[executor]["state"] == RUNNING:
-                _task_done(state, executor)
+            worker = state.executors[executor]
+            stage = int(worker["stage"])
+            row = state.stages[stage]
+            number = row["job"]
+            job = state.jobs[number]
+            if worker["state"] == RUNNING:
+                # A task ends.
+                count_finished(state, executor)
+                worker["state"] = IDLE
+                grew = False
+                if row["finished"] == row["num_tasks"]:
+                    grew = unlock_children(state, stage)
+                if row["launched"] < row["num_tasks"]:
+                    _launch(state, executor, stage)
+                elif grew:
+                    if has_promise(state, row):
+                        _fulfil(state, executor, take_promise(state, row))
+                    else:
+                        _park(state, executor, number)
+                    if job["pool"] > 0:
+                        _offer(state, number, NONE, job["pool"], NONE)
+                elif has_promise(state, row):
+                    _fulfil(state, executor, take_promise(state, row))
+                else:
+                    _offer(state, number, stage, row["members"], executor)
+                if job["stages_done"] == job["num_stages"]:
+                    _complete_job(state, number)
             else:
-                _executor_arrived(state, executor)
+                # An executor arrives in the job of the stage that it was sent to.
+                clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
+                worker["state"] = IDLE
+                worker["stage"] = NONE
+                has_tasks = False
+                if job["active"] == 1:
+                    row["covered"] -= 1
+                    worker["job"] = number
+                    job["attached"] += 1
+                    job["held"] += 1
+                    has_tasks = row["launched"] < row["num_tasks"]
+                if has_tasks:
+                    _start_or_park(state, executor, stage)
+                else:
+                    _fall_back(state, executor)
+
         if clock["on_offer"] > 0:
             refresh(state)
             return DECIDE
-
-
-# --- events ------------------------------------------------------------------------------------
-
-
-@kernel
-def _job_arrived(state: State) -> None:
-    clock = state.clock[0]
-    admit_next(state)
-    # The first jobs are present at the start: one round for all that arrive at time 0.
-    while clock["time_ms"] == 0.0 and next_arrival_ms(state) == 0.0:
-        admit_next(state)
-    if clock["unattached"] > 0:
-        _offer(state, NONE, NONE, clock["unattached"], NONE)
-
-
-@kernel
-def _task_done(state: State, executor: int) -> None:
-    worker = state.executors[executor]
-    stage = worker["stage"]
-    row = state.stages[stage]
-    job = row["job"]
-    count_finished(state, executor)
-    worker["state"] = IDLE
-    grew = False
-    if row["finished"] == row["num_tasks"]:
-        grew = unlock_children(state, stage)
-    if row["launched"] < row["num_tasks"]:
-        _launch(state, executor, stage)
-    elif grew:
-        if has_promise(state, row):
-            _fulfil(state, executor, take_promise(state, row))
-        else:
-            _park(state, executor, job)
-        if state.jobs[job]["pool"] > 0:
-            _offer(state, job, NONE, state.jobs[job]["pool"], NONE)
-    elif has_promise(state, row):
-        _fulfil(state, executor, take_promise(state, row))
-    else:
-        _offer(state, job, stage, row["members"], executor)
-    if state.jobs[job]["stages_done"] == state.jobs[job]["num_stages"]:
-        _complete_job(state, job)
-
-
-@kernel
-def _executor_arrived(state: State, executor: int) -> None:
-    clock = state.clock[0]
-    worker = state.executors[executor]
-    stage = worker["stage"]
-    clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
-    worker["state"] = IDLE
-    worker["stage"] = NONE
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
-    if job["active"] == 1:
-        row["covered"] -= 1
-        worker["job"] = row["job"]
-        job["attached"] += 1
-        job["held"] += 1
-        if row["launched"] < row["num_tasks"]:
-            _start_or_park(state, executor, stage)
-            return
-    _fall_back(state, executor)
 
 
 @kernel
@@ -255,8 +238,14 @@ def _fulfil(state: State, executor: int, stage: int) -> None:
     """Send `executor`, which is in no pool, to its promised stage (NONE: nowhere)."""
     worker = state.executors[executor]
     if stage == NONE:
-        stays = worker["job"] != NONE and _has_tasks(state, worker["job"])
-        _park(state, executor, worker["job"] if stays else NONE)
+        # It stays in its job if a stage there has tasks that have not started.
+        home = NONE
+        if worker["job"] != NONE:
+            job = state.jobs[worker["job"]]
+            for other in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+                if state.stages[other]["launched"] < state.stages[other]["num_tasks"]:
+                    home = int(worker["job"])
+        _park(state, executor, home)
         return
     row = state.stages[stage]
     row["covered"] -= 1
@@ -269,18 +258,8 @@ def _fulfil(state: State, executor: int, stage: int) -> None:
 
 
 @kernel
-def _has_tasks(state: State, job: int) -> bool:
-    """Return whether a stage of `job` has tasks that have not started."""
-    row = state.jobs[job]
-    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-        if state.stages[stage]["launched"] < state.stages[stage]["num_tasks"]:
-            return True
-    return False
-
-
-@kernel
 def _fall_back(state: State, executor: int) -> None:
-    """`executor` has lost its destination: decima-sim's "backup" rule, without the policy."""
+    """Place an executor that lost its destination: decima-sim's "backup", without the policy."""
     worker = state.executors[executor]
     if worker["job"] != NONE:
         stage = _first_unsaturated(state, worker["job"])
@@ -403,3 +382,69 @@ def _dispatch(state: State) -> None:
                 break
     clock["source_job"] = NONE
     clock["source_stage"] = NONE
+
+
+# --- features ------------------------------------------------------------------------------------
+
+
+@kernel
+def refresh(state: State) -> None:
+    """Recompute which stages may be chosen and what each job holds.
+
+    A stage may be chosen if tasks of it are not covered, all its parents are covered, and it was
+    not chosen in this round. Parking uncovers a stage again, so an event-wise update is impossible.
+    """
+    clock = state.clock[0]
+    clock["open_stages"] = 0
+    for index in range(clock["num_active"]):
+        job = state.jobs[state.active[index]]
+        job["open_stages"] = 0
+        job["held"] = job["attached"]
+        job["local"] = 0
+        first = job["first_stage"]
+        last = first + job["num_stages"]
+        for stage in range(first, last):
+            state.stages[stage]["open"] = 1
+        for stage in range(first, last):
+            row = state.stages[stage]
+            if row["covered"] < row["num_tasks"]:
+                begin, end, offset = child_range(state, stage)
+                for child in range(begin, end):
+                    state.stages[offset + state.trace.children[child]]["open"] = 0
+            else:
+                row["open"] = 0
+    for index in range(clock["num_chosen"]):
+        state.stages[state.chosen[index]]["open"] = 0
+    for index in range(clock["num_active"]):
+        job = state.jobs[state.active[index]]
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            job["open_stages"] += state.stages[stage]["open"]
+        clock["open_stages"] += job["open_stages"]
+
+    # `held` also counts executors that move to a job or are promised by others, less those offered.
+    for executor in range(clock["num_executors"]):
+        worker = state.executors[executor]
+        if worker["state"] == MOVING:
+            state.jobs[state.stages[worker["stage"]]["job"]]["held"] += 1
+    _count_promised(state, clock["commit_head"], NONE)
+    for index in range(clock["num_active"]):
+        number = state.active[index]
+        job = state.jobs[number]
+        _count_promised(state, job["commit_head"], number)
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            _count_promised(state, state.stages[stage]["commit_head"], number)
+    if clock["source_job"] != NONE:
+        state.jobs[clock["source_job"]]["held"] -= clock["on_offer"]
+        state.jobs[clock["source_job"]]["local"] = clock["on_offer"]
+
+
+@kernel
+def _count_promised(state: State, entry: int, owner: int) -> None:
+    """Add the promises from `entry` on to `held` of their jobs, but for those to `owner` itself."""
+    while entry != NONE:
+        commit = state.commits[entry]
+        if commit["count"] > 0 and commit["stage"] != NONE:
+            job = state.stages[commit["stage"]]["job"]
+            if job != owner:
+                state.jobs[job]["held"] += commit["count"]
+        entry = commit["next"]

@@ -1,16 +1,48 @@
-"""Entry points of the kernels for the three protocols, which are compiled when they are needed."""
+"""Entry points of the kernels: the three protocols, compiled when needed, and observations."""
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
 from numba.core import types
 
+from spark_sim.cluster import Cluster
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.compiled.late import LateCalls
 from spark_sim.compiled.packed import packing
 from spark_sim.kernels import decima_sim, executors, session, session_rounds
-from spark_sim.kernels.argument_types import state_type
+from spark_sim.observation import observe
+from spark_sim.setup import build_state
 from spark_sim.tables import DONE, State
+from traces import Job, Stage, Trace, to_arrays
 
+# numba's stubs do not know its type.
+_typeof: Any = numba.typeof
+
+
+def _smallest() -> State:
+    """Return a run of one job of one task."""
+    arrays = to_arrays(Trace("smallest", (Job("job", (Stage.fixed("stage", 1, 1.0, []),)),)))
+    arrival_ms, job = np.zeros(1), np.zeros(1, np.int32)
+    return build_state(arrays, Cluster(), arrival_ms, job, 0, timeline=False)
+
+
+@cache
+def state_type() -> Any:
+    """Return numba's type of every `State`."""
+    return _typeof(_smallest())
+
+
+@cache
+def observation_type() -> Any:
+    """Return numba's type of every `Observation`."""
+    return _typeof(observe(_smallest()))
+
+
+observed = inlined_kernel(observe)
 packed, _unpacked = packing(state_type)
 _executors_advance = executors.advance
 _executors_assign = executors.assign

@@ -26,7 +26,7 @@ _STRIDES = (
     2147483543,
     2147483497,
 )
-"""primes above any number of durations: steps of one that size, modulo the number, meet each"""
+"""primes above any number of durations: strides of that size, modulo the number, reach each"""
 
 DECIMA_SIM_LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
 """the executor counts that decima-sim looks up; it leaves out the recorded level 2"""
@@ -46,7 +46,7 @@ def stage_hash(key: int | np.uint64, job: int, stage: int) -> np.uint64:
 
 @inlined_kernel
 def hash_in_stage(of_stage: np.uint64, task: int) -> np.uint64:
-    """`task_hash`, given that part."""
+    """Hash of a task, given the part of its stage."""
     return _mix(of_stage + np.uint64(task + 1) * _GAMMA)
 
 
@@ -55,17 +55,6 @@ def _mix(bits: np.uint64) -> np.uint64:
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
     return bits ^ (bits >> np.uint64(31))
-
-
-@inlined_kernel
-def pick_level(trace: TraceArrays, template: int, executors: int, low_bits: np.uint64) -> int:
-    """Row of the level for a job with `executors` executors.
-
-    Between two recorded levels ``lo < x < hi`` the upper one is taken with probability
-    ``(x - lo) / (hi - lo)``: the expected duration is linear in x.
-    """
-    upper = upper_level(trace, template, executors)
-    return pick_below(trace, template, executors, low_bits, upper)
 
 
 @inlined_kernel
@@ -79,10 +68,14 @@ def upper_level(trace: TraceArrays, template: int, executors: int) -> int:
 
 
 @inlined_kernel
-def pick_below(
+def pick_level(
     trace: TraceArrays, template: int, executors: int, low_bits: np.uint64, upper: int
 ) -> int:
-    """`pick_level`, given the `upper_level`."""
+    """Row of the level for a job with `executors` executors, given the `upper_level`.
+
+    Between two recorded levels ``lo < x < hi`` the upper one is taken with probability
+    ``(x - lo) / (hi - lo)``: the expected duration is linear in x.
+    """
     if trace.level_executors[upper] <= executors or upper == trace.first_level[template]:
         return upper
     low = trace.level_executors[upper - 1]
@@ -128,32 +121,26 @@ def wave_of(state: State, executor: int, stage: int) -> int:
 
 
 @inlined_kernel
-def _in_turn(state: State, stage: int, count: int) -> int:
-    """Index of the next of `count` durations: all come once, in an order drawn for the stage."""
-    row = state.stages[stage]
-    job = row["job"]
-    local = stage - state.jobs[job]["first_stage"]
-    bits = task_hash(state.clock[0]["duration_key"], job, local, NONE)
-    first = np.int64(((bits >> _32) * np.uint64(count)) >> _32)
-    stride = _STRIDES[np.int64(bits & np.uint64(len(_STRIDES) - 1))]
-    return int((first + row["launched"] * stride) % count)
-
-
-@inlined_kernel
 def task_duration(state: State, executor: int, stage: int, level: int, bits: np.uint64) -> float:
     """Duration in ms of the next task of `stage` on `executor`; counts its inflation."""
     trace = state.trace
     clock = state.clock[0]
+    row = state.stages[stage]
     wave = wave_of(state, executor, stage)
     count = trace.wave_count[level, wave]
     index = np.int64(((bits >> _32) * np.uint64(count)) >> _32)
     if clock["each_once"]:
-        index = np.int64(_in_turn(state, stage, count))
+        # All durations come once, in an order drawn for the stage.
+        local = stage - state.jobs[row["job"]]["first_stage"]
+        bits = task_hash(clock["duration_key"], row["job"], local, NONE)
+        first = np.int64(((bits >> _32) * np.uint64(count)) >> _32)
+        stride = _STRIDES[np.int64(bits & np.uint64(len(_STRIDES) - 1))]
+        index = np.int64((first + row["launched"] * stride) % count)
     duration_ms = np.float64(trace.samples_ms[trace.wave_start[level, wave] + index])
     if wave == FRESH and not trace.fresh_is_measured[level]:
         duration_ms += clock["warmup_delay_ms"]
     if wave == FRESH:
         clock["first_ms"] += duration_ms
-    lowest = trace.first_level[state.stages[stage]["template"]]
+    lowest = trace.first_level[row["template"]]
     clock["inflation_ms"] += trace.wave_mean_ms[level, wave] - trace.wave_mean_ms[lowest, wave]
     return duration_ms

@@ -27,35 +27,46 @@ from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
-    child_range,
     close_accounts,
     count_finished,
     first_open,
     next_arrival_ms,
     next_timer_ms,
-    ready,
     retire,
     ring,
+    start_first,
     start_task,
     truncate,
+    unlock_children,
 )
-from spark_sim.kernels.limits import HELD_BACK, is_served, leaving, room_under
 from spark_sim.kernels.lists import (
     add_promise,
+    append_idle,
     append_waiting,
     first_idle,
     has_promise_for,
+    remove_idle,
     take_promise,
-    take_waiting,
 )
-from spark_sim.kernels.opening import cover, is_on_offer, set_aside, set_misfits, set_open
-from spark_sim.kernels.placement import become_idle, become_unattached, leave_idle, move
-from spark_sim.kernels.queue import next_event_ms, take
+from spark_sim.kernels.opening import (
+    HELD_BACK,
+    cover,
+    is_on_offer,
+    leaving,
+    room_under,
+    set_aside,
+    set_misfits,
+    set_open,
+)
+from spark_sim.kernels.queue import next_event_ms, push, take
 from spark_sim.tables import (
     ANY,
     DECIDE,
     DONE,
+    EXECUTOR_ARRIVED,
+    IDLE,
     ILLEGAL,
+    MOVING,
     NONE,
     RUNNING,
     TRUNCATED,
@@ -66,7 +77,10 @@ from spark_sim.tables import (
 
 @kernel
 def advance(state: State) -> int:
-    """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED."""
+    """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED.
+
+    Of one instant, executors that become free come first, then timers, then arriving jobs.
+    """
     clock = state.clock[0]
     while True:
         event_ms = next_event_ms(state)
@@ -83,117 +97,167 @@ def advance(state: State) -> int:
             truncate(state)
             return TRUNCATED
         advance_time(state, time_ms)
-        if event_ms <= time_ms:
-            executor = take(state)
-            if _continues(state, executor):
-                continue
-            source = _handle(state, executor)
-        elif timer_ms <= time_ms:
-            _start_all(state, ring(state))
-            source = NONE
+
+        if event_ms > time_ms:
+            if timer_ms <= time_ms:
+                ring(state)
+            else:
+                # One decision covers all jobs that arrive at this instant.
+                while next_arrival_ms(state) == time_ms:
+                    new = state.jobs[admit_next(state)]
+                    for root in range(new["first_stage"], new["first_stage"] + new["num_stages"]):
+                        if state.stages[root]["parents_uncovered"] == 0:
+                            set_open(state, root)
+            if _open_round(state, NONE):
+                return DECIDE
+            continue
+
+        executor = take(state)
+        worker = state.executors[executor]
+        stage = worker["stage"]
+        row = state.stages[stage]
+        if worker["state"] == RUNNING and row["launched"] < row["num_tasks"]:
+            # The most frequent event: the executor runs the stage's next task, without a decision.
+            count_finished(state, executor)
+            row["covered"] += 1
+            start_task(state, executor, stage)
+            if row["covered"] == row["num_tasks"]:
+                cover(state, stage)
+            continue
+
+        job = state.jobs[row["job"]]
+        is_due = False  # a round is
+        source = NONE  # the stage that ran out of tasks, if that opens the round
+        if worker["state"] != RUNNING:
+            # The executor has started in the job of the stage that it was given to.
+            clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
+            if job["active"] == 0:
+                become_unattached(state, executor)
+                is_due = True
+            else:
+                worker["job"] = row["job"]
+                job["attached"] += 1
+                if row["launched"] < row["num_tasks"]:
+                    _start_or_wait(state, executor, stage)
+                else:
+                    job["held"] -= 1
+                    become_idle(state, executor)
+                    is_due = True
+
         else:
-            source = _admit_all(state, time_ms)
-        if source != _NO_EVENT and _open_round(state, source):
+            # A task ends, and its stage has no further one to start.
+            count_finished(state, executor)
+            kind = worker["kind"]
+            state.running[stage, kind] -= 1
+            if row["finished"] == row["num_tasks"]:
+                is_due = unlock_children(state, stage)
+            if row["released"] == 0:
+                row["released"] = 1
+                is_due = True
+                source = stage
+            if row["released"] == HELD_BACK and job["open_stages"] + job["misfits"] > 0:
+                is_due = True
+
+            if has_promise_for(state, row, kind):
+                promised = take_promise(state, row)
+                target = state.stages[promised]
+                if len(state.classes) > 1 and worker["job"] != target["job"]:
+                    state.jobs[worker["job"]]["held"] -= 1
+                if target["launched"] == target["num_tasks"]:
+                    state.jobs[target["job"]]["held"] -= 1
+                    become_idle(state, executor)
+                    is_due = True
+                elif worker["job"] == target["job"]:
+                    _start_or_wait(state, executor, promised)
+                else:
+                    move(state, executor, promised)
+            else:
+                job["held"] -= 1
+                become_idle(state, executor)
+
+            if job["stages_done"] == job["num_stages"]:
+                retire(state, row["job"])
+                for each_kind in range(len(state.classes)):
+                    idle = first_idle(state, row["job"], each_kind)
+                    while idle != NONE:
+                        leave_idle(state, idle)
+                        become_unattached(state, idle)
+                        idle = first_idle(state, row["job"], each_kind)
+                is_due = True
+                source = NONE
+
+        if is_due and _open_round(state, source):
             return DECIDE
 
 
-_NO_EVENT = -2
-"""no scheduling event; NONE is an event without a source stage; else the stage that ran out of
-tasks"""
-
-
-@kernel
-def _admit_all(state: State, time_ms: float) -> int:
-    """Admit all jobs that arrive at this instant, so that one decision covers them."""
-    while next_arrival_ms(state) == time_ms:
-        job = state.jobs[admit_next(state)]
-        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-            if state.stages[stage]["parents_uncovered"] == 0:
-                set_open(state, stage)
-    return NONE
+# --- places of executors -------------------------------------------------------------------------
 
 
 @inlined_kernel
-def _continues(state: State, executor: int) -> bool:
-    """Start the next task of the stage on `executor`, if its task ends and the stage has one.
-
-    This is the most frequent event: the executor stays, without a decision.
-    """
+def become_idle(state: State, executor: int) -> None:
+    """Make `executor` idle; it stays in its job, warm."""
     worker = state.executors[executor]
-    stage = worker["stage"]
-    row = state.stages[stage]
-    if worker["state"] != RUNNING or row["launched"] == row["num_tasks"]:
-        return False
-    count_finished(state, executor)
-    row["covered"] += 1
-    start_task(state, executor, stage)
-    if row["covered"] == row["num_tasks"]:
-        cover(state, stage)
-    return True
+    job = state.jobs[worker["job"]]
+    worker["state"] = IDLE
+    worker["stage"] = NONE
+    append_idle(state, worker["job"], executor)
+    state.classes[worker["kind"]]["idle"] += 1
+    job["local"] += 1
+    state.clock[0]["idle_in_jobs"] += 1
 
 
 @inlined_kernel
-def _handle(state: State, executor: int) -> int:
-    if state.executors[executor]["state"] == RUNNING:
-        return _task_done(state, executor)
-    return _arrived(state, executor)
-
-
-@inlined_kernel
-def _task_done(state: State, executor: int) -> int:
-    """The task of `executor` ends and its stage has no further one to start."""
-    stage = state.executors[executor]["stage"]
-    row = state.stages[stage]
-    count_finished(state, executor)
-    kind = state.executors[executor]["kind"]
-    state.running[stage, kind] -= 1
-    source = _NO_EVENT
-    if row["finished"] == row["num_tasks"] and _unlock_children(state, stage):
-        source = NONE
-    if row["released"] == 0:
-        row["released"] = 1
-        source = stage
-    job = state.jobs[row["job"]]
-    if row["released"] == HELD_BACK and job["open_stages"] + job["misfits"] > 0:
-        source = max(source, NONE)
-    if has_promise_for(state, row, kind):
-        if _deliver(state, executor, take_promise(state, row)):
-            source = max(source, NONE)
-    else:
-        job["held"] -= 1
-        become_idle(state, executor)
-    if row["finished"] == row["num_tasks"] and _complete_job(state, row["job"]):
-        source = NONE
-    return source
-
-
-@inlined_kernel
-def _arrived(state: State, executor: int) -> int:
-    """`executor` has started in the job of the stage that it was given to."""
+def leave_idle(state: State, executor: int) -> None:
+    """Take `executor` from the idle ones of its job, or from those of no job."""
     clock = state.clock[0]
     worker = state.executors[executor]
-    stage = worker["stage"]
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
-    clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
-    if job["active"] == 0:
-        become_unattached(state, executor)
-        return NONE
-    worker["job"] = row["job"]
-    job["attached"] += 1
-    if row["launched"] == row["num_tasks"]:
-        job["held"] -= 1
-        become_idle(state, executor)
-        return NONE
-    _start_or_wait(state, executor, stage)
-    return _NO_EVENT
+    state.classes[worker["kind"]]["idle"] -= 1
+    if worker["job"] == NONE:
+        remove_idle(state, NONE, executor)
+        clock["unattached"] -= 1
+    else:
+        job = state.jobs[worker["job"]]
+        remove_idle(state, worker["job"], executor)
+        job["local"] -= 1
+        clock["idle_in_jobs"] -= 1
+
+
+@inlined_kernel
+def become_unattached(state: State, executor: int) -> None:
+    """Make `executor` idle in no job."""
+    clock = state.clock[0]
+    worker = state.executors[executor]
+    if worker["job"] != NONE:
+        state.jobs[worker["job"]]["attached"] -= 1
+    worker["state"] = IDLE
+    worker["job"] = NONE
+    worker["stage"] = NONE
+    worker["last_stage"] = NONE
+    append_idle(state, NONE, executor)
+    state.classes[worker["kind"]]["idle"] += 1
+    clock["unattached"] += 1
+
+
+@inlined_kernel
+def move(state: State, executor: int, stage: int) -> None:
+    """Send `executor` to the job of `stage`, where its next task will be fresh."""
+    clock = state.clock[0]
+    worker = state.executors[executor]
+    if worker["job"] != NONE:
+        state.jobs[worker["job"]]["attached"] -= 1
+    worker["state"] = MOVING
+    worker["job"] = NONE
+    worker["stage"] = stage
+    worker["last_stage"] = NONE
+    worker["since_ms"] = clock["time_ms"]
+    push(state, executor, clock["time_ms"] + clock["moving_delay_ms"], EXECUTOR_ARRIVED)
 
 
 @kernel
 def _start_or_wait(state: State, executor: int, stage: int) -> None:
-    """`executor` is in the job of `stage`, which has tasks for it."""
+    """Start a task of `stage` on `executor`, which is in its job, or let it wait for parents."""
     if state.stages[stage]["runnable"] == 1:
-        _start_first(state, executor, stage)
+        start_first(state, executor, stage)
         return
     worker = state.executors[executor]
     worker["state"] = WAITING
@@ -201,73 +265,7 @@ def _start_or_wait(state: State, executor: int, stage: int) -> None:
     append_waiting(state, stage, executor)
 
 
-@inlined_kernel
-def _start_first(state: State, executor: int, stage: int) -> None:
-    """`executor` begins to work for `stage`."""
-    state.running[stage, state.executors[executor]["kind"]] += 1
-    start_task(state, executor, stage)
-
-
-@kernel
-def _unlock_children(state: State, stage: int) -> bool:
-    """`stage` is complete. Returns whether that made any child runnable."""
-    row = state.stages[stage]
-    state.jobs[row["job"]]["stages_done"] += 1
-    unlocked = False
-    first, last, offset = child_range(state, stage)
-    for index in range(first, last):
-        child = offset + state.trace.children[index]
-        state.stages[child]["parents_running"] -= 1
-        if state.stages[child]["parents_running"] == 0 and ready(state, child):
-            unlocked = True
-            _start_all(state, child)
-    return unlocked
-
-
-@kernel
-def _start_all(state: State, stage: int) -> None:
-    """`stage` may start: the executors that wait for it do."""
-    executor = take_waiting(state, stage)
-    while executor != NONE:
-        _start_first(state, executor, stage)
-        executor = take_waiting(state, stage)
-
-
-@kernel
-def _complete_job(state: State, job: int) -> bool:
-    """Retire `job` if its last stage is complete; its executors then belong to no job."""
-    row = state.jobs[job]
-    if row["stages_done"] < row["num_stages"]:
-        return False
-    retire(state, job)
-    for kind in range(len(state.classes)):
-        executor = first_idle(state, job, kind)
-        while executor != NONE:
-            leave_idle(state, executor)
-            become_unattached(state, executor)
-            executor = first_idle(state, job, kind)
-    return True
-
-
-@inlined_kernel
-def _deliver(state: State, executor: int, stage: int) -> bool:
-    """Keep the promise made for `executor`. Returns whether `stage` had no task left for it."""
-    row = state.stages[stage]
-    left = state.executors[executor]["job"]
-    if len(state.classes) > 1 and left != row["job"]:
-        state.jobs[left]["held"] -= 1
-    if row["launched"] == row["num_tasks"]:
-        state.jobs[row["job"]]["held"] -= 1
-        become_idle(state, executor)
-        return True
-    if state.executors[executor]["job"] == row["job"]:
-        _start_or_wait(state, executor, stage)
-    else:
-        move(state, executor, stage)
-    return False
-
-
-# --- rounds ----------------------------------------------------------------------------------
+# --- rounds --------------------------------------------------------------------------------------
 
 
 @kernel
@@ -325,8 +323,8 @@ def close_round(state: State) -> None:
 def assign(state: State, stage: int, limit: int, only: int) -> int:
     """Give executors to `stage` until its job holds `limit`; stage NONE ends the round.
 
-    Those of the class `only`, or of ANY that fits. While some class that fits is left on offer and
-    the limit is not reached, the stage may be chosen again.
+    They are of the class `only`, or of ANY that fits. While some class that fits is left on offer
+    and the limit is not reached, the stage may be chosen again.
 
     Returns DECIDE while the round is open, DONE once it is closed, ILLEGAL for an action that the
     rules forbid (nothing has changed then).
@@ -346,13 +344,13 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
         return ILLEGAL
     clock["decisions"] += 1
     job["limit"] = limit
-    before = job["held"]
+    held_before = job["held"]
     wanted = min(row["num_tasks"] - row["covered"], limit - job["held"])
     room = room_under(state, row["job"], limit)
     for kind in range(len(state.classes)):
         if wanted > 0 and only in (ANY, kind) and is_on_offer(state, stage, kind):
-            own = leaving(state, row["job"], kind)
-            count = min(wanted, state.classes[kind]["on_offer"], own + room)
+            leaving_now = leaving(state, row["job"], kind)
+            count = min(wanted, state.classes[kind]["on_offer"], leaving_now + room)
             if count == 0:
                 continue
             wanted -= count
@@ -363,13 +361,27 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
             room -= _give(state, stage, kind, count, room)
     if row["covered"] == row["num_tasks"]:
         cover(state, stage)
-    elif is_served(state, stage, limit, room, before):
+    elif job["held"] == limit:
         set_aside(state, stage)
+    elif room <= 0:
+        # It wants other executors than those that finish, so it is offered again when they leave.
+        state.stages[clock["source_stage"]]["released"] = HELD_BACK
+        if job["held"] == held_before or not _may_get_leaving(state, stage):
+            set_aside(state, stage)
     set_misfits(state)
     if clock["on_offer"] > 0 and clock["open_stages"] > 0:
         return DECIDE
     close_round(state)
     return DONE
+
+
+@inlined_kernel
+def _may_get_leaving(state: State, stage: int) -> bool:
+    """Return whether executors that leave the job of `stage` could be given to `stage`."""
+    for kind in range(len(state.classes)):
+        if is_on_offer(state, stage, kind) and leaving(state, state.stages[stage]["job"], kind):
+            return True
+    return False
 
 
 @kernel
@@ -398,9 +410,7 @@ def _give(state: State, stage: int, kind: int, count: int, room: int) -> int:
 
 @inlined_kernel
 def _take_idle(state: State, job: int, stage: int, kind: int, count: int) -> int:
-    """Send up to `count` of a class that are idle in `job`, or NONE, to `stage`; returns how
-    many.
-    """
+    """Send up to `count` executors idle in `job`, or NONE, to `stage`; returns their number."""
     home = state.stages[stage]["job"]
     taken = 0
     while taken < count:

@@ -1,18 +1,34 @@
-"""Open stages of the default protocol: those that want executors which are available."""
+"""Open stages of the default protocol: those that want executors which are available.
+
+Also what several classes of executors change: a stage may fit none on offer, and executors that
+finish their last tasks for a job count against its limit until they leave.
+"""
 
 from __future__ import annotations
 
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.common import child_range
-from spark_sim.tables import NONE, State
+from spark_sim.tables import NONE, State, fits
+
+HELD_BACK = 2
+"""`released` of a stage whose last executors hold its job at a limit: if the job wants others, each
+that leaves is an event. Only with several classes"""
+
+can_hold = inlined_kernel(fits)
 
 
 @kernel
 def set_open(state: State, stage: int) -> None:
-    """`stage` wants executors, and no parent of it does any more."""
+    """Open `stage`, which wants executors while no parent of it does any more."""
     row = state.stages[stage]
     if len(state.classes) > 1:
-        _list_wanting(state, stage)
+        # At the head of the stages that want executors, by its smallest class.
+        size = state.classes[row["least_class"]]
+        row["want_prev"] = NONE
+        row["want_next"] = size["want_head"]
+        if size["want_head"] != NONE:
+            state.stages[size["want_head"]]["want_prev"] = stage
+        size["want_head"] = stage
         if row["fits"] & state.clock[0]["offered"] == 0:
             _count_misfit(state, stage, 1)
             return
@@ -21,10 +37,15 @@ def set_open(state: State, stage: int) -> None:
 
 @kernel
 def clear_open(state: State, stage: int) -> None:
-    """`stage` may not be chosen."""
+    """Close `stage`: it may not be chosen."""
     row = state.stages[stage]
     if len(state.classes) > 1 and row["open"] + row["misfit"] > 0:
-        _unlist_wanting(state, stage)
+        if row["want_prev"] == NONE:
+            state.classes[row["least_class"]]["want_head"] = row["want_next"]
+        else:
+            state.stages[row["want_prev"]]["want_next"] = row["want_next"]
+        if row["want_next"] != NONE:
+            state.stages[row["want_next"]]["want_prev"] = row["want_prev"]
     if row["misfit"] == 1:
         _count_misfit(state, stage, -1)
     if row["open"] == 1:
@@ -46,32 +67,9 @@ def _count_misfit(state: State, stage: int, change: int) -> None:
     state.jobs[row["job"]]["misfits"] += change
 
 
-@inlined_kernel
-def _list_wanting(state: State, stage: int) -> None:
-    """Put `stage` at the head of those that want executors, by its smallest class."""
-    row = state.stages[stage]
-    size = state.classes[row["least_class"]]
-    row["want_prev"] = NONE
-    row["want_next"] = size["want_head"]
-    if size["want_head"] != NONE:
-        state.stages[size["want_head"]]["want_prev"] = stage
-    size["want_head"] = stage
-
-
-@inlined_kernel
-def _unlist_wanting(state: State, stage: int) -> None:
-    row = state.stages[stage]
-    if row["want_prev"] == NONE:
-        state.classes[row["least_class"]]["want_head"] = row["want_next"]
-    else:
-        state.stages[row["want_prev"]]["want_next"] = row["want_next"]
-    if row["want_next"] != NONE:
-        state.stages[row["want_next"]]["want_prev"] = row["want_prev"]
-
-
 @kernel
 def cover(state: State, stage: int) -> None:
-    """`stage` wants no more executors, so its children may be given some ahead of time."""
+    """Close `stage`, which wants no more executors, and open the children that now may get some."""
     clear_open(state, stage)
     first, last, offset = child_range(state, stage)
     for index in range(first, last):
@@ -80,6 +78,18 @@ def cover(state: State, stage: int) -> None:
         row["parents_uncovered"] -= 1
         if row["parents_uncovered"] == 0 and row["covered"] < row["num_tasks"]:
             set_open(state, child)
+
+
+@inlined_kernel
+def set_aside(state: State, stage: int) -> None:
+    """Close `stage` until the end of this round."""
+    clock = state.clock[0]
+    clear_open(state, stage)
+    state.chosen[clock["num_chosen"]] = stage
+    clock["num_chosen"] += 1
+
+
+# --- classes of executors ------------------------------------------------------------------------
 
 
 @kernel
@@ -104,35 +114,39 @@ def set_misfits(state: State) -> None:
         if size["common"] & offered == 0 or size["common"] & before == 0:
             stage = size["want_head"]
             while stage != NONE:
-                _set_misfit(state, stage, offered)
-                stage = state.stages[stage]["want_next"]
-
-
-@inlined_kernel
-def _set_misfit(state: State, stage: int, offered: int) -> None:
-    """Let `stage`, which wants executors, be chosen if it fits some that are on offer."""
-    row = state.stages[stage]
-    is_misfit = row["fits"] & offered == 0
-    if is_misfit and row["open"] == 1:
-        _count_misfit(state, stage, 1)
-        _count_open(state, stage, -1)
-    elif row["misfit"] == 1 and not is_misfit:
-        _count_misfit(state, stage, -1)
-        _count_open(state, stage, 1)
+                row = state.stages[stage]
+                is_misfit = row["fits"] & offered == 0
+                if is_misfit and row["open"] == 1:
+                    _count_misfit(state, stage, 1)
+                    _count_open(state, stage, -1)
+                elif row["misfit"] == 1 and not is_misfit:
+                    _count_misfit(state, stage, -1)
+                    _count_open(state, stage, 1)
+                stage = row["want_next"]
 
 
 @inlined_kernel
 def is_on_offer(state: State, stage: int, kind: int) -> bool:
-    """Return whether an executor of the class can hold a task of `stage`."""
+    """Return whether an executor on offer of the class can hold a task of `stage`."""
     if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
         return False
-    return bool(state.stages[stage]["fits"] & (1 << kind))
+    return bool(can_hold(state.stages[stage], kind))
 
 
 @inlined_kernel
-def set_aside(state: State, stage: int) -> None:
-    """`stage` may not be chosen again in this round."""
+def room_under(state: State, job: int, limit: int) -> int:
+    """Executors that may join those of `job` under the limit while its last tasks still run."""
     clock = state.clock[0]
-    clear_open(state, stage)
-    state.chosen[clock["num_chosen"]] = stage
-    clock["num_chosen"] += 1
+    if len(state.classes) == 1:
+        # Executors about to be free are given before any others.
+        return int(clock["num_executors"])
+    ending = clock["releasing"] if clock["source_job"] == job else 0
+    return int(max(0, limit - state.jobs[job]["held"] - ending))
+
+
+@inlined_kernel
+def leaving(state: State, job: int, kind: int) -> int:
+    """Executors of a class on offer that end their last tasks for `job`."""
+    if state.clock[0]["source_job"] != job:
+        return 0
+    return int(state.classes[kind]["releasing"])

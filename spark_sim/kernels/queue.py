@@ -67,6 +67,6 @@ def _replay(state: State, executor: int, time_ms: float) -> None:
 
 
 @inlined_kernel
-def _goes_first(state: State, one: int, other: int) -> bool:
+def _goes_first(state: State, executor: int, other: int) -> bool:
     """Return whether `one` wins the tie; empty leaves tie at infinity and may go either way."""
-    return bool(state.executors[one]["rank"] < state.executors[other]["rank"])
+    return bool(state.executors[executor]["rank"] < state.executors[other]["rank"])

@@ -126,7 +126,7 @@ def free_further(state: State, slot: int, ran_out: bool) -> None:
 
 @kernel
 def give_back(state: State, slot: int) -> None:
-    """`slot` is idle, and the next to be used, or goes."""
+    """Make `slot` idle and the next to be used, or absent if there are too many."""
     clock = state.clock[0]
     if slot < clock["num_executors"]:
         prepend_idle(state, NONE, slot)

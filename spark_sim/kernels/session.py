@@ -5,7 +5,7 @@ chosen, and a limit for each job. Since every slot comes back after its task, al
 in a round, except those busy with the last tasks of a stage. Between rounds each free slot goes to
 the first stage of the plan that has a task to start and whose job runs fewer tasks than its limit.
 Rounds open at the scheduling events of the default protocol, and when the plan has run dry. Without
-`Cluster.ask_while_idle` most of these are left out while slots are idle (`_task_done`).
+`Cluster.ask_while_idle` most of these are left out while slots are idle (`happen`).
 
 No event and no round costs more in a session of many jobs: the counts that a round shows are
 updated at every task, a plan is searched from `plan_place` on (`session_plan`), and a round may ask
@@ -70,83 +70,54 @@ def happen(state: State) -> int:
     """Run what comes next: DECIDE if that calls for a round, else QUIET.
 
     Also DONE or TRUNCATED at the end, DEADLOCK if nothing runs and nothing will come.
-    """
-    clock = state.clock[0]
-    event_ms = next_event_ms(state)
-    arrival_ms = next_arrival_ms(state)
-    timer_ms = next_timer_ms(state)
-    look_ms = np.inf
-    if state.allocation[0]["slots_each"] > 0:
-        look_ms = allocate(state)
-        event_ms = next_event_ms(state)
-    if clock["num_active"] == 0 and event_ms == np.inf and arrival_ms == np.inf:
-        return DONE
-    time_ms = min(event_ms, arrival_ms, timer_ms, look_ms)
-    if time_ms == np.inf:
-        return DEADLOCK
-    if time_ms > clock["time_limit_ms"]:
-        truncate(state)
-        return TRUNCATED
-    advance_time(state, time_ms)
-    if event_ms <= time_ms:
-        slot = take(state)
-        if state.executors[slot]["state"] == MOVING:
-            come(state, slot)
-            return DECIDE
-        return DECIDE if _task_done(state, slot) else QUIET
-    if timer_ms <= time_ms:
-        _ring(state)
-        return DECIDE
-    if next_arrival_ms(state) > time_ms:
-        return QUIET  # allocation alone is due
-    while next_arrival_ms(state) == time_ms:
-        admit_next(state)
-    return DECIDE
-
-
-@kernel
-def _ring(state: State) -> None:
-    """All timers of this instant: stages may start, slots come or go."""
-    clock = state.clock[0]
-    while next_timer_ms(state) <= clock["time_ms"]:
-        count = state.timers[clock["next_timer"]]["executors"]
-        if ring(state) != NONE:
-            continue
-        if clock["slots_each"] > 0:
-            set_slots(state, count)
-        else:
-            _set_slots(state, count)
-
-
-@kernel
-def _set_slots(state: State, count: int) -> None:
-    """Change the number of slots; busy ones that are too many go when their tasks end."""
-    clock = state.clock[0]
-    clock["num_executors"] = count
-    while clock["present"] < count:
-        slot = clock["absent_head"]
-        clock["absent_head"] = state.executors[slot]["next"]
-        state.executors[slot]["last_stage"] = NONE
-        append_idle(state, NONE, slot)
-        clock["unattached"] += 1
-        clock["present"] += 1
-    while clock["present"] > count and clock["unattached"] > 0:
-        slot = first_idle(state, NONE, 0)
-        remove_idle(state, NONE, slot)
-        clock["unattached"] -= 1
-        leave(state, slot)
-
-
-@inlined_kernel
-def _task_done(state: State, slot: int) -> bool:
-    """Free `slot` and use it by the plan. Returns whether a new plan is due.
 
     While slots are idle that the last round left on offer, every job in the plan is at its limit.
     Without `Cluster.ask_while_idle` a stage that has no task to start is then only an event if its
     job has another that may be chosen and none in the plan, so that the slot could be used.
     """
     clock = state.clock[0]
+    event_ms = next_event_ms(state)
+    arrival_ms = next_arrival_ms(state)
+    timer_ms = next_timer_ms(state)
+    allocation_ms = np.inf
+    is_allocated = state.allocation[0]["slots_each"] > 0
+    if is_allocated:
+        allocation_ms = allocate(state)
+        event_ms = next_event_ms(state)
+    if clock["num_active"] == 0 and event_ms == np.inf and arrival_ms == np.inf:
+        return DONE
+    time_ms = min(event_ms, arrival_ms, timer_ms, allocation_ms)
+    if time_ms == np.inf:
+        return DEADLOCK
+    if time_ms > clock["time_limit_ms"]:
+        truncate(state)
+        return TRUNCATED
+    advance_time(state, time_ms)
+
+    if event_ms > time_ms:
+        if timer_ms <= time_ms:
+            # All timers of this instant: stages may start, slots come or go.
+            while next_timer_ms(state) <= time_ms:
+                count = state.timers[clock["next_timer"]]["executors"]
+                if ring(state) == NONE:
+                    if clock["slots_each"] > 0:
+                        set_slots(state, count)
+                    else:
+                        _set_slots(state, count)
+            return DECIDE
+        if arrival_ms > time_ms:
+            return QUIET  # allocation alone is due
+        while next_arrival_ms(state) == time_ms:
+            admit_next(state)
+        return DECIDE
+
+    slot = take(state)
     worker = state.executors[slot]
+    if worker["state"] == MOVING:
+        come(state, slot)
+        return DECIDE
+
+    # A task ends.
     row = state.stages[worker["stage"]]
     number = row["job"]
     job = state.jobs[number]
@@ -174,42 +145,56 @@ def _task_done(state: State, slot: int) -> bool:
         row["covered"] = row["finished"]
     if row["slots"] > 1:
         free_further(state, slot, ran_out)
+
+    # The slot is idle or goes.
     worker["state"] = IDLE
     worker["stage"] = NONE
-    _give_back(state, slot, number)
+    if is_allocated:
+        rest(state, slot)
+    elif clock["slots_each"] > 0:
+        give_back(state, slot)
+    elif clock["present"] <= clock["num_executors"]:
+        # Spark offers the slot that has just become free, so it is the first to be used again.
+        prepend_idle(state, NONE, slot)
+        clock["unattached"] += 1
+    else:
+        leave(state, slot)
+        head = job["plan_head"]
+        if head != NONE:  # the job may have another slot, but not this one
+            clock["plan_place"] = min(clock["plan_place"], state.stages[head]["plan_place"])
+
+    # It is used by the plan, unless a new one is due.
     if due:
-        return True
+        return DECIDE
     if ran_out:
         # Its slot was not on offer when the plan was made, so the plan does not use it.
         clock["plan_stale"] = 1
     follow_plan(state, number)
     if clock["unattached"] == 0 or clock["plan_stale"] == 0:
-        return False
+        return QUIET
     if not is_quiet:
-        return True
+        return DECIDE
     clock["plan_stale"] = 0
-    return bool(job["plan_head"] == NONE and job["open_stages"] > 0)
+    return DECIDE if job["plan_head"] == NONE and job["open_stages"] > 0 else QUIET
 
 
-@inlined_kernel
-def _give_back(state: State, slot: int, number: int) -> None:
-    """`slot`, which has ended a task of the job `number`, is idle or goes."""
+@kernel
+def _set_slots(state: State, count: int) -> None:
+    """Change the number of slots; busy ones that are too many go when their tasks end."""
     clock = state.clock[0]
-    if state.allocation[0]["slots_each"] > 0:
-        rest(state, slot)
-        return
-    if clock["slots_each"] > 0:
-        give_back(state, slot)
-        return
-    if clock["present"] <= clock["num_executors"]:
-        # Spark offers the slot that has just become free, so it is the first to be used again.
-        prepend_idle(state, NONE, slot)
+    clock["num_executors"] = count
+    while clock["present"] < count:
+        slot = clock["absent_head"]
+        clock["absent_head"] = state.executors[slot]["next"]
+        state.executors[slot]["last_stage"] = NONE
+        append_idle(state, NONE, slot)
         clock["unattached"] += 1
-        return
-    leave(state, slot)
-    head = state.jobs[number]["plan_head"]
-    if head != NONE:  # the job may have another slot, but not this one
-        clock["plan_place"] = min(clock["plan_place"], state.stages[head]["plan_place"])
+        clock["present"] += 1
+    while clock["present"] > count and clock["unattached"] > 0:
+        slot = first_idle(state, NONE, 0)
+        remove_idle(state, NONE, slot)
+        clock["unattached"] -= 1
+        leave(state, slot)
 
 
 @kernel

@@ -26,7 +26,12 @@ def follow_plan(state: State, number: int) -> None:
         if stage == NONE or not (
             state.stages[stage]["plan_place"] < clock["plan_place"] and _may_start(state, stage)
         ):
-            stage = _next_with_room(state)
+            stage = NONE
+            while stage == NONE and clock["plan_place"] < clock["plan_length"]:
+                if _may_start(state, state.chosen[clock["plan_place"]]):
+                    stage = int(state.chosen[clock["plan_place"]])
+                else:
+                    clock["plan_place"] += 1
         if stage == NONE:
             break
         start(state, stage)
@@ -34,7 +39,7 @@ def follow_plan(state: State, number: int) -> None:
 
 @kernel
 def _follow_with_room(state: State) -> None:
-    """Do so where tasks may take several slots: what was passed over before may have room now.
+    """Follow the plan where tasks may take several slots: a stage passed over may have room now.
 
     A task of several slots may lead its job beyond the limit.
     """
@@ -54,20 +59,6 @@ def start_with_room(state: State, stage: int) -> None:
     start_tasks(state, stage)
     if state.stages[stage]["launched"] == state.stages[stage]["num_tasks"]:
         _run_out(state, stage)
-
-
-@inlined_kernel
-def _next_with_room(state: State) -> int:
-    """The first stage of the plan from `plan_place` on that can use a slot; NONE: there is none."""
-    clock = state.clock[0]
-    found = NONE
-    while found == NONE and clock["plan_place"] < clock["plan_length"]:
-        stage = int(state.chosen[clock["plan_place"]])
-        if _may_start(state, stage):
-            found = stage
-        else:
-            clock["plan_place"] += 1
-    return found
 
 
 @inlined_kernel
@@ -97,7 +88,7 @@ def start(state: State, stage: int) -> None:
 
 @inlined_kernel
 def _run_out(state: State, stage: int) -> None:
-    """`stage` has started its last task: its slots are not on offer, and it leaves the plan."""
+    """Take `stage`, which has started its last task, out of the plan, and its slots off offer."""
     clock = state.clock[0]
     row = state.stages[stage]
     job = state.jobs[row["job"]]

@@ -1,4 +1,4 @@
-"""Rounds of a session: what is on offer, choices, and what stays of the plan before.
+"""Rounds of a session: what is on offer, choices, and the part of the last plan that is reused.
 
 For a policy whose limits are known (`PLAN`), a round that follows one with slots left over asks
 only about jobs that changed since. All others would be given what they have: their parts of the
@@ -21,9 +21,50 @@ def ask(state: State) -> bool:
     clock = state.clock[0]
     plan = state.plan[0]
     is_kept = plan["is_kept"] == 1 and plan["num_executors"] == clock["num_executors"]
-    if is_kept and plan["limits"] != ANY_LIMIT and _offer_to_changed(state):
-        return _open_changed(state)
-    return open_round(state)
+    if not is_kept or plan["limits"] == ANY_LIMIT:
+        return open_round(state)
+
+    # Find the jobs that changed, and the slots that are left for them.
+    limit = _known_limit(state)
+    asked = 0
+    for index in range(clock["num_active"]):
+        number = state.active[index]
+        job = state.jobs[number]
+        if job["changed"] == 0 and limit != plan["limit"]:
+            # Another limit changes a job if that or the old one binds.
+            held = job["held"] + job["plan_slots"]
+            is_bound = held >= plan["limit"] or held > limit
+            if job["open_stages"] > job["plan_stages"] or is_bound:
+                mark_changed(state, number)
+            elif job["plan_stages"] > 0:
+                job["limit"] = limit
+        if job["changed"] == 1:
+            state.asked[asked] = number
+            asked += 1
+    plan["num_asked"] = asked
+    clock["on_offer"] = clock["num_executors"] - clock["ending"] - plan["slots"]
+    has_place = clock["plan_length"] + clock["open_stages"] - plan["stages"] <= len(state.chosen)
+    is_possible = clock["on_offer"] > 0 and clock["open_stages"] > 0 and has_place
+    if asked == clock["num_active"] or not is_possible:
+        return open_round(state)
+
+    # Ask about them alone.
+    for index in range(asked):
+        number = state.asked[index]
+        stage = int(state.jobs[number]["plan_head"])
+        while stage != NONE:
+            state.stages[stage]["covered"] = state.stages[stage]["finished"]
+            stage = int(state.stages[stage]["plan_next"])
+        _forget_plan(state, number)
+        state.jobs[number]["changed"] = 0
+    plan["changed_only"] = 1
+    plan["decisions"] = clock["decisions"]
+    plan["begin"] = clock["plan_length"]
+    clock["plan_place"] = clock["plan_length"]
+    clock["plan_stale"] = 0
+    clock["open_stages"] -= plan["stages"]
+    clock["rounds"] += 1
+    return bool(clock["open_stages"] > 0 or close_round(state) == DECIDE)
 
 
 @kernel
@@ -71,7 +112,7 @@ def _forget_plan(state: State, number: int) -> None:
 
 @kernel
 def _count(state: State) -> None:
-    """Count what a round shows of each job, and on the way between rounds `start` and `_task_done`.
+    """Count what a round shows of each job; between rounds `start` and `happen` count on.
 
     Tasks that run are not covered, as their slots are on offer too, but for a stage that has no
     further one.
@@ -106,33 +147,6 @@ def _count(state: State) -> None:
         clock["open_stages"] += job["open_stages"]
 
 
-@kernel
-def _offer_to_changed(state: State) -> bool:
-    """Find the jobs that changed and what is left for them; False if a round of all is due."""
-    clock = state.clock[0]
-    plan = state.plan[0]
-    limit = _known_limit(state)
-    asked = 0
-    for index in range(clock["num_active"]):
-        number = state.active[index]
-        job = state.jobs[number]
-        if job["changed"] == 0 and limit != plan["limit"]:
-            _set_limit(state, number, limit)
-        if job["changed"] == 1:
-            state.asked[asked] = number
-            asked += 1
-    plan["num_asked"] = asked
-    clock["on_offer"] = clock["num_executors"] - clock["ending"] - plan["slots"]
-    left = clock["open_stages"] - plan["stages"]
-    has_place = clock["plan_length"] + left <= len(state.chosen)
-    return bool(
-        asked < clock["num_active"]
-        and clock["on_offer"] > 0
-        and clock["open_stages"] > 0
-        and has_place
-    )
-
-
 @inlined_kernel
 def _known_limit(state: State) -> int:
     """Return the limit that the policy gives while slots are left over, if it is a known one."""
@@ -141,40 +155,6 @@ def _known_limit(state: State) -> int:
         share: int = math.ceil(clock["num_executors"] / max(1, clock["num_active"]))
         return share
     return int(clock["num_executors"])
-
-
-@inlined_kernel
-def _set_limit(state: State, number: int, limit: int) -> None:
-    """Give the job another limit; it counts as changed if this or the old one binds."""
-    job = state.jobs[number]
-    held = job["held"] + job["plan_slots"]
-    if job["open_stages"] > job["plan_stages"] or held >= state.plan[0]["limit"] or held > limit:
-        mark_changed(state, number)
-    elif job["plan_stages"] > 0:
-        job["limit"] = limit
-
-
-@kernel
-def _open_changed(state: State) -> bool:
-    """Ask about the jobs that changed. Returns whether there is a decision to make."""
-    clock = state.clock[0]
-    plan = state.plan[0]
-    for index in range(plan["num_asked"]):
-        number = state.asked[index]
-        stage = int(state.jobs[number]["plan_head"])
-        while stage != NONE:
-            state.stages[stage]["covered"] = state.stages[stage]["finished"]
-            stage = int(state.stages[stage]["plan_next"])
-        _forget_plan(state, number)
-        state.jobs[number]["changed"] = 0
-    plan["changed_only"] = 1
-    plan["decisions"] = clock["decisions"]
-    plan["begin"] = clock["plan_length"]
-    clock["plan_place"] = clock["plan_length"]
-    clock["plan_stale"] = 0
-    clock["open_stages"] -= plan["stages"]
-    clock["rounds"] += 1
-    return bool(clock["open_stages"] > 0 or close_round(state) == DECIDE)
 
 
 @inlined_kernel
@@ -198,7 +178,16 @@ def assign(state: State, stage: int, limit: int) -> int:
     job["limit"] = limit
     job["uncovered"] -= row["num_tasks"] - row["covered"]
     if row["slots"] > 1 or row["barrier"] == 1:
-        _cover_special(state, stage)
+        # Tasks of several slots are covered up to the new limit. Policies count a task as a slot: a
+        # limit that would cover all tasks so covers all. The slots stay on offer, and are not held:
+        # a task that finds no room is passed over, and reserves none.
+        waiting = int(row["num_tasks"] - row["covered"])
+        room = int(limit - job["held"])
+        is_whole = row["barrier"] == 1 or room >= waiting
+        tasks = waiting if is_whole else max(1, room // row["slots"])
+        row["covered"] += tasks
+        most = min(clock["num_executors"], job["held"] + tasks * row["slots"])
+        job["limit"] = max(limit, most)
     else:
         count = min(row["num_tasks"] - row["covered"], limit - job["held"], clock["on_offer"])
         clock["on_offer"] -= count
@@ -210,35 +199,8 @@ def assign(state: State, stage: int, limit: int) -> int:
     row["open"] = 0
     job["open_stages"] -= 1
     clock["open_stages"] -= 1
-    _append(state, stage)
-    if clock["on_offer"] > 0 and clock["open_stages"] > 0:
-        return DECIDE
-    return close_round(state)
 
-
-@kernel
-def _cover_special(state: State, stage: int) -> None:
-    """Cover tasks of several slots, or of a barrier stage, up to their job's new limit.
-
-    Policies count a task as a slot: a limit that would cover all tasks so covers all. The slots
-    stay on offer, and are not held: what finds no room is passed over, and reserves none.
-    """
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
-    every = state.clock[0]["num_executors"]
-    left = int(row["num_tasks"] - row["covered"])
-    room = int(job["limit"] - job["held"])
-    tasks = left if row["barrier"] == 1 or room >= left else max(1, room // row["slots"])
-    row["covered"] += tasks
-    job["limit"] = max(job["limit"], min(every, job["held"] + tasks * row["slots"]))
-
-
-@inlined_kernel
-def _append(state: State, stage: int) -> None:
-    """Put `stage` at the end of the plan, and of its job's part of it."""
-    clock = state.clock[0]
-    row = state.stages[stage]
-    job = state.jobs[row["job"]]
+    # It goes to the end of the plan, and of its job's part of it.
     row["plan_place"] = clock["plan_length"]
     row["plan_next"] = NONE
     if job["plan_head"] == NONE:
@@ -248,19 +210,31 @@ def _append(state: State, stage: int) -> None:
     job["plan_tail"] = stage
     state.chosen[clock["plan_length"]] = stage
     clock["plan_length"] += 1
+    if clock["on_offer"] > 0 and clock["open_stages"] > 0:
+        return DECIDE
+    return close_round(state)
 
 
 @kernel
 def close_round(state: State) -> int:
-    """The plan is made: start what it allows now. Returns DONE, or DECIDE if all jobs are due."""
+    """Start what the plan allows now. Returns DONE, or DECIDE if all jobs are due."""
     clock = state.clock[0]
     plan = state.plan[0]
     is_left_over = bool(clock["on_offer"] > 0)
     if plan["changed_only"] == 1:
         plan["changed_only"] = 0
         clock["open_stages"] += plan["stages"]
-        if not is_left_over or not _leaves_idle(state):
-            return _start_again(state)
+        room = 0
+        for index in range(plan["num_asked"]):
+            job = state.jobs[state.asked[index]]
+            room += max(0, job["held"] - job["attached"])
+        if not is_left_over or room >= clock["unattached"]:
+            # No slot stays idle, so the order of the whole plan decides: ask about all jobs.
+            _take_back(state)
+            clock["decisions"] = plan["decisions"]
+            clock["rounds"] -= 1
+            open_round(state)
+            return DECIDE
         # What the others would be given again.
         clock["decisions"] += plan["stages"]
     clock["plan_spare"] = is_left_over and _may_ask_less(state)
@@ -271,34 +245,13 @@ def close_round(state: State) -> int:
     elif clock["counted"] != 2:
         _count(state)
     follow_plan(state, NONE)
-    # The policy knew what the plan used up just now.
+    # The policy knew the slots that the plan used just now.
     clock["plan_stale"] = 0
     plan["num_executors"] = clock["num_executors"]
     plan["limit"] = _known_limit(state)
     is_fixed = state.allocation[0]["slots_each"] == 0 and clock["slots_each"] == 0
     plan["is_kept"] = is_counted and is_fixed and is_left_over and clock["unattached"] > 0
     return DONE
-
-
-@inlined_kernel
-def _leaves_idle(state: State) -> bool:
-    """Return whether a slot stays idle once the jobs asked about have started what they may."""
-    room = 0
-    for index in range(state.plan[0]["num_asked"]):
-        job = state.jobs[state.asked[index]]
-        room += max(0, job["held"] - job["attached"])
-    return bool(room < state.clock[0]["unattached"])
-
-
-@kernel
-def _start_again(state: State) -> int:
-    """Ask about all jobs after all: the order of the whole plan decides who gets a slot."""
-    clock = state.clock[0]
-    _take_back(state)
-    clock["decisions"] = state.plan[0]["decisions"]
-    clock["rounds"] -= 1
-    open_round(state)
-    return DECIDE
 
 
 @inlined_kernel

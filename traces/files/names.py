@@ -35,13 +35,13 @@ def suggestion(asked: object, known: Iterable[str]) -> str:
     names = list(known)
     text = str(asked)[:MAX_NAME].lower()
     leaf = text.rpartition(".")[2]
-    found = [name for name in names if name.lower().rpartition(".")[2] == leaf]
-    if not found:
+    nearest = [name for name in names if name.lower().rpartition(".")[2] == leaf]
+    if not nearest:
         whole = {name.lower(): name for name in reversed(names)}
         leaves = {key.rpartition(".")[2]: name for key, name in whole.items()}
         near = {**leaves, **whole}
-        found = [near[key] for key in difflib.get_close_matches(text, near, n=1, cutoff=0.7)]
-    return f" (did you mean {found[0]}?)" if found else ""
+        nearest = [near[key] for key in difflib.get_close_matches(text, near, n=1, cutoff=0.7)]
+    return f" (did you mean {nearest[0]}?)" if nearest else ""
 
 
 def is_clean(text: str, longest: int) -> bool:
@@ -58,17 +58,17 @@ def clean(text: str, longest: int = MAX_NAME) -> str:
     """
     if is_clean(text, longest):
         return text
-    found, is_whole = _visible(text, longest)
+    visible, is_whole = _visible(text, longest)
     if is_whole:
-        return found
+        return visible
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
-    return f"{found[: longest - _DIGEST - 1]}…{digest}"[:longest]
+    return f"{visible[: longest - _DIGEST - 1]}…{digest}"[:longest]
 
 
 def one_line(text: str, longest: int = MAX_MESSAGE) -> str:
     """Return `text` as a message: printable, on one line, cut to the length of messages."""
-    found, is_whole = _visible(text, longest)
-    return found if is_whole else f"{found[: longest - 1]}…"
+    visible, is_whole = _visible(text, longest)
+    return visible if is_whole else f"{visible[: longest - 1]}…"
 
 
 def printable(text: str) -> str:
@@ -82,8 +82,8 @@ def _visible(text: str, longest: int) -> tuple[str, bool]:
     Only the beginning of a long text is read; a cut text may be longer than `longest`.
     """
     begin = text[: 4 * longest]
-    found = _escaped(" ".join(begin.split()))
-    return found, len(begin) == len(text) and len(found) <= longest
+    visible = _escaped(" ".join(begin.split()))
+    return visible, len(begin) == len(text) and len(visible) <= longest
 
 
 def _escaped(text: str) -> str:

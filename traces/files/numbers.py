@@ -34,14 +34,11 @@ def check_numbers(settings: Any, error: type[ValueError]) -> None:
     """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        if field.type in ("int", int) and not _is_whole(value):
+        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if field.type in ("int", int) and not is_whole:
             raise error(f"{field.name} is {value!r:.40}: a whole number is needed")
         if field.type in ("float", float) and not _is_finite(value):
             raise error(f"{field.name} is {value!r:.40}: a finite number is needed")
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_finite(value: object) -> bool:

@@ -33,16 +33,22 @@ def private_folder(path: Path) -> Path:
     NotPrivateError if it cannot be made, or others may write to it or replace a folder above it.
     """
     try:
-        found = path.resolve()
-        for folder in (*reversed(found.parents), found):
+        last = path.resolve()
+        for folder in (*reversed(last.parents), last):
             with contextlib.suppress(FileExistsError):
                 if not folder.exists():
                     folder.mkdir(_FOLDER_MODE)
-            _check_folder(folder, is_last=folder == found)
-    except (OSError, RuntimeError) as fault:  # RuntimeError: links in a circle
-        words = reason(fault) if isinstance(fault, OSError) else str(fault)
-        raise NotPrivateError(f"{path}: cannot make the folder: {words}") from fault
-    return found
+            status = folder.lstat()
+            if not stat.S_ISDIR(status.st_mode):
+                raise NotADirectoryError(20, "not a folder", str(folder))
+            is_sticky = bool(status.st_mode & stat.S_ISVTX) and folder != last
+            fault = fault_of(status)
+            if fault is not None and not (is_sticky and status.st_uid in _trusted()):
+                raise NotPrivateError(f"{folder}: {fault}")
+    except (OSError, RuntimeError) as problem:  # RuntimeError: links in a circle
+        words = reason(problem) if isinstance(problem, OSError) else str(problem)
+        raise NotPrivateError(f"{path}: cannot make the folder: {words}") from problem
+    return last
 
 
 def read_private(path: Path) -> bytes | None:
@@ -65,10 +71,10 @@ def read_secret(path: Path, error: type[ValueError] = FileError) -> bytes:
     Raises:
         ValueError: (`error`) there is no such file, or it is too short.
     """
-    found = read_private(path)
-    if found is None or path.stat().st_mode & 0o077:
+    content = read_private(path)
+    if content is None or path.stat().st_mode & 0o077:
         raise error(f"{path}: a file of yours is needed that no other user may read (mode 0600)")
-    secret = found.strip()
+    secret = content.strip()
     if len(secret) < _SHORTEST_SECRET:
         raise error(f"{path}: a secret of {_SHORTEST_SECRET} bytes or more is needed")
     return secret
@@ -106,30 +112,23 @@ def open_private_log(path: Path) -> int:
     return number
 
 
-def _check_log(found: os.stat_result) -> None:
+def _check_log(status: os.stat_result) -> None:
     """Refuse (OSError) what is neither a file nor a link, which is not opened."""
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise OSError("not a regular file")
 
 
-def fault_of(found: os.stat_result) -> str | None:
+def fault_of(status: os.stat_result) -> str | None:
     """Explain why these owners and permissions let others write; None if they do not."""
-    if found.st_uid not in _trusted():
-        return f"belongs to another user ({_user_name(found.st_uid)})"
-    loose = found.st_mode & _WRITABLE_BY_OTHERS
-    if loose == stat.S_IWGRP and _is_own_group(found.st_gid):
+    if status.st_uid not in _trusted():
+        name = str(status.st_uid)
+        with contextlib.suppress(KeyError):
+            name = pwd.getpwuid(status.st_uid).pw_name
+        return f"belongs to another user ({name})"
+    loose = status.st_mode & _WRITABLE_BY_OTHERS
+    if loose == stat.S_IWGRP and _is_own_group(status.st_gid):
         return None
     return "others may write to it" if loose else None
-
-
-def _check_folder(folder: Path, *, is_last: bool) -> None:
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(20, "not a folder", str(folder))
-    is_sticky = bool(found.st_mode & stat.S_ISVTX) and not is_last
-    fault = fault_of(found)
-    if fault is not None and not (is_sticky and found.st_uid in _trusted()):
-        raise NotPrivateError(f"{folder}: {fault}")
 
 
 def _trusted() -> set[int]:
@@ -141,14 +140,7 @@ def _is_own_group(group: int) -> bool:
     """Return whether the group is the user's private one, which may safely write."""
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
-        found = grp.getgrgid(group)
+        entry = grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == user and set(found.gr_mem) <= {user}
-
-
-def _user_name(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
+    return entry.gr_name == user and set(entry.gr_mem) <= {user}

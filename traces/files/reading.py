@@ -85,8 +85,8 @@ def check_format(
     if not isinstance(content, dict) or content.get("format") != known:
         raise error(f"{where}: {words}")
     if content.get("version") != version:
-        found = content.get("version")
-        raise error(f"{where}: version {found!r:.40}, this reader knows {version}")
+        stored = content.get("version")
+        raise error(f"{where}: version {stored!r:.40}, this reader knows {version}")
 
 
 def read_toml(path: Path, error: type[ValueError] = FileError) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from traces.files.errors import FileError
 from traces.files.lines import LineBounds, read_lines
+from traces.files.names import suggestion
 from traces.files.writing import written_whole
 
 MAX_ROWS = 5_000_000
@@ -35,12 +36,12 @@ class Row:
             ValueError: (`error`) the cell holds none.
         """
         try:
-            found = float(self.cells[name])
+            number = float(self.cells[name])
         except ValueError:
-            found = float("nan")
-        if not (isfinite(found) and least <= found <= most):
+            number = float("nan")
+        if not (isfinite(number) and least <= number <= most):
             raise self._fault(name, f"a number from {least:g} to {most:g} is needed")
-        return found
+        return number
 
     def whole(self, name: str, least: int, most: int) -> int:
         """Return a whole number within bounds.
@@ -48,10 +49,10 @@ class Row:
         Raises:
             ValueError: (`error`) the cell holds none.
         """
-        found = self.number(name, least, most)
-        if found != int(found):
+        number = self.number(name, least, most)
+        if number != int(number):
             raise self._fault(name, "a whole number is needed")
-        return int(found)
+        return int(number)
 
     def seconds(self, name: str) -> float:
         """Return a time as seconds, from text such as 2020-04-01 00:00:03.
@@ -94,7 +95,7 @@ def read_rows(
     """
     table = cells_of(path, LineBounds(_MOST_BYTES), error)
     names = list(columns) if headless else next(table, (0, []))[1]
-    _check_names(path, names, columns, None if others else optional, error)
+    check_names(path, names, columns, None if others else optional, error)
     for line, cells in table:
         where = f"{path}:{line}"
         if line > MAX_ROWS:
@@ -147,20 +148,21 @@ def _lines(path: Path, bounds: LineBounds, error: type[ValueError]) -> Iterator[
         yield line.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"
 
 
-def _check_names(
-    path: Path,
+def check_names(
+    where: object,
     names: Sequence[str],
     columns: Sequence[str],
     optional: Sequence[str] | None,
     error: type[ValueError],
 ) -> None:
     """Refuse a header that lacks a column, or has one that is not optional; None allows any."""
-    missing = [name for name in columns if name not in names]
-    if missing:
-        raise error(f"{path}: no column {missing[0]!r}; needed are {', '.join(columns)}")
     known = [*columns, *(names if optional is None else optional)]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise error(f"{path}: unknown column {unknown[0]!r:.40}; there are {', '.join(known)}")
-    if len(set(names)) < len(names):
-        raise error(f"{path}: a column appears twice")
+    for name in names:
+        if name not in known:
+            near = suggestion(name, known)
+            raise error(f"{where}: unknown column {name!r:.60}{near}, known: {', '.join(known)}")
+        if names.count(name) > 1:
+            raise error(f"{where}: column {name!r:.60} appears twice")
+    for name in columns:
+        if name not in names:
+            raise error(f"{where}: column {name!r} is missing; needed are {', '.join(columns)}")

@@ -27,7 +27,7 @@ def _maybe(value: Any) -> Any:
 
 
 Maybe = Annotated[T | None, BeforeValidator(_maybe)]
-"""an optional setting; TOML has no null, so "none" stands for it """
+"""optional setting; TOML has no null, so "none" stands for it"""
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _NEEDED = {
@@ -51,12 +51,12 @@ def build(kind: type[T], table: Mapping[str, Any], refusal: type[ValueError]) ->
     try:
         # As JSON, in which tuples are lists.
         text = json.dumps([table], default=str)
-        found: T = _reader(typing.cast(Any, kind)).validate_json(text)[0]
+        settings: T = _reader(typing.cast(Any, kind)).validate_json(text)[0]
     except ValidationError as error:
         raise refusal(_words(kind, error, refusal)) from error
     except (RecursionError, ValueError) as error:  # an integer of absurd length
         raise refusal(f"a setting cannot be read: {error}") from error
-    return found
+    return settings
 
 
 def changed(

@@ -34,7 +34,12 @@ def written_whole(path: Path, error: type[ValueError] = FileError) -> Iterator[B
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
-        _sync_folder(path.parent)
+        with contextlib.suppress(OSError):  # some file systems cannot, and need not
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     except OSError as fault:
         kept = "; the previous file is unchanged" if path.is_file() else ""
         raise error(f"{path}: cannot write: {reason(fault)}{kept}") from fault
@@ -64,7 +69,8 @@ def check_output_folder(path: Path, error: type[ValueError] = FileError) -> None
         raise error(f"{str(path)!r:.200}: cannot write: no folder has such a name")
     if path.is_symlink() and not path.exists():
         raise error(f"{path}: cannot write: a link that leads nowhere")
-    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    absolute = path.absolute()
+    there = next(folder for folder in (absolute, *absolute.parents) if folder.exists())
     if not there.is_dir():
         raise error(f"{path}: cannot write: {there} is no folder")
     check_output(there / "file", error)
@@ -105,10 +111,13 @@ def append(path: Path, record: bytes, error: type[ValueError] = FileError) -> No
 def _made(partial: Path, path: Path) -> BinaryIO:
     """A new file with the permissions that `path` has, or would get."""
     _check_replaceable(path)
-    with contextlib.suppress(FileNotFoundError):
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = open(os.open(partial, flags, 0o666), "w+b")  # noqa: SIM115 -- the caller closes it
+    with contextlib.suppress(FileNotFoundError, PermissionError):
         mode = path.lstat().st_mode
-        return _opened(partial, stat.S_IMODE(mode) if stat.S_ISREG(mode) else None)
-    return _opened(partial, None)
+        if stat.S_ISREG(mode):
+            os.fchmod(file.fileno(), stat.S_IMODE(mode))
+    return file
 
 
 def _check_replaceable(path: Path) -> None:
@@ -119,22 +128,3 @@ def _check_replaceable(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError("neither a regular file nor a free name")
-
-
-def _opened(partial: Path, mode: int | None) -> BinaryIO:
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = open(os.open(partial, flags, 0o666), "w+b")  # noqa: SIM115 -- the caller closes it
-    if mode is not None:
-        with contextlib.suppress(PermissionError):
-            os.fchmod(file.fileno(), mode)
-    return file
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the folder's entry to disk; some file systems cannot, and need not."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -44,10 +44,10 @@ MANY_TASKS = Layout(4_000_000, 500_000)
 def find_generator() -> Path:
     """The program, beside this Python or on the path."""
     beside = shutil.which(PROGRAM, path=str(Path(sys.executable).parent))
-    found = beside if beside is not None else shutil.which(PROGRAM)
-    if found is None:
-        raise TraceError(f"{PROGRAM}: not found; install it with pip install {PROGRAM}")
-    return Path(found)
+    program = beside if beside is not None else shutil.which(PROGRAM)
+    if program is None:
+        raise TraceError(f"{PROGRAM}: not program; install it with pip install {PROGRAM}")
+    return Path(program)
 
 
 def num_files(table: str, scale_factor: float, file_bytes: int | None) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from decima.rl.command import Refused, refuse_beside_resume
+from decima.rl.entry import INTERRUPTED
 from decima.rl.errors import StudyError
 from decima.rl.option_types import (
     FOLDER,
@@ -25,7 +26,6 @@ from decima.rl.option_types import (
     SEED,
     Whole,
 )
-from traces.files.entry import INTERRUPTED
 from traces.files.names import suggestion
 
 if TYPE_CHECKING:

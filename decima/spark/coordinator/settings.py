@@ -10,7 +10,7 @@ from decima.policies import check_name
 from decima.registry import Parameters
 from decima.spark.checks import check_count, check_within
 from decima.spark.errors import AttachError
-from spark_sim.cluster import MAX_EXECUTORS
+from spark_sim.cluster import MAX_EXECUTORS, MOVING_DELAY_S
 
 WEIGHTS = 1e-6, 1e6
 """least and most weight of an application, user or queue (`Settings.java` has the same)"""
@@ -35,7 +35,7 @@ class CoordinatorSettings:
     """name of a heuristic, `decima`, or a model file"""
     parameters: Parameters | None = None
     """of a heuristic, in place of its own"""
-    moving_delay_s: float = 2.0
+    moving_delay_s: float = MOVING_DELAY_S
     """from a request to a registered executor, until that has been measured"""
     wait_s: float = 60.0
     """an application that has work and no executor for so long gets one of another's"""

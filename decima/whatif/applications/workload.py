@@ -13,13 +13,13 @@ from decima.whatif.load import are_pooled
 from decima.whatif.replay import Recording, ReplayWorkload
 from decima.whatif.replay.allocation import is_dynamic
 from decima.whatif.replay.pools import Pools
-from spark_sim import Slots
+from spark_sim import Cluster, Slots
 from spark_sim.tables import NONE
 from traces.errors import TraceError
 from traces.estimates import Estimates
 from traces.numbers import Float64
 
-ASSUMED_DELAY_MS = 2_000.0
+ASSUMED_DELAY_MS = Cluster.moving_delay_ms
 """from a request to an executor, where no log shows it"""
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from decima.whatif.replay.capacity import Changes, Executors
 from spark_sim import Allocation, Slots
-from spark_sim.allocation import MAX_TIME_MS
 from spark_sim.cluster import MAX_EXECUTORS
+from spark_sim.conditions import MAX_TIME_MS
 from traces.errors import TraceError
 from traces.numbers import MS_PER_S, Int64
 

@@ -24,8 +24,7 @@ from spark_sim import (
     Simulator,
     Slots,
 )
-from spark_sim.needs import neediest_stage
-from spark_sim.setup import first_misfit
+from spark_sim.needs import first_misfit, neediest_stage
 from spark_sim.tables import NONE, State
 from spark_sim.vector import Run
 from traces import Trace, to_arrays
