@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from decima.kernels import inlined_kernel, kernel
+from spark_sim.kernels.opening import can_hold
 from spark_sim.observation import Observation
-from spark_sim.tables import NONE, SESSION, Table, fits
+from spark_sim.tables import NONE, SESSION, Table
 
 Row = Mapping[str, Any]  # a row of a table, by column
 
@@ -65,7 +66,7 @@ def is_on_offer(classes: Table, stage: Row, kind: int) -> bool:
     """Return whether an executor on offer of the class can hold a task of the stage."""
     if len(classes) == 1:
         return True
-    return bool(classes[kind]["on_offer"] > 0 and fits(stage, kind))
+    return bool(classes[kind]["on_offer"] > 0 and can_hold(stage, kind))
 
 
 @kernel
@@ -75,6 +76,6 @@ def scarcity(classes: Table, stage: Row, num_executors: int) -> float:
         return 0.0
     hosts = 0
     for kind in range(len(classes)):
-        if fits(stage, kind):
+        if can_hold(stage, kind):
             hosts += classes[kind]["count"]
     return 1.0 - hosts / num_executors
