@@ -24,7 +24,7 @@ from decima.spark.dashboard import content
 from decima.spark.decision_log import read_decision_log
 from decima.spark.errors import AttachError
 from decima.spark.loading import ready_policy
-from decima.spark.log_files import DecisionLogFiles
+from decima.spark.decision_log import DecisionLogFiles
 from decima.spark.review import review, words
 from spark_sim import Action, Observation
 from tests.applications import columns, registration

@@ -13,6 +13,7 @@ import pytest
 from decima.registry import Heuristic
 from decima.spark import jar
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
+from decima.spark.jvm import IN_JVM
 from tests.jvm import Classes, Talk
 from tests.live import SLOTS, Live, info, report, stage_done, started, task_set
 from tests.mirror import STAGE_COLUMNS, Mirror, compared, disordered
@@ -111,7 +112,7 @@ def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy:
 
 @pytest.fixture(scope="module")
 def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.Tell") as talk:
+    with classes.talk("decima.policy.DriveSession") as talk:
         yield talk
 
 
@@ -129,6 +130,11 @@ def test_plans_of_a_session_are_those_of_the_compiled_policy(
     assert tuple(counts[name] for name in FACTS) == facts
 
 
+def test_python_names_the_policies_of_the_jvm(jvm: Talk) -> None:
+    """`attach` starts no Python for these."""
+    assert tuple(jvm.ask({"policies": None})) == IN_JVM
+
+
 def test_finished_stages_are_dropped_while_others_run(jvm: Talk) -> None:
     """Of one job that goes on, more than are remembered: each Spark job of a thousand stages begins
     while the last of them, the only one with tasks to start, runs.
@@ -144,8 +150,8 @@ def test_finished_stages_are_dropped_while_others_run(jvm: Talk) -> None:
         ]
         sets = [task_set(last, 8, wave % 4, 2, "group g")]
         plan = live.plan(report(*events, sets=sets, time_ms=1_000 * wave))
-        assert (plan["chosen"], plan["considered"], plan["limits"]) == (
-            [last], [last], {"group g": SLOTS})  # fmt: skip
+        assert (plan["chosen"], plan["others"], plan["limits"]) == (
+            [last], [], {"group g": SLOTS})  # fmt: skip
 
 
 # --- caps ----------------------------------------------------------------------------------------

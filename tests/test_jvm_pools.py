@@ -20,7 +20,7 @@ Pool = tuple[str, int, int]
 
 @pytest.fixture(scope="module")
 def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.Tell") as talk:
+    with classes.talk("decima.policy.DriveSession") as talk:
         yield talk
 
 

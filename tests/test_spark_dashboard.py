@@ -20,6 +20,7 @@ from decima.spark.dashboard import SHOWN_JOBS, content, serve
 from decima.spark.inputs import Ports
 from decima.spark.status import read_status
 from tests.jvm import Classes
+from tests.live import info, report, started, task_set
 from tests.pages import live_status
 from tests.spark_work import until
 
@@ -277,32 +278,23 @@ def test_what_is_no_port_is_one_line(port: Any) -> None:
 # --- what a scheduler tells ----------------------------------------------------------------------
 
 
-def report(time_ms: int, *sets: Any, events: Any = ()) -> dict[str, Any]:
-    """A report of the session (`Session.java`); sets are stage, attempt, job, tasks, successful,
-    running, and whether it was cancelled.
-    """
-    nothing = {"dropped": 0, "idle_ms": 0, "idle_slots": 0, "measured": []}
-    return {"time_ms": time_ms, "slots": 8, "attached": True, "sets": sets, "events": events,
-            **nothing}  # fmt: skip
-
-
-def started(spark_job: int, time_ms: int, tasks: int, name: str) -> list[Any]:
-    stage = [spark_job, tasks, [], [spark_job]]
-    return ["J", spark_job, time_ms, [stage], {"decima.job": name}, f"job {name}"]
-
-
 @pytest.mark.real_spark
 def test_jobs_are_told_by_arrival_with_what_they_hold_and_wait_for(classes: Classes) -> None:
     """A job that is served, or has no task to start, waits no more."""
-    begun = [started(0, 1_000, 4, "old"), started(1, 3_000, 9, "new"),
-             started(2, 2_000, 1, "planned")]  # fmt: skip
-    sets = [(1, 0, "job new", 9, 2, 0, False), (0, 0, "job old", 4, 1, 2, False),
-            (0, 1, "job old", 4, 0, 1, True)]  # fmt: skip
-    served = [(1, 0, "job new", 9, 2, 1, False), sets[1]]
-    reports = [report(4_000, *sets, events=begun), report(6_000, *sets), report(7_000, *served),
-               report(8_000, *sets)]  # fmt: skip
+    begun = [
+        started(number, info(number, tasks), time_ms=time_ms, decima_job=name)
+        for number, time_ms, tasks, name in ((0, 1_000, 4, "old"), (1, 3_000, 9, "new"),
+                                             (2, 2_000, 1, "planned"))
+    ]  # fmt: skip
+    sets = [task_set(1, 9, 2, 0, "job new"), task_set(0, 4, 1, 2, "job old"),
+            task_set(0, 4, 0, 1, "job old", attempt=1, is_zombie=True)]  # fmt: skip
+    served = [task_set(1, 9, 2, 1, "job new"), sets[1]]
+    reports = [
+        report(*(begun if time_ms == 4_000 else []), time_ms=time_ms, sets=rows)
+        for time_ms, rows in ((4_000, sets), (6_000, sets), (7_000, served), (8_000, sets))
+    ]
     (found,) = classes.ask(
-        "decima.spark.TellStatus", [{"reports": reports, "limits": {"job old": 3}}]
+        "decima.spark.ShowStatus", [{"reports": reports, "limits": {"job old": 3}}]
     )
     whole: dict[str, Any] = {"mode": "exact", "policy": "p", "choice": None, "is_attached": True,
              "ended_because": None, "is_ready": True, "plans": 4, "fallbacks": 0,

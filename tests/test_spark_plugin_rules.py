@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.jvm import Classes
-from tests.live import Live, report, task_set
+from tests.live import Live, Row, report, task_set
 
 pytestmark = pytest.mark.real_spark
 
@@ -109,7 +109,7 @@ def test_a_misspelt_setting_is_told_with_the_nearest_name(
 # --- failures in a row ---------------------------------------------------------------------------
 
 
-def capped(time_ms: int, sets: list[list[Any]], *, slots: int = 8, idle: int = 0) -> dict[str, Any]:
+def capped(time_ms: int, sets: list[Row], *, slots: int = 8, idle: int = 0) -> dict[str, Any]:
     """Task sets of a job whose user has a cap of two; `idle` slots have stood idle for long."""
     return report(
         time_ms=time_ms, sets=sets, slots=slots, caps={"a": {"user bob": 2}},
@@ -117,13 +117,13 @@ def capped(time_ms: int, sets: list[list[Any]], *, slots: int = 8, idle: int = 0
     )  # fmt: skip
 
 
-def of_a(stage: int, tasks: int, running: int) -> list[Any]:
+def of_a(stage: int, tasks: int, running: int) -> Row:
     return task_set(stage, tasks, 0, running, "a")
 
 
 def failures(classes: Classes, script: list[str], reports: list[dict[str, Any]]) -> list[int]:
     """Failures in a row after each report, by a policy that does as the script says."""
-    with classes.talk("decima.policy.Tell") as jvm:
+    with classes.talk("decima.policy.DriveSession") as jvm:
         live = Live(jvm, script, idle_s=5)
         return [int(live.tell(one, "plan")["in_a_row"]) for one in reports]
 

@@ -97,7 +97,7 @@ def test_what_a_spark_job_may_be_known_as() -> None:
 
 @pytest.fixture(scope="module")
 def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.Tell") as talk:
+    with classes.talk("decima.policy.DriveSession") as talk:
         yield talk
 
 

@@ -18,7 +18,7 @@ from decima.report import write_page
 from decima.report.spark import review_section
 from decima.spark import AttachError
 from decima.spark.decision_log import DecisionHistory, read_decision_log
-from decima.spark.log_files import DecisionLogFiles
+from decima.spark.decision_log import DecisionLogFiles
 from decima.spark.log_rows import LoggedJob, LoggedPlan, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
 from tests.commands import refused

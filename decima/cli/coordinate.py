@@ -17,7 +17,7 @@ from decima.errors import ConfigError
 from decima.rl.option_types import INPUT, POLICIES, OutputFile, Whole
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.errors import AttachError
-from decima.spark.log_files import DecisionLogFiles
+from decima.spark.decision_log import DecisionLogFiles
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.private import read_secret
 from traces.files.tls import tls_of

@@ -28,7 +28,7 @@ from decima.spark.inputs import (
 )
 from decima.spark.jvm import ControlError, check_session, decides_in_jvm, new_object
 from decima.spark.loading import ready_policy, warm_up
-from decima.spark.log_files import DecisionLogFiles
+from decima.spark.decision_log import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
 from decima.spark.scheduler import Scheduler, loading_fault
 from decima.spark.worker import Worker

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.registry import Parameters
-from decima.spark.checks import check_above_zero, check_count
+from decima.spark.bounds import MOST_JOBS, check_above_zero, check_count
 from decima.spark.decision_log import prior_rows
 from decima.spark.errors import AttachError
 from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess
@@ -31,8 +31,6 @@ LOG = logging.getLogger("decima.spark")
 
 AUTO = "auto"
 """name of the policy that is chosen by simulation"""
-MOST_JOBS = 300
-"""the newest of a window are played"""
 KNOWN_SHARE = 0.5
 """where earlier runs are found for fewer stages than this, durations count as unknown"""
 

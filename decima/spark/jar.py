@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,11 @@ from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from decima.agent import columns
+from decima.rl.parallel.session import NEWEST_MAJOR, OLDEST
+from decima.spark.bounds import LOG_FORMAT, LOG_VERSION, MOST_JOBS, TIMES_S, WEIGHTS
 from decima.spark.errors import AttachError, missing
 from traces.files.errors import reason
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private
@@ -20,6 +25,8 @@ from traces.files.writing import written_whole
 
 PLUGIN = "decima.spark.DecimaPlugin"
 """for the setting ``spark.plugins``"""
+_SHARED = "decima/shared.json"
+"""values that Python declares and the classes need, too (`Json.java`)"""
 _FOLDERS = ("coordinator", "exact", "network", "plugin", "policy", "tasks")
 _WEIGHTS = (("decima.heuristics", "es_rule.json"), ("decima.agent", "decima.safetensors"))
 """package and name of what lies in its folder ``data``"""
@@ -204,4 +211,22 @@ def _resources() -> dict[str, bytes]:
         f"decima/policy/{name}": (files(package) / "data" / name).read_bytes()
         for package, name in _WEIGHTS
     }
-    return {"META-INF/MANIFEST.MF": manifest, **weights}
+    return {"META-INF/MANIFEST.MF": manifest, _SHARED: json.dumps(shared()).encode(), **weights}
+
+
+def shared() -> dict[str, Any]:
+    """Return the values that the classes read (`Json.java`), in place of declarations of their own."""
+    tables = ("NODE", "JOB", "STAGE", "CLUSTER", "LIMIT", "CLASS", "LEADING", "PATH")
+    return {
+        "feature_version": columns.FEATURE_VERSION,
+        "columns": {table: getattr(columns, table) for table in tables},
+        "oldest_spark": OLDEST,
+        "newest_spark_major": NEWEST_MAJOR,
+        "times_ms": {
+            name: [round(1000 * bound_s) for bound_s in bounds] for name, bounds in TIMES_S.items()
+        },
+        "weights": WEIGHTS,
+        "decision_log_format": LOG_FORMAT,
+        "decision_log_version": LOG_VERSION,
+        "auto_most_jobs": MOST_JOBS,
+    }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.spark.coordinator.settings import WEIGHTS
+from decima.spark.bounds import WEIGHTS
 from decima.spark.errors import AttachError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number

@@ -1,8 +1,9 @@
 package decima.spark;
 
-import decima.policy.ApplicationMessage;
+import decima.policy.LiveGraphs;
 import decima.policy.LiveJob;
 import decima.policy.LiveJobs;
+import decima.policy.RoundMessage;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -26,7 +27,7 @@ final class Follower {
   private final Settings settings;
   private final SparkContext context;
   private final Executors executors;
-  private final ApplicationMessage messages = new ApplicationMessage();
+  private final LiveGraphs graphs = new LiveGraphs();
   private final Thread reader = new Thread(this::read, "decima-coordinator");
   private final Thread follower = new Thread(this::follow, "decima-executors");
   private volatile CoordinatorSocket socket;
@@ -66,7 +67,7 @@ final class Follower {
 
   /** Take in the work of now. */
   void note(LiveJobs live) {
-    Map<String, Object> now = messages.of(live);
+    Map<String, Object> now = RoundMessage.of(live, graphs);
     synchronized (this) {
       // Time alone is no news.
       isNews = isNews || !isSame(stages, now);

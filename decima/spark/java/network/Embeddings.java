@@ -7,6 +7,8 @@ import java.util.Arrays;
  * only jobs that have changed are embedded anew.
  */
 public final class Embeddings {
+  private static final int NODE = Network.columns("NODE").size();
+
   private final Network network;
   private final Scratch at;
   private int[] firstStage = {0};
@@ -33,7 +35,7 @@ public final class Embeddings {
     this.at = at;
     total = new float[network.embedding];
     hidden = new float[network.embedding];
-    joined = new float[ModelFile.NODE + network.embedding];
+    joined = new float[NODE + network.embedding];
   }
 
   /**
@@ -48,7 +50,7 @@ public final class Embeddings {
     this.children = children;
     int jobs = firstStage.length - 1;
     int stages = firstStage[jobs];
-    x = grown(x, stages, ModelFile.NODE);
+    x = grown(x, stages, NODE);
     e = grown(e, stages, network.embedding);
     sent = grown(sent, stages, network.embedding);
     y = grown(y, jobs, network.embedding);
@@ -110,8 +112,8 @@ public final class Embeddings {
     }
     Arrays.fill(total, 0.0f);
     for (int row = firstStage[job]; row < firstStage[job + 1]; row++) {
-      System.arraycopy(x[row], 0, joined, 0, ModelFile.NODE);
-      System.arraycopy(e[row], 0, joined, ModelFile.NODE, network.embedding);
+      System.arraycopy(x[row], 0, joined, 0, NODE);
+      System.arraycopy(e[row], 0, joined, NODE, network.embedding);
       network.fJob.apply(joined, hidden, at);
       add(hidden, total);
     }

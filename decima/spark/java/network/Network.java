@@ -1,6 +1,9 @@
 package decima.network;
 
+import decima.spark.Json;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
 import java.util.stream.IntStream;
 
 /**
@@ -8,8 +11,6 @@ import java.util.stream.IntStream;
  * alike. Nothing changes them, so threads may share one. Letters as in gnn/encoder.py.
  */
 public final class Network {
-  /** columns of STAGE that tell where in its job's graph a stage lies, for the ablation */
-  private static final int[] PATH = {4, 5, 10};
   /** parts of the heads for stages and limits: the finest table, jobs, the cluster */
   public static final int OWN = 0;
   public static final int OF_JOB = 1;
@@ -49,8 +50,8 @@ public final class Network {
     gCluster = file.transform("encoder.cluster_sum.g");
     Layer[] ofStage = file.parts("stage_head");
     if (!shape.pathColumns) {
-      for (int column : PATH) {
-        Arrays.fill(ofStage[OWN].weight[embedding + column], 0.0f);
+      for (String name : columns("PATH")) {
+        Arrays.fill(ofStage[OWN].weight[embedding + columns("STAGE").indexOf(name)], 0.0f);
       }
     }
     Layer[] ofLimit = file.parts("limit_head");
@@ -62,7 +63,12 @@ public final class Network {
     endHead = file.head("end_head", ofEnd);
   }
 
-  /** What an ablation leaves out gets weights of zero. */
+  /** Names of the columns of a table of decima/agent/columns.py. */
+  public static List<String> columns(String table) {
+    return Json.<Map<String, List<String>>>shared("columns").get(table);
+  }
+
+  /** Parts that an ablation leaves out get weights of zero. */
   private void blind(Layer... layers) {
     for (Layer layer : layers) {
       for (int input = 0; input < embedding && !hasEmbeddings; input++) {

@@ -15,7 +15,7 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.network.util.JavaUtils;
 import scala.Tuple2;
 
-/** The settings `spark.decima.*`, checked; docs/plugin.md tells of each. */
+/** The settings `spark.decima.*` (docs/plugin.md), checked. */
 final class Settings {
   private static final String PREFIX = "spark.decima.";
   /** the policy that leaves order to Spark: only users' caps hold */
@@ -27,25 +27,14 @@ final class Settings {
   private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
-  /** as of the coordinator (decima/spark/coordinator/settings.py) */
-  private static final double LEAST_WEIGHT = 1e-6;
-  private static final double MOST_WEIGHT = 1e6;
+  /** least and most weight of an application */
+  private static final List<Double> WEIGHTS = Json.shared("weights");
   private static final String REQUIRED = "required";
   /** the application does not start without the caps that it was given */
   private static final String CAPS = "caps";
   private static final List<String> REQUIRED_VALUES = Arrays.asList("true", CAPS, "false");
-  /** by setting: the least and the most; what lies outside is a slip of the pen */
-  private static final Map<String, String[]> TIMES = new HashMap<>();
-
-  static {
-    TIMES.put("lapse", new String[] {"100ms", "1h"});
-    TIMES.put("hold", new String[] {"0ms", "1min"});
-    TIMES.put("decision", new String[] {"1ms", "10min"});
-    TIMES.put("starve", new String[] {"100ms", "7d"});
-    TIMES.put("idle", new String[] {"100ms", "7d"});
-    TIMES.put("autoEvery", new String[] {"1s", "7d"});
-    TIMES.put("coordinatorPatience", new String[] {"1s", "7d"});
-  }
+  /** by setting: the least and the most milliseconds; beyond lies a typo */
+  private static final Map<String, List<Integer>> TIMES_MS = Json.shared("times_ms");
 
   static {
     DEFAULTS.put("policy", "strict_fair");
@@ -366,11 +355,11 @@ final class Settings {
       throw new SettingsError(
           PREFIX + key + ": '" + value + "' is no time such as 100ms, 2s or 1min");
     }
-    String[] bounds = TIMES.get(key);
-    if (found < JavaUtils.timeStringAsMs(bounds[0]) || found > JavaUtils.timeStringAsMs(bounds[1])) {
+    List<Integer> bounds = TIMES_MS.get(key);
+    if (found < bounds.get(0) || found > bounds.get(1)) {
       throw new SettingsError(
-          PREFIX + key + ": '" + value + "' is " + found + " ms: from " + bounds[0] + " to "
-              + bounds[1] + " are allowed, and a number without a unit is milliseconds");
+          PREFIX + key + ": '" + value + "' is " + found + " ms: from " + bounds.get(0) + " to "
+              + bounds.get(1) + " ms are allowed, and a number without a unit is milliseconds");
     }
     return found;
   }
@@ -418,7 +407,7 @@ final class Settings {
   private double weight() {
     try {
       double found = Double.parseDouble(values.get("weight").trim());
-      if (found >= LEAST_WEIGHT && found <= MOST_WEIGHT) {
+      if (found >= WEIGHTS.get(0) && found <= WEIGHTS.get(1)) {
         return found;
       }
     } catch (NumberFormatException other) {

@@ -209,6 +209,16 @@ public final class Round {
     return found;
   }
 
+  /** The job's first open stage; -1 if none is open. */
+  int firstOpen(int job) {
+    for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
+      if (open[stage]) {
+        return stage;
+      }
+    }
+    return -1;
+  }
+
   /** The job's open stage with the longest critical path; -1 if none is open. */
   int onCriticalPath(int job) {
     int best = -1;

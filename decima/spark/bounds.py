@@ -1,4 +1,7 @@
-"""Numbers that a caller of `attach` may set: what makes no sense is one line, naming the rule."""
+"""Bounds of live Spark's settings, which Python and the jar both check, and the checks of numbers.
+
+`decima.spark.jar.shared` hands the bounds to Java.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,25 @@ from numbers import Integral, Real
 
 from decima.spark.errors import AttachError
 
-_MOST = 2**31 - 1
+_WEEK_S = 7 * 86_400.0
+TIMES_S = {
+    "lapse": (0.1, 3_600.0),
+    "hold": (0.0, 60.0),
+    "decision": (0.001, 600.0),
+    "starve": (0.1, _WEEK_S),
+    "idle": (0.1, _WEEK_S),
+    "autoEvery": (1.0, _WEEK_S),
+    "coordinatorPatience": (1.0, _WEEK_S),
+}
+"""least and most of each time, by the plugin's setting; beyond lies a typo"""
+READY_S = 0.0, _WEEK_S
+WEIGHTS = 1e-6, 1e6
+"""least and most weight of an application, user or queue"""
+MOST_JOBS = 300
+"""jobs of a session that policy "auto" simulates, the newest"""
+LOG_FORMAT, LOG_VERSION = "decima-decisions", 3
+"""of the decision log; since version 3, a job that goes on after its end has a row for each end"""
+_MOST_COUNT = 2**31 - 1
 
 
 def check_above_zero(name: str, value: object) -> None:
@@ -32,8 +53,8 @@ def check_count(name: str, value: object, least: int) -> None:
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or not value >= least:  # type: ignore[operator]
         raise AttachError(f"{name} must be a whole number of {least} or more, got {value!r}")
-    if value > _MOST:  # type: ignore[operator]
-        raise AttachError(f"{name} must be at most {_MOST:,}, got {value!r}")
+    if value > _MOST_COUNT:  # type: ignore[operator]
+        raise AttachError(f"{name} must be at most {_MOST_COUNT:,}, got {value!r}")
 
 
 def _is_number(value: object) -> bool:
