@@ -100,9 +100,7 @@ def task_set(
     return found
 
 
-def info(
-    stage: int, tasks: int, parents: tuple[int, ...] = (), rdd: int | None = None
-) -> Row:
+def info(stage: int, tasks: int, parents: tuple[int, ...] = (), rdd: int | None = None) -> Row:
     """A stage as its Spark job lists it; by default over an RDD of its own."""
     rdds = [-stage if rdd is None else rdd]
     return {"stage": stage, "num_tasks": tasks, "parents": parents, "rdds": rdds}

@@ -21,10 +21,9 @@ from decima.spark.coordinator.server import CoordinatorServer
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.coordinator.status import metrics_of, status_of
 from decima.spark.dashboard import content
-from decima.spark.decision_log import read_decision_log
+from decima.spark.decision_log import DecisionLogFiles, read_decision_log
 from decima.spark.errors import AttachError
 from decima.spark.loading import ready_policy
-from decima.spark.decision_log import DecisionLogFiles
 from decima.spark.review import review, words
 from spark_sim import Action, Observation
 from tests.applications import columns, registration

@@ -61,7 +61,9 @@ def test_observations_and_actions_are_those_of_the_simulator(jvm: Talk, policy: 
     arrival_ms = np.arange(0.0, 32_000.0, 4_000.0)
     simulator = Simulator(to_arrays(some), cluster, arrival_ms, order)
     # Two executions of one trace's job are known by one name, and told apart by their number.
-    told = SimulatedSession(simulator, jobs, lambda number: {"spark.job.description": jobs[number].name})
+    told = SimulatedSession(
+        simulator, jobs, lambda number: {"spark.job.description": jobs[number].name}
+    )
     live, rule = Live(jvm, policy, priors=some), Heuristic(policy)
     rounds = decisions = 0
     while simulator.status is Status.DECIDE:

@@ -12,8 +12,8 @@ import pytest
 
 from decima.registry import Heuristic
 from decima.spark import jar
-from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from decima.spark.jvm import IN_JVM
+from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes, Talk
 from tests.live import SLOTS, Live, info, report, stage_done, started, task_set
 from tests.mirror import STAGE_COLUMNS, Mirror, compared, disordered

@@ -17,7 +17,6 @@ import pytest
 from decima.spark import AttachError, JobStatus, Scheduler, SchedulerStatus
 from decima.spark import dashboard as module
 from decima.spark.dashboard import SHOWN_JOBS, content, serve
-from decima.spark.inputs import Ports
 from decima.spark.status import read_status
 from tests.jvm import Classes
 from tests.live import info, report, started, task_set
@@ -98,13 +97,6 @@ def test_the_status_is_told_as_json(port: int, told: Told) -> None:
     assert (found["lapses"], found["fallbacks"], found["decisions_per_s"]) == (2, 1, 3.5)
 
 
-def test_each_answer_is_of_now(port: int, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FRESH_S", 0.0)
-    assert json.loads(ask(port)[2])["plans"] == 7
-    told.now = replace(told.now, plans=8)
-    assert json.loads(ask(port)[2])["plans"] == 8
-
-
 def test_many_who_ask_cost_one_question(
     port: int, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,13 +138,6 @@ def test_nothing_can_be_changed(port: int, told: Told, method: str) -> None:
     code, headers, body = ask(port, "/status.json", method)
     assert (code, headers["allow"], body) == (405, "GET, HEAD", b"method not allowed\n")
     assert told.asked == 0
-
-
-def test_head_is_get_without_a_body(port: int) -> None:
-    for path in ("/", "/status.json"):
-        code, headers, body = ask(port, path, "HEAD")
-        assert (code, body) == (200, b"")
-        assert int(headers["content-length"]) > 100
 
 
 def test_only_names_of_this_machine_are_answered(port: int, told: Told) -> None:
@@ -266,13 +251,6 @@ def test_a_taken_port_is_one_line() -> None:
         with pytest.raises(AttachError, match=f"dashboard port {port}: Address already in use"):
             serve(live_status, port)
         assert until(lambda: set(threading.enumerate()) <= before)
-
-
-@pytest.mark.parametrize("port", [-1, 65_536, 80.0, "4050", True])
-def test_what_is_no_port_is_one_line(port: Any) -> None:
-    for name in ("dashboard", "metrics"):
-        with pytest.raises(AttachError, match=f"^{name} port .*: ports are whole numbers from 0"):
-            Ports(**{"metrics": None, "dashboard": 0, name: port})
 
 
 # --- what a scheduler tells ----------------------------------------------------------------------

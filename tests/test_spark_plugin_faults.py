@@ -200,7 +200,7 @@ def test_caps_outlive_a_scheduler_that_is_never_heard_again(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3_000:]
     assert done.stdout.split() == ["abandoned", "1", "most", "2", "left", "0"]
-    (warning,) = lines(done.stderr, "no sign of life")
+    (warning,) = lines(done.stderr, "no heartbeat of the planner")
     assert "caps go on to hold" in warning
 
 

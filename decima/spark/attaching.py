@@ -15,6 +15,7 @@ from decima.policy_names import is_learned, model_path
 from decima.registry import Heuristic, Parameters
 from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.auto import AUTO, Auto, AutoSettings
+from decima.spark.decision_log import DecisionLogFiles
 from decima.spark.errors import AttachError
 from decima.spark.evaluator_process import EvaluatorProcess
 from decima.spark.inputs import (
@@ -28,7 +29,6 @@ from decima.spark.inputs import (
 )
 from decima.spark.jvm import ControlError, check_session, decides_in_jvm, new_object
 from decima.spark.loading import ready_policy, warm_up
-from decima.spark.decision_log import DecisionLogFiles
 from decima.spark.model_card import read_card, trained_slots
 from decima.spark.scheduler import Scheduler, loading_fault
 from decima.spark.worker import Worker

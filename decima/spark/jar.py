@@ -215,7 +215,7 @@ def _resources() -> dict[str, bytes]:
 
 
 def shared() -> dict[str, Any]:
-    """Return the values that the classes read (`Json.java`), in place of declarations of their own."""
+    """Return the values that both Python and the classes need (`Json.java`)."""
     tables = ("NODE", "JOB", "STAGE", "CLUSTER", "LIMIT", "CLASS", "LEADING", "PATH")
     return {
         "feature_version": columns.FEATURE_VERSION,

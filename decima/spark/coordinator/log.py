@@ -15,8 +15,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.bounds import LOG_FORMAT, LOG_VERSION
+from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.decision_log import MODE_APPLICATIONS, DecisionLogFiles
 from decima.spark.errors import AttachError
 from traces.files.errors import reason
