@@ -21,10 +21,8 @@ from decima.spark import AttachError, AutoSettings, Guard, Scheduler, answering,
 from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.attaching import Guest
 from decima.spark.auto import Auto, Choice, News
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess
-from decima.spark.loading import TWO_JOBS, PolicyFor, learned
-from decima.spark.model_card import read_card
-from decima.spark.question import Question
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
+from decima.spark.loading import TWO_JOBS, PolicyFor, learned, read_card
 from spark_sim import PASS, Action, Observation
 from tests.spark_work import Faulty, local_spark, several, spark_objects, until
 

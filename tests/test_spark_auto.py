@@ -14,9 +14,8 @@ from decima.spark import AutoSettings, Scheduler, attach, candidates
 from decima.spark.auto import Auto, Choice, News
 from decima.spark.candidates import ASSUMED_LOAD, World, compare
 from decima.spark.decision_log import prior_rows
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
 from decima.spark.log_rows import logged_job
-from decima.spark.question import Question
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 

@@ -57,5 +57,14 @@ def check_count(name: str, value: object, least: int) -> None:
         raise AttachError(f"{name} must be at most {_MOST_COUNT:,}, got {value!r}")
 
 
+def check_port(name: str, port: object) -> None:
+    """Raises:
+    AttachError: it is neither a port nor None.
+    """
+    is_port = isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65_535
+    if port is not None and not is_port:
+        raise AttachError(f"{name} port {port!r}: ports are whole numbers from 0 to 65535")
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)

@@ -18,8 +18,8 @@ from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.policy_names import is_learned
 from decima.rl.statistics import Estimate, difference_percent, neighbours_difference_percent
+from decima.spark.evaluator_process import Question
 from decima.spark.log_rows import logged_job
-from decima.spark.question import Question
 from decima.whatif.closed_loop import followers_share
 from decima.whatif.replay.check import session_cluster
 from spark_sim import Simulator, Streams

@@ -1,10 +1,10 @@
-"""Inputs of `attach` besides the policy: parameters, earlier runs, ports."""
+"""Inputs of `attach` besides the policy: bounds on it, parameters, earlier runs."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from decima.policy import Policy
 from decima.policy_names import is_learned
 from decima.registry import Heuristic, Parameters
 from decima.spark.auto import AutoSettings
-from decima.spark.bounds import READY_S, TIMES_S, check_count, check_within
+from decima.spark.bounds import TIMES_S, check_count, check_within
 from decima.spark.errors import AttachError
 from decima.spark.priors import Priors
 from decima.training.tuning import read_tuned
@@ -123,40 +123,3 @@ def given(value: Settings | None, kind: type[Settings], name: str) -> Settings:
     if not isinstance(value, kind):
         raise AttachError(f"{name} must be a {kind.__name__}, got {value!r}")
     return value
-
-
-@dataclass(frozen=True)
-class Waits:
-    """Timeouts of `attach`, in seconds.
-
-    Raises:
-        AttachError: a time makes no sense.
-    """
-
-    lapse_s: float
-    hold_s: float
-    ready_s: float | None
-
-    def __post_init__(self) -> None:
-        check_within("lapse_s", self.lapse_s, *TIMES_S["lapse"])
-        check_within("hold_s", self.hold_s, *TIMES_S["hold"])
-        if self.ready_s is not None:
-            check_within("ready_s", self.ready_s, *READY_S)
-
-
-@dataclass(frozen=True)
-class Ports:
-    """Ports of a scheduler's dashboard and metrics; 0 is any free port, None no port.
-
-    Raises:
-        AttachError: what is given is no port.
-    """
-
-    metrics: int | None
-    dashboard: int | None
-
-    def __post_init__(self) -> None:
-        for name, port in asdict(self).items():
-            is_port = isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65_535
-            if port is not None and not is_port:
-                raise AttachError(f"{name} port {port!r}: ports are whole numbers from 0 to 65535")

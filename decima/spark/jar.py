@@ -59,31 +59,20 @@ def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
         raise AttachError(
             f"{fault}: no jar is stored there or loaded; set XDG_CACHE_HOME to a folder of your own"
         ) from fault
-    if not _is_as_written(path):
+    digest_path = path.with_name(f"{path.name}.sha256")
+    jar = read_private(path)
+    if jar is None or read_private(digest_path) != hashlib.sha256(jar).hexdigest().encode():
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / name
             build_jar(made, environment)
-            _keep(path, made.read_bytes())
+            jar = made.read_bytes()
+        try:
+            write_private(path, jar)
+            # Last: with an older digest the jar is made again.
+            write_private(digest_path, hashlib.sha256(jar).hexdigest().encode())
+        except OSError as fault:
+            raise AttachError(f"{path}: cannot write: {reason(fault)}") from fault
     return path
-
-
-def _is_as_written(path: Path) -> bool:
-    """Return whether a jar and its digest exist, belong to the user and match."""
-    jar, digest = read_private(path), read_private(_digest_path(path))
-    return jar is not None and digest == hashlib.sha256(jar).hexdigest().encode()
-
-
-def _keep(path: Path, jar: bytes) -> None:
-    """Write a jar for the user alone, then its digest: with an older one it is made again."""
-    try:
-        write_private(path, jar)
-        write_private(_digest_path(path), hashlib.sha256(jar).hexdigest().encode())
-    except OSError as fault:
-        raise AttachError(f"{path}: cannot write: {reason(fault)}") from fault
-
-
-def _digest_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
 
 
 def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:

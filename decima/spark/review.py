@@ -114,11 +114,25 @@ def words(found: Review) -> Iterator[str]:
             "Each job is simulated as an application of its own, with the measured "
             f"{found.moving_delay_ms / 1000:.1f} s to start an executor."
         )
-    yield from _left_out_words(found)
+    if found.left_out:
+        yield f"{len(found.left_out):,} more left out, no task succeeded: {_some(found.left_out)}."
+    if found.left_out and found.lost_slots > 0:
+        yield (
+            "But: slots held by tasks that did not succeed are not simulated (jobs left out held "
+            f"up to {found.lost_slots} at once), so simulated times are too short where there are "
+            "many."
+        )
     own_s = found.own_s[~np.isnan(found.own_s)]
     if len(own_s):
         yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
-    yield from _auto_words(found)
+    if found.decided:
+        plans = ", ".join(f"{name} {count:,}" for name, count in found.decided.items())
+        yield f"Plans in force under auto, by the policy that decided: {plans}."
+    if found.decided and found.error is not None:
+        yield (
+            f"{found.ran} is {100 * found.error:+.0f} % off in the simulator, over the jobs during "
+            f"which it alone decided: {found.compared} of those that ended."
+        )
     if found.error is None:
         yield f"The simulator's error is unknown: {_why_unknown(found, ended)}."
     elif not found.is_trusted:
@@ -128,34 +142,9 @@ def words(found: Review) -> Iterator[str]:
         )
 
 
-def _left_out_words(found: Review) -> Iterator[str]:
-    if not found.left_out:
-        return
-    yield f"{len(found.left_out):,} more left out, no task succeeded: {_some(found.left_out)}."
-    if found.lost_slots > 0:
-        yield (
-            "But: slots held by tasks that did not succeed are not simulated (jobs left out held "
-            f"up to {found.lost_slots} at once), so simulated times are too short where there are "
-            "many."
-        )
-
-
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _NAMED_JOBS
     return ", ".join(names[:_NAMED_JOBS]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _auto_words(found: Review) -> Iterator[str]:
-    """Describe what policy "auto" put in force; yields nothing for other policies."""
-    if not found.decided:
-        return
-    plans = ", ".join(f"{name} {count:,}" for name, count in found.decided.items())
-    yield f"Plans in force under auto, by the policy that decided: {plans}."
-    if found.error is not None:
-        yield (
-            f"{found.ran} is {100 * found.error:+.0f} % off in the simulator, over the jobs during "
-            f"which it alone decided: {found.compared} of those that ended."
-        )
 
 
 def _why_unknown(found: Review, ended: int) -> str:
@@ -226,12 +215,16 @@ def review(
         return simulated_s(jobs, arrival_s, slots, name, of, delay_ms) + np.nan_to_num(own_s)
 
     simulated = {name: played_s(name, known.get(name)) for name in policies}
-    jct_s = _jct_s(decisions)
+    ends = [(one.arrival_ms, one.completion_ms) for one in decisions.jobs]
+    jct_s = np.array([np.nan if end is None else (end - begin) / 1000 for begin, end in ends])
     check = _check(decisions, jct_s)
-    ran_s = None
-    if is_playable(check.ran):
+    error, is_compared = None, check.is_compared
+    if is_playable(check.ran) and is_compared.any() and jct_s[is_compared].any():
         is_policy = check.ran == decisions.policy
         ran_s = played_s(check.ran, decisions.parameters or None if is_policy else None)
+        error = float(ran_s[is_compared].mean() / jct_s[is_compared].mean() - 1)
+    unmeasured = {one.key for one in decisions.unmeasured}
+    lost = (sum(s.running for s in plan.sets if s.job in unmeasured) for plan in decisions.plans)
     return Review(
         names=tuple(one.job.name for one in decisions.jobs),
         slots=slots,
@@ -240,10 +233,10 @@ def review(
         simulated_s=simulated,
         ran=check.ran,
         decided=check.decided,
-        compared=int(check.is_compared.sum()),
-        error=_error(ran_s, jct_s, check.is_compared),
+        compared=int(is_compared.sum()),
+        error=error,
         left_out=left_out,
-        lost_slots=_lost_slots(decisions),
+        lost_slots=max(lost, default=0),
         moving_delay_ms=delay_ms,
     )
 
@@ -253,13 +246,6 @@ def moving_delay_ms(decisions: DecisionHistory) -> float | None:
     if decisions.mode != MODE_APPLICATIONS:
         return None
     return float(np.median([plan.moving_delay_ms or 0 for plan in decisions.plans]))
-
-
-def _lost_slots(decisions: DecisionHistory) -> int:
-    """The most slots that jobs without a successful task held at a plan."""
-    keys = {one.key for one in decisions.unmeasured}
-    held = (sum(one.running for one in plan.sets if one.job in keys) for plan in decisions.plans)
-    return max(held, default=0)
 
 
 class _Check(NamedTuple):
@@ -294,20 +280,6 @@ def _alone(decisions: DecisionHistory, policy: str) -> NDArray[np.bool_]:
     plans = past - first
     found: NDArray[np.bool_] = (plans > 0) & (its_before[past] - its_before[first] == plans)
     return found
-
-
-def _jct_s(decisions: DecisionHistory) -> Float64:
-    """(K,) NaN where a job had not ended."""
-    ends = [(one.arrival_ms, one.completion_ms) for one in decisions.jobs]
-    return np.array([np.nan if end is None else (end - arrival) / 1000 for arrival, end in ends])
-
-
-def _error(
-    simulated_s: Float64 | None, jct_s: Float64, is_compared: NDArray[np.bool_]
-) -> float | None:
-    if simulated_s is None or not is_compared.any() or not jct_s[is_compared].any():
-        return None
-    return float(simulated_s[is_compared].mean() / jct_s[is_compared].mean() - 1)
 
 
 def check_picture(path: Path) -> None:

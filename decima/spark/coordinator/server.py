@@ -20,9 +20,9 @@ from decima.spark.coordinator.messages import (
     read_registration,
     read_report,
 )
-from decima.spark.coordinator.plan_times import PlanTimes
 from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.coordinator.status import PlanTimes
 from decima.spark.loading import PolicyFor
 from decima.spark.worker import Worker
 from traces.files.names import one_line
