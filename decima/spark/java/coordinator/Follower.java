@@ -174,7 +174,9 @@ final class Follower {
     long sentNs = 0;
     while (!isOver()) {
       try {
-        if (isAbandoned()) {
+        long silentNs = System.nanoTime() - heardNs;
+        boolean isOverdue = silentNs > settings.coordinatorPatienceMs * 1_000_000L;
+        if (target >= 0 && socket == null && isOverdue) {
           release();
           requested = -1;
         }
@@ -200,11 +202,6 @@ final class Follower {
     }
   }
 
-  private boolean isAbandoned() {
-    long silentNs = System.nanoTime() - heardNs;
-    return target >= 0 && socket == null && silentNs > settings.coordinatorPatienceMs * 1_000_000L;
-  }
-
   private void release() {
     target = -1;
     executors.release();
@@ -219,12 +216,12 @@ final class Follower {
       return false;
     }
     Map<String, Object> message = new LinkedHashMap<>();
-    List<Map<String, Object>> told;
+    List<Map<String, Object>> sent;
     synchronized (this) {
-      told = ended;
+      sent = ended;
       ended = new ArrayList<>();
       message.put("stages", stages);
-      message.put("ended", told);
+      message.put("ended", sent);
       message.put("is_beat", !isNews);
       isNews = false;
     }
@@ -235,8 +232,8 @@ final class Follower {
     } catch (IOException fault) {
       synchronized (this) {
         isNews = true;
-        told.addAll(ended); // all of them once it is back
-        ended = told;
+        sent.addAll(ended); // all of them once it is back
+        ended = sent;
       }
       throw fault;
     }

@@ -26,14 +26,11 @@ public final class PoolCounts {
       return OTHERS;
     }
     Pool pool = poolOf(set.manager);
-    String found = pool == null || !hasOwn(pool) ? OTHERS : pool.name();
+    boolean isOther = pool == null || (pool.weight() == 1 && pool.minShare() <= 0);
+    String found = isOther ? OTHERS : pool.name();
     set.groupHeld = held.computeIfAbsent(found, name -> new AtomicInteger());
     set.group = found;
     return found;
-  }
-
-  private static boolean hasOwn(Pool pool) {
-    return pool.weight() != 1 || pool.minShare() > 0;
   }
 
   /** Its pool; null where the scheduler is FIFO, or pools have no meaning. */

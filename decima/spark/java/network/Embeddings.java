@@ -10,7 +10,6 @@ public final class Embeddings {
   private static final int NODE = Network.columns("NODE").size();
 
   private final Network network;
-  private final Scratch at;
   private int[] firstStage = {0};
   private int[] firstChild = {0};
   private int[] children = {};
@@ -30,9 +29,8 @@ public final class Embeddings {
   private final float[] hidden;
   private final float[] joined;
 
-  public Embeddings(Network network, Scratch at) {
+  public Embeddings(Network network) {
     this.network = network;
-    this.at = at;
     total = new float[network.embedding];
     hidden = new float[network.embedding];
     joined = new float[NODE + network.embedding];
@@ -114,11 +112,11 @@ public final class Embeddings {
     for (int row = firstStage[job]; row < firstStage[job + 1]; row++) {
       System.arraycopy(x[row], 0, joined, 0, NODE);
       System.arraycopy(e[row], 0, joined, NODE, network.embedding);
-      network.fJob.apply(joined, hidden, at);
+      network.fJob.apply(joined, hidden);
       add(hidden, total);
     }
-    network.gJob.apply(total, y[job], at);
-    network.fCluster.apply(y[job], added[job], at);
+    network.gJob.apply(total, y[job]);
+    network.fCluster.apply(y[job], added[job]);
   }
 
   private void embedStage(int row) {
@@ -131,10 +129,10 @@ public final class Embeddings {
       for (int edge = firstChild[row]; edge < firstChild[row + 1]; edge++) {
         add(sent[children[edge]], total);
       }
-      network.gNode.apply(total, hidden, at);
+      network.gNode.apply(total, hidden);
       add(hidden, e[row]);
     }
-    network.fNode.apply(e[row], sent[row], at);
+    network.fNode.apply(e[row], sent[row]);
   }
 
   /** Write the embedding z of all jobs together. */
@@ -147,7 +145,7 @@ public final class Embeddings {
     for (int column = 0; column < total.length; column++) {
       total[column] = (float) ((double) total[column] / Math.max(1, jobs));
     }
-    network.gCluster.apply(total, z, at);
+    network.gCluster.apply(total, z);
   }
 
   private static void add(float[] source, float[] target) {

@@ -4,11 +4,10 @@ import decima.spark.Json;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.IntStream;
 
 /**
  * The weights of a policy (`PolicyNetwork` in decima/agent/network.py), for sessions: all slots are
- * alike. Nothing changes them, so threads may share one. Letters as in gnn/encoder.py.
+ * alike. For one thread: its layers keep rows. Letters as in gnn/encoder.py.
  */
 public final class Network {
   /** parts of the heads for stages and limits: the finest table, jobs, the cluster */
@@ -89,15 +88,5 @@ public final class Network {
     } catch (IllegalArgumentException fault) {
       throw new IllegalArgumentException(where + ": " + fault.getMessage(), fault);
     }
-  }
-
-  /** Room for the rows between its layers. */
-  public Scratch scratch() {
-    IntStream transforms =
-        IntStream.of(fNode.widest(), gNode.widest(), fJob.widest(), gJob.widest(),
-            fCluster.widest(), gCluster.widest());
-    IntStream heads =
-        IntStream.of(stageHead.widest(), limitHead.widest(), endHead.widest());
-    return new Scratch(IntStream.concat(transforms, heads).max().getAsInt());
   }
 }

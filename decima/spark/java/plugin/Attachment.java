@@ -67,7 +67,7 @@ public final class Attachment {
             context, settings.lapseMs, settings.holdMs, CAPACITY, settings.mode, settings.caps);
     control.pools.areKept = settings.arePoolsKept;
     control.isSparkOrder = settings.isSparkOrder() || settings.isAuto();
-    Policy absent = Policies.named(settings.standIn(), null);
+    Policy absent = Policies.named(settings.standIn, null);
     Planner planner =
         settings.isSparkOrder()
             ? null

@@ -115,7 +115,8 @@ final class Settings {
   final boolean isInDriver;
   /** the policy is an object of the driver, whatever its name */
   private final boolean isGuest;
-  private final String standIn;
+  /** decides while a policy in Python does not */
+  final String standIn;
   private final Map<String, String> values;
 
   /** A driver's settings as they were given, without the prefix. */
@@ -459,11 +460,6 @@ final class Settings {
   /** Whether Python is asked for anything: to decide, to choose, or to read earlier runs. */
   boolean needsPython() {
     return !isInside() || priors != null;
-  }
-
-  /** Who decides while a Python policy does not. */
-  String standIn() {
-    return standIn;
   }
 
   @Override

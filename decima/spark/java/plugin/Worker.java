@@ -149,10 +149,10 @@ final class Worker {
         return;
       }
       if (starts >= MAX_STARTS) {
-        DriverSide.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn());
+        DriverSide.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn);
         return;
       }
-      DriverSide.LOG.warn("{}; {} decides until it is back", ended, settings.standIn());
+      DriverSide.LOG.warn("{}; {} decides until it is back", ended, settings.standIn);
       try {
         Thread.sleep(pauseMs);
         pauseMs *= 2;

@@ -43,11 +43,7 @@ final class WorkerSocket implements Closeable {
   private static String newSecret() {
     byte[] random = new byte[SECRET_BYTES];
     new SecureRandom().nextBytes(random);
-    StringBuilder found = new StringBuilder();
-    for (byte one : random) {
-      found.append(String.format("%02x", one));
-    }
-    return found.toString();
+    return Frames.hex(random);
   }
 
   private static void start(String name, Runnable work) {
@@ -82,7 +78,9 @@ final class WorkerSocket implements Closeable {
 
   private void hear(Socket connection) {
     try {
-      if (isSecret(readHello(connection))) {
+      Object given = readHello(connection).get("secret");
+      byte[] text = String.valueOf(given).getBytes(StandardCharsets.UTF_8);
+      if (MessageDigest.isEqual(text, secret.getBytes(StandardCharsets.UTF_8))) {
         connection.setTcpNoDelay(true);
         connection.setSoTimeout(0);
         connections.remove(connection);
@@ -131,12 +129,6 @@ final class WorkerSocket implements Closeable {
       have += got;
     }
     return found;
-  }
-
-  private boolean isSecret(Map<?, ?> hello) {
-    String found = hello == null ? "" : String.valueOf(hello.get("secret"));
-    return MessageDigest.isEqual(
-        found.getBytes(StandardCharsets.UTF_8), secret.getBytes(StandardCharsets.UTF_8));
   }
 
   /** Hear nobody any more. */

@@ -141,13 +141,13 @@ public final class Planner {
     try {
       decides.fill(round);
       hasDecided = hasDecided || (group.isAsked && decides == policy);
-    } catch (AbsentException away) {
+    } catch (Policy.Absent away) {
       group.isAsked = false;
       absence = away.getMessage();
       decides = absent;
       decides.fill(round);
     } catch (RuntimeException error) {
-      fault = error instanceof PolicyFault ? error.getMessage() : error.toString();
+      fault = error instanceof Policy.Fault ? error.getMessage() : error.toString();
       decides = standIn;
       decides.fill(round);
     }
