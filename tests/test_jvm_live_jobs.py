@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from decima.spark.log_rows import check_order, logged_job
-from tests.jvm import Classes, Talk
+from tests.jvm import Talk
 from tests.live import (
     EPOCH_MS,
     SLOTS,
@@ -35,12 +34,6 @@ DEFAULT_TASK_MS = 1_000
 FORGET_MS, LOST_MS = 60_000, 600_000
 SHOWN_FINISHED, KEPT_FINISHED = 100, 10_000
 SQL: dict[str, Any] = {"spark_sql_execution_id": "7"}
-
-
-@pytest.fixture(scope="module")
-def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.DriveSession") as talk:
-        yield talk
 
 
 def known(live: Live, told: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,19 +9,13 @@ import pytest
 
 from decima.registry import Heuristic
 from spark_sim import PASS, Cluster, Observation, Protocol, Simulator, Status
-from tests.jvm import Classes, Talk
+from tests.jvm import Talk
 from tests.live import SLOTS, Live, Row, SimulatedSession, info, job_done, report, started, task_set
 from traces import Trace, load_trace, to_arrays
 
 pytestmark = pytest.mark.real_spark
 
 SETTLE_MS = 50
-
-
-@pytest.fixture(scope="module")
-def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.DriveSession") as talk:
-        yield talk
 
 
 # --- the same observation ------------------------------------------------------------------------

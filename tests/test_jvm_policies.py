@@ -110,12 +110,6 @@ def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy:
 # --- sessions ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.DriveSession") as talk:
-        yield talk
-
-
 @pytest.mark.real_spark
 @pytest.mark.parametrize(("policy", "facts"), SESSIONS.items())
 def test_plans_of_a_session_are_those_of_the_compiled_policy(
