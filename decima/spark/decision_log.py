@@ -105,7 +105,7 @@ def prior_rows(trace: Trace) -> list[dict[str, Any]]:
                 for stage in job.stages
             ],
         }
-        for job in sorted(trace.jobs, key=lambda one: one.arrival_ms or 0.0)
+        for job in sorted(trace.jobs, key=lambda other: other.arrival_ms or 0.0)
     ]
 
 
@@ -131,9 +131,9 @@ def read_decision_log(path: Path) -> DecisionHistory:
                 plans.append(logged_plan(row))
             if "job" in row:
                 _add_job(row, found)
-    jobs = [one for one in found.values() if isinstance(one, LoggedJob)]
-    jobs.sort(key=lambda one: one.arrival_ms)
-    unmeasured = [one for one in found.values() if isinstance(one, UnmeasuredJob)]
+    jobs = [job for job in found.values() if isinstance(job, LoggedJob)]
+    jobs.sort(key=lambda job: job.arrival_ms)
+    unmeasured = [job for job in found.values() if isinstance(job, UnmeasuredJob)]
     with _telling(str(path)):
         parameters = {text(label, label): _number(of) for label, of in head["parameters"].items()}
         mode, policy, ran = (text(head[label], label) for label in ("mode", "policy", "ran"))

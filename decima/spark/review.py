@@ -86,17 +86,17 @@ class Row(NamedTuple):
     """mean JCT over that of the first policy, minus 1; None if meaningless"""
 
 
-def rows(found: Review, decisions: DecisionHistory) -> list[Row]:
+def rows(result: Review, decisions: DecisionHistory) -> list[Row]:
     """The jobs as they ran, then under each policy; all jobs where none ended."""
-    has_ended = ~np.isnan(found.jct_s)
+    has_ended = ~np.isnan(result.jct_s)
     # The same jobs everywhere: those that were cut off would only be there in the simulator.
-    compared = has_ended if has_ended.any() else np.ones(len(found.names), np.bool_)
+    compared = has_ended if has_ended.any() else np.ones(len(result.names), np.bool_)
     lines = []
     if has_ended.any():
         ran = f"as it ran ({decisions.policy}, {decisions.mode})"
-        lines.append(Row(ran, found.jct_s[has_ended], None))
+        lines.append(Row(ran, result.jct_s[has_ended], None))
     first_s: float | None = None
-    for name, every_s in found.simulated_s.items():
+    for name, every_s in result.simulated_s.items():
         mean_s = float(every_s[compared].mean())
         versus = None if first_s is None else mean_s / first_s - 1
         first_s = mean_s if first_s is None else first_s
@@ -104,40 +104,41 @@ def rows(found: Review, decisions: DecisionHistory) -> list[Row]:
     return lines
 
 
-def words(found: Review) -> Iterator[str]:
+def words(result: Review) -> Iterator[str]:
     """Describe how many jobs there were and how accurate the simulated figures are."""
-    ended = int((~np.isnan(found.jct_s)).sum())
-    jobs, slots = counted(len(found.names), "job"), counted(found.slots, "slot")
+    ended = int((~np.isnan(result.jct_s)).sum())
+    jobs, slots = counted(len(result.names), "job"), counted(result.slots, "slot")
     yield f"{jobs}, {ended} of them ended; {slots}."
-    if found.moving_delay_ms is not None:
+    if result.moving_delay_ms is not None:
         yield (
             "Each job is simulated as an application of its own, with the measured "
-            f"{found.moving_delay_ms / 1000:.1f} s to start an executor."
+            f"{result.moving_delay_ms / 1000:.1f} s to start an executor."
         )
-    if found.left_out:
-        yield f"{len(found.left_out):,} more left out, no task succeeded: {_some(found.left_out)}."
-    if found.left_out and found.lost_slots > 0:
+    if result.left_out:
+        names = _some(result.left_out)
+        yield f"{len(result.left_out):,} more left out, no task succeeded: {names}."
+    if result.left_out and result.lost_slots > 0:
         yield (
             "But: slots held by tasks that did not succeed are not simulated (jobs left out held "
-            f"up to {found.lost_slots} at once), so simulated times are too short where there are "
+            f"up to {result.lost_slots} at once), so simulated times are too short where there are "
             "many."
         )
-    own_s = found.own_s[~np.isnan(found.own_s)]
+    own_s = result.own_s[~np.isnan(result.own_s)]
     if len(own_s):
         yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
-    if found.decided:
-        plans = ", ".join(f"{name} {count:,}" for name, count in found.decided.items())
+    if result.decided:
+        plans = ", ".join(f"{name} {count:,}" for name, count in result.decided.items())
         yield f"Plans in force under auto, by the policy that decided: {plans}."
-    if found.decided and found.error is not None:
+    if result.decided and result.error is not None:
         yield (
-            f"{found.ran} is {100 * found.error:+.0f} % off in the simulator, over the jobs during "
-            f"which it alone decided: {found.compared} of those that ended."
+            f"{result.ran} is {100 * result.error:+.0f} % off in the simulator, over the jobs "
+            f"during which it alone decided: {result.compared} of those that ended."
         )
-    if found.error is None:
-        yield f"The simulator's error is unknown: {_why_unknown(found, ended)}."
-    elif not found.is_trusted:
+    if result.error is None:
+        yield f"The simulator's error is unknown: {_why_unknown(result, ended)}."
+    elif not result.is_trusted:
         yield (
-            f"But: {found.ran}, which really ran, is {100 * found.error:+.0f} % off in the "
+            f"But: {result.ran}, which really ran, is {100 * result.error:+.0f} % off in the "
             "simulator: smaller differences mean nothing."
         )
 
@@ -147,15 +148,15 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_JOBS]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _why_unknown(found: Review, ended: int) -> str:
+def _why_unknown(result: Review, ended: int) -> str:
     if ended == 0:
         return "no job ended"
-    if found.ran == AUTO and not found.decided:
+    if result.ran == AUTO and not result.decided:
         return "auto put no policy in force, and the log does not name Spark's own order"
-    if not is_playable(found.ran):
-        return f"it has no {found.ran!r}"
-    if found.compared == 0:
-        return f"during no job that ended did {found.ran} alone decide"
+    if not is_playable(result.ran):
+        return f"it has no {result.ran!r}"
+    if result.compared == 0:
+        return f"during no job that ended did {result.ran} alone decide"
     return "the jobs that ended took no time"
 
 

@@ -60,8 +60,8 @@ class CoordinatorLog:
     def plan(self, division: Division, coordinator: Coordinator, time_ms: int) -> None:
         """Write a plan."""
         sets = []
-        for number, (key, one) in enumerate(coordinator.applications.items()):
-            stages = one.stages
+        for number, (key, application) in enumerate(coordinator.applications.items()):
+            stages = application.stages
             if stages is not None:
                 done = int(stages.finished.sum())
                 running = int((stages.launched - stages.finished).sum())

@@ -64,18 +64,22 @@ def status_of(server: CoordinatorServer) -> SchedulerStatus:
     """Return the status with each application as a job, and its target as the limit."""
     coordinator, times = server.coordinator, server.times
     now_ms = 1000 * time.monotonic()
-    every = dict(coordinator.applications)
+    applications = dict(coordinator.applications)
     jobs = [
         JobStatus(
             key=key,
-            name=one.registration.name,
-            held=one.registered,
-            limit=one.granted,
-            waiting_tasks=one.waiting_tasks,
-            age_s=None if one.stages is None else max(0.0, now_ms - one.arrival_ms) / 1000,
-            unserved_s=None if one.waits_since_ms is None else (now_ms - one.waits_since_ms) / 1000,
+            name=application.registration.name,
+            held=application.registered,
+            limit=application.granted,
+            waiting_tasks=application.waiting_tasks,
+            age_s=None
+            if application.stages is None
+            else max(0.0, now_ms - application.arrival_ms) / 1000,
+            unserved_s=None
+            if application.waits_since_ms is None
+            else (now_ms - application.waits_since_ms) / 1000,
         )
-        for key, one in every.items()
+        for key, application in applications.items()
     ]
     division = server.division
     return SchedulerStatus(
@@ -90,7 +94,7 @@ def status_of(server: CoordinatorServer) -> SchedulerStatus:
         plan_ms_median=1000 * times.quantile_s(0.5),
         plan_ms_p90=1000 * times.quantile_s(0.9),
         held={job.key: job.held for job in jobs},
-        limits={key: one.granted for key, one in every.items()},
+        limits={key: application.granted for key, application in applications.items()},
         dropped_events=0,
         prior_hits=0,
         prior_misses=0,
@@ -105,9 +109,9 @@ def status_of(server: CoordinatorServer) -> SchedulerStatus:
 def metrics_of(server: CoordinatorServer) -> str:
     """Return the text of `/metrics`."""
     coordinator, times = server.coordinator, server.times
-    every = dict(coordinator.applications)
+    applications = dict(coordinator.applications)
     lines = [
-        *_metric("applications", "gauge", len(every)),
+        *_metric("applications", "gauge", len(applications)),
         *_metric("slots", "gauge", coordinator.settings.slots),
         *_metric("plans_total", "counter", times.count),
         *_metric("fallbacks_total", "counter", coordinator.failures),
@@ -122,11 +126,10 @@ def metrics_of(server: CoordinatorServer) -> str:
     ]
     for label in ("granted", "registered", "waiting_tasks"):
         lines.append(f"# TYPE decima_coordinator_{label} gauge")
-        for key, one in every.items():
+        for key, application in applications.items():
             quoted = key.replace("\\", "\\\\").replace('"', '\\"')
-            lines.append(
-                f'decima_coordinator_{label}{{application="{quoted}"}} {getattr(one, label)}'
-            )
+            value = getattr(application, label)
+            lines.append(f'decima_coordinator_{label}{{application="{quoted}"}} {value}')
     return "\n".join(lines) + "\n"
 
 
