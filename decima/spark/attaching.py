@@ -199,7 +199,7 @@ def _settings(
 ) -> dict[str, str]:
     """The settings of the plugin (`Settings.java`)."""
     is_file = chosen.loads is None and is_learned(chosen.name) and "." in chosen.name
-    found = {
+    settings = {
         "policy": str(model_path(chosen.name).absolute()) if is_file else chosen.name,
         "decision": _ms(guard.decision_s),
         "starve": _ms(guard.starve_s),
@@ -208,10 +208,10 @@ def _settings(
     }
     if decision_log is not None:
         files = DecisionLogFiles.of(decision_log)
-        found["decisionLog"] = str(files.path.absolute())
-        found["decisionLogBytes"] = str(files.max_bytes)
-        found["decisionLogFiles"] = str(files.files)
-    return found
+        settings["decisionLog"] = str(files.path.absolute())
+        settings["decisionLogBytes"] = str(files.max_bytes)
+        settings["decisionLogFiles"] = str(files.files)
+    return settings
 
 
 def _ms(seconds: float) -> str:

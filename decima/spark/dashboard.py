@@ -248,11 +248,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer an error with one line; the library's page would repeat the request."""
-        found = HTTPStatus(code)
-        if found == HTTPStatus.NOT_IMPLEMENTED:  # a method that this class has not
-            found = HTTPStatus.METHOD_NOT_ALLOWED
+        status = HTTPStatus(code)
+        if status == HTTPStatus.NOT_IMPLEMENTED:  # a method that this class has not
+            status = HTTPStatus.METHOD_NOT_ALLOWED
         self.close_connection = True
-        self._answer(found, f"{found.phrase.lower()}\n".encode())
+        self._answer(status, f"{status.phrase.lower()}\n".encode())
 
     def version_string(self) -> str:
         """Hide the Python version."""

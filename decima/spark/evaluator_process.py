@@ -96,10 +96,10 @@ class EvaluatorProcess:
         if process.returncode != 0:
             lines = faults.decode(errors="replace").strip().splitlines()
             raise EvaluatorError(lines[-1] if lines else f"exit code {process.returncode}")
-        found = parse_json(answer, "verdict", EvaluatorError)
-        if not isinstance(found, dict):
-            raise EvaluatorError(f"verdict: {found!r:.60} is no JSON object")
-        return found
+        verdict = parse_json(answer, "verdict", EvaluatorError)
+        if not isinstance(verdict, dict):
+            raise EvaluatorError(f"verdict: {verdict!r:.60} is no JSON object")
+        return verdict
 
 
 def main() -> None:

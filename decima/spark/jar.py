@@ -158,16 +158,16 @@ def find_javac(environment: Mapping[str, str]) -> Path:
         AttachError: there is none.
     """
     home = environment.get("JAVA_HOME")
-    found = Path(home) / "bin" / "javac" if home else None
-    if found is None or not found.is_file():
+    javac = Path(home) / "bin" / "javac" if home else None
+    if javac is None or not javac.is_file():
         on_path = shutil.which("javac", path=environment.get("PATH"))
-        found = None if on_path is None else Path(on_path)
-    if found is None:
+        javac = None if on_path is None else Path(on_path)
+    if javac is None:
         raise AttachError(
             "javac is not found: install a JDK of 9 to 21 (openjdk-17-jdk-headless), or set "
             "JAVA_HOME to one"
         )
-    return found
+    return javac
 
 
 def spark_jars() -> Path:

@@ -121,7 +121,7 @@ def graph_text(job: Job) -> str:
 
 def with_overhead(job: Job, task_ms: float) -> Job:
     """The job with `task_ms` more for every task: for the simulator, what Spark adds to it."""
-    stages = [replace(one, durations=_fixed(one.mean_ms + task_ms)) for one in job.stages]
+    stages = [replace(s, durations=_fixed(s.mean_ms + task_ms)) for s in job.stages]
     return replace(job, stages=tuple(stages))
 
 
@@ -155,11 +155,11 @@ class Replayer:
         once cancels out; the median of a few, to ignore busy moments.
         """
         short, long = _MEASURED_WAVES
-        found = []
+        added_ms = []
         for _ in range(_MEASUREMENTS):
             extra_s = self._waves_s(slots, long) - self._waves_s(slots, short)
-            found.append(1000 * extra_s / (long - short) - _MEASURED_MS)
-        return max(0.0, float(np.median(found)))
+            added_ms.append(1000 * extra_s / (long - short) - _MEASURED_MS)
+        return max(0.0, float(np.median(added_ms)))
 
     def _waves_s(self, slots: int, waves: int) -> float:
         began = time.monotonic()
@@ -197,7 +197,7 @@ def submit_all(
     Raises:
         AttachError: a job failed.
     """
-    found = np.full(len(names), np.nan)
+    jct_s = np.full(len(names), np.nan)
     faults: list[str] = []
     begun = time.monotonic()
 
@@ -210,7 +210,7 @@ def submit_all(
             run(number)
         except Exception as error:  # noqa: BLE001 - py4j's, for any error in Spark; reported below
             faults.append(f"{names[number]}: {first_line(error)}")
-        found[number] = time.monotonic() - submitted
+        jct_s[number] = time.monotonic() - submitted
 
     threads = [
         threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(names))
@@ -221,7 +221,7 @@ def submit_all(
         thread.join()
     if faults:
         raise AttachError(faults[0])
-    return found
+    return jct_s
 
 
 def simulated_in_pools_s(
@@ -239,8 +239,8 @@ def simulated_in_pools_s(
         for job, begin, name in zip(jobs, first[:-1], names, strict=True)
     ]
     play_spark(simulator, POOLS, spark_jobs, pools or Pools.without_file(None))
-    found: Float64 = simulator.completion_ms() / 1000 - arrival_s
-    return found
+    jct_s: Float64 = simulator.completion_ms() / 1000 - arrival_s
+    return jct_s
 
 
 def simulated_s(
@@ -257,8 +257,8 @@ def simulated_s(
     """
     simulator = _simulator(jobs, arrival_s, slots, moving_delay_ms)
     play(simulator, policy_named(policy, simulator.state.trace, parameters=parameters))
-    found: Float64 = simulator.completion_ms() / 1000 - arrival_s
-    return found
+    jct_s: Float64 = simulator.completion_ms() / 1000 - arrival_s
+    return jct_s
 
 
 def _simulator(

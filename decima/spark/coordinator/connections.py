@@ -80,10 +80,10 @@ class Connection:
             data = await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        found = parse_json(data, "message of a driver", MessageError)
-        if not isinstance(found, dict):
-            raise MessageError(f"message of a driver: {found!r:.60} is no JSON object")
-        return found
+        message = parse_json(data, "message of a driver", MessageError)
+        if not isinstance(message, dict):
+            raise MessageError(f"message of a driver: {message!r:.60} is no JSON object")
+        return message
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message without waiting; a driver that does not read is cut off."""

@@ -3,6 +3,7 @@ package decima.spark;
 import decima.policy.Policies;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -24,6 +25,7 @@ final class Settings {
   private static final String AUTO = "auto";
   /** pools with a weight or minShare of their own get their slots first, or mean nothing */
   private static final String KEEP = "keep";
+  private static final List<String> POOLS = Arrays.asList(KEEP, "ignore");
   private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
@@ -233,16 +235,8 @@ final class Settings {
       }
     }
     policy = values.get("policy");
-    mode = values.get("mode");
-    if (!MODES.contains(mode)) {
-      throw new SettingsError(
-          PREFIX + "mode: '" + mode + "', there are " + String.join(", ", MODES));
-    }
-    String required = values.get(REQUIRED);
-    if (!REQUIRED_VALUES.contains(required)) {
-      throw new SettingsError(
-          PREFIX + "required: '" + required + "', there are " + String.join(", ", REQUIRED_VALUES));
-    }
+    mode = oneOf("mode", MODES);
+    oneOf(REQUIRED, REQUIRED_VALUES);
     lapseMs = duration("lapse");
     holdMs = duration("hold");
     starveMs = duration("starve");
@@ -257,14 +251,15 @@ final class Settings {
     decisionLog = values.get("decisionLog");
     priors = values.get("priors");
     python = values.get("python");
-    standIn = values.get("standIn");
+    standIn = oneOf("standIn", Policies.NAMES);
     coordinator = values.get("coordinator");
     coordinatorSecretFile = values.get("coordinatorSecretFile");
     isCoordinatorTls = values.get("coordinatorTls").equals("true");
     coordinatorPatienceMs = duration("coordinatorPatience");
     queue = values.get("queue");
     weight = weight();
-    arePoolsKept = arePoolsKept();
+    // soft mode sets weights and minShares itself
+    arePoolsKept = oneOf("pools", POOLS).equals(KEEP) && !isSoft();
     checkCoordinator();
     checkWorker();
   }
@@ -391,18 +386,15 @@ final class Settings {
           PREFIX + (priors == null ? "decisionLog" : "priors") + " needs a policy other than "
               + SPARK);
     }
-    if (!Policies.NAMES.contains(standIn)) {
-      throw new SettingsError(
-          PREFIX + "standIn: '" + standIn + "', there are " + String.join(", ", Policies.NAMES));
-    }
   }
 
-  private boolean arePoolsKept() {
-    String found = values.get("pools");
-    if (!found.equals(KEEP) && !found.equals("ignore")) {
-      throw new SettingsError(PREFIX + "pools: '" + found + "', there are keep, ignore");
+  private String oneOf(String key, Collection<String> allowed) {
+    String value = values.get(key);
+    if (!allowed.contains(value)) {
+      throw new SettingsError(
+          PREFIX + key + ": '" + value + "', there are " + String.join(", ", allowed));
     }
-    return found.equals(KEEP) && !isSoft(); // soft mode sets weights and minShares itself
+    return value;
   }
 
   private double weight() {
