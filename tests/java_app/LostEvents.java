@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 
-/** A statement of a server whose events are never read: whose it is cannot be known. */
+/** A statement of a Thrift server whose events are lost, so that its user stays unknown. */
 public final class LostEvents {
   private static final AtomicInteger RUNNING = new AtomicInteger();
   private static final AtomicInteger MOST = new AtomicInteger();

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 
-/** A program whose scheduler plans once and is never heard again, as a hung one: caps must hold. */
+/** A program whose planner is silent from the start, as a hung one: caps must hold. */
 public final class SilentPlanner {
   private static final AtomicInteger RUNNING = new AtomicInteger();
   private static final AtomicInteger MOST = new AtomicInteger();

@@ -38,7 +38,7 @@ final class Executors {
   /** tasks that each executor runs at once */
   final int tasks;
 
-  /** @throws SettingsError the executors of this application are not ours to ask for. */
+  /** @throws SettingsError the executors of this application cannot be requested. */
   Executors(Control control) {
     this.control = control;
     context = control.context;

@@ -42,7 +42,7 @@ final class Follower {
   private List<Map<String, Object>> ended = new ArrayList<>();
   private boolean isWarned = false;
 
-  /** @throws SettingsError the executors of this application are not ours to ask for. */
+  /** @throws SettingsError the executors of this application cannot be requested. */
   Follower(Settings settings, Control control) {
     this.settings = settings;
     context = control.context;

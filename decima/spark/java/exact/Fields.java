@@ -9,7 +9,7 @@ import org.apache.spark.scheduler.TaskSchedulerImpl;
 
 /** Members of Spark's objects that are private, or have another type in each version of Scala. */
 final class Fields {
-  /** Any of Spark's schedulers with the fields that we need: YARN's is one too. */
+  /** Any of Spark's schedulers with the fields that are needed: YARN's is one too. */
   static TaskSchedulerImpl schedulerOf(SparkContext context) {
     Object found = context.taskScheduler();
     if (!(found instanceof TaskSchedulerImpl)) {

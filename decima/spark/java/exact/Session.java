@@ -77,7 +77,7 @@ final class Session {
     }
   }
 
-  /** Drop task sets that Spark has let go of; tell the others of new executors. */
+  /** Drop task sets that Spark has let go of; inform the others of new executors. */
   private void forgetOthers(List<TaskSetManager> managers) {
     Set<String> keys = new HashSet<>();
     Set<String> jobs = new HashSet<>();

@@ -208,7 +208,7 @@ final class Decider extends Thread {
   // --- status --------------------------------------------------------------------------------
 
   /**
-   * Who orders tasks, and why.
+   * What orders tasks, and why.
    *
    * @param refusal why the settings cannot be followed; or null.
    */

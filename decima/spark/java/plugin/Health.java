@@ -13,12 +13,12 @@ final class Health {
   private String logged;
   private Thread watcher;
 
-  /** @param page receives each new state, for who shows it. */
+  /** @param page receives each new state. */
   Health(Consumer<String> page) {
     this.page = page;
   }
 
-  /** From now on the state is this one's. */
+  /** Take the state of this decider. */
   void of(Decider made) {
     decider = made;
   }
@@ -56,7 +56,7 @@ final class Health {
     page.accept(now);
   }
 
-  /** Tell of each change from now on; twice does no harm. */
+  /** Log each change from now on; twice does no harm. */
   synchronized void watch() {
     if (watcher != null) {
       return;
@@ -73,7 +73,7 @@ final class Health {
         Thread.sleep(LOOK_MS);
       }
     } catch (InterruptedException closing) {
-      // nobody asks any more
+      // closed
     }
   }
 

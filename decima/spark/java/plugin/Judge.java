@@ -37,7 +37,7 @@ final class Judge {
   private boolean wantsKnown = false;
   /** why the policy in force cannot decide, until that is reported */
   private String givenUp = null;
-  /** whose policy the planner has; null: none */
+  /** name of the planner's policy; null: none */
   private String policy = null;
   private Boolean isLeft = null;
 

@@ -33,12 +33,12 @@ final class Metrics {
   private volatile Decider decider;
   private HttpServer server;
 
-  /** @param page receives each new state, for who shows it. */
+  /** @param page receives each new state. */
   Metrics(Consumer<String> page) {
     health = new Health(page);
   }
 
-  /** From now on they are this one's; null: nobody's. */
+  /** Take the metrics of this decider; null: of none. */
   void of(Decider made) {
     decider = made;
     health.of(made);

@@ -113,7 +113,7 @@ final class Settings {
   /** whether pools with a weight or minShare of their own get their slots first */
   final boolean arePoolsKept;
   final Map<String, Integer> caps = new TreeMap<>();
-  /** who is asked is the Python of the driver itself, not a process of `python` */
+  /** the driver's own Python answers, not a process of `python` */
   final boolean isInDriver;
   /** the policy is an object of the driver, whatever its name */
   private final boolean isGuest;

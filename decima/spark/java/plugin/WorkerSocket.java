@@ -19,7 +19,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Where a worker connects over loopback: it must know a secret. Every process of this machine may
- * connect: each has a short time for a short hello, and none keeps another from being heard.
+ * connect: each has a short time for a short hello, and none blocks another.
  */
 final class WorkerSocket implements Closeable {
   static final int HELLO_BYTES = 1_024;
@@ -56,7 +56,7 @@ final class WorkerSocket implements Closeable {
     return server.getLocalPort();
   }
 
-  /** The next connection of one who knows the secret; null if there is none in time. */
+  /** The next connection with the secret; null if there is none in time. */
   Socket poll(long timeoutMs) throws InterruptedException {
     return known.poll(timeoutMs, TimeUnit.MILLISECONDS);
   }
@@ -102,7 +102,7 @@ final class WorkerSocket implements Closeable {
     }
   }
 
-  /** What it says first: a frame (`Frames`) of a bounded length, within one time for all of it. */
+  /** Read the first message: a frame (`Frames`) of a bounded length, within one time for all of it. */
   private static Map<?, ?> readHello(Socket connection) throws IOException {
     long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(HELLO_MS);
     int length = ByteBuffer.wrap(read(connection, Integer.BYTES, endNs)).getInt();
@@ -131,7 +131,7 @@ final class WorkerSocket implements Closeable {
     return found;
   }
 
-  /** Hear nobody any more. */
+  /** Close all connections. */
   @Override
   public void close() throws IOException {
     server.close();

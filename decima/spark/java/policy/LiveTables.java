@@ -131,7 +131,7 @@ final class LiveTables {
     }
   }
 
-  /** Users' caps; slots of tasks that nobody needs any more are not theirs to give. */
+  /** Caps of the jobs, numbered. */
   private Allowances caps(LiveJobs live) {
     Map<String, Integer> number = new HashMap<>();
     List<Integer> capacity = new ArrayList<>();

@@ -118,7 +118,7 @@ final class PoolGroup {
   }
 
   /**
-   * Deal the slots one by one to the group that is due; returns how many nobody wants.
+   * Deal the slots one by one to the group that is due; returns how many are left.
    *
    * @param isBounded no group gets more than it has tasks for.
    */

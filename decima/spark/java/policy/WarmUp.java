@@ -6,7 +6,7 @@ import java.util.Collections;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Plans for jobs that do not exist, so that the first real plan finds compiled code. */
+/** Plans for made-up jobs, so that the first real plan finds compiled code. */
 public final class WarmUp {
   private static final Logger LOG = LoggerFactory.getLogger(WarmUp.class);
   /** after so many the next plan takes less than 1 ms (benchmarks/jvm_decisions.py) */
@@ -51,7 +51,7 @@ public final class WarmUp {
   /**
    * Make so many plans.
    *
-   * @param policy one that decides for nobody else: it may remember what it has seen.
+   * @param policy used for nothing else: it may remember its observations.
    */
   public static void run(Policy policy, int plans) {
     for (int made = 0; made < plans; ) {
