@@ -91,7 +91,13 @@ final class Control {
    * @param caps the most slots by name (`Caps`).
    * @throws IllegalStateException this Spark cannot be controlled so.
    */
-  Control(SparkContext context, long lapseMs, long holdMs, int capacity, String mode, Map<String, Integer> caps)
+  Control(
+      SparkContext context,
+      long lapseMs,
+      long holdMs,
+      int capacity,
+      String mode,
+      Map<String, Integer> caps)
       throws Exception {
     this.context = context;
     this.scheduler = Fields.schedulerOf(context);
