@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from decima.errors import PolicyError
+from decima.spark.bounds import WEIGHTS
 from decima.spark.coordinator.messages import MessageError, read_registration, read_report
 from decima.spark.coordinator.planning import Coordinator
-from decima.spark.coordinator.settings import WEIGHTS, CoordinatorSettings
+from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.errors import AttachError
 from spark_sim import Action, Observation
 from tests.applications import columns, coordinator, registered, registration, report
