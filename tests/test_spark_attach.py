@@ -95,7 +95,9 @@ def test_caps_hold_once_the_policy_has_failed(session: Any) -> None:
     before = spark_objects(session)
     guard = decima.spark.Guard(failures=1)
     caps = {"maxSlotsPerJob": 1}
-    scheduler = decima.spark.attach(session, policy=NeverDecides(), guard=guard, caps=caps)
+    scheduler = decima.spark.attach(
+        session, policy=NeverDecides(), guard=guard, caps=caps, ready_s=120
+    )
     try:
         sleep_tasks(session, "first", 8)
         assert until(lambda: scheduler.status().ended_because is not None)
