@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from decima.cli.main import main
 from spark_sim.compiled.progress import Announcer
 from tests.commands import SMALL, Command
-from tests.jvm import Classes
+from tests.jvm import Classes, Talk
 from tests.real_spark import missing_for_spark, skip_without
 from tests.shapes import chain, fork_join
 from tests.spark_work import Hooks, hooked_jar
@@ -107,6 +107,13 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
     with (shared / "classes.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return Classes(shared / "classes")
+
+
+@pytest.fixture(scope="session")
+def jvm(classes: Classes) -> Iterator[Talk]:
+    """A JVM without Spark that plays live sessions (`tests.live.Live`)."""
+    with classes.talk("decima.policy.DriveSession") as talk:
+        yield talk
 
 
 @pytest.fixture(scope="session")

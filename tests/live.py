@@ -12,6 +12,7 @@ from spark_sim import Simulator
 from tests.jvm import Talk
 from traces import Job, Trace
 
+Row = dict[str, Any]
 SLOTS = 12
 EPOCH_MS = 1_000_000
 _KINDS = {
@@ -23,7 +24,7 @@ _KINDS = {
 
 
 class Live:
-    """The newest session of the class `Tell`."""
+    """The newest session of the class `DriveSession`."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class Live:
         idle_s: float = 3_600.0,
     ) -> None:
         """Args:
-        jvm: of the class `Tell`.
+        jvm: of the class `DriveSession`.
         policy: by name, or the answers that one gives.
         priors: earlier runs.
         starve_s, idle_s: bounds of the planner.
@@ -51,7 +52,7 @@ class Live:
         self._jvm.ask({"priors": Priors(priors).message()})
 
     def tell(self, told: dict[str, Any], *ask: str) -> dict[str, Any]:
-        """Answer of the classes to a report; `ask` as `Tell` reads it."""
+        """Answer of the classes to a report; `ask` as `DriveSession` reads it."""
         found: dict[str, Any] = self._jvm.ask({"report": told, "ask": ask})
         return found
 
@@ -72,53 +73,59 @@ class Live:
 
 
 def report(
-    *events: list[Any],
+    *events: Row,
     time_ms: int = 0,
-    sets: list[list[Any]] | None = None,
-    measured: list[list[Any]] | None = None,
+    sets: list[Row] | None = None,
+    measured: list[Row] | None = None,
     **others: Any,
 ) -> dict[str, Any]:
-    """In the form of `decima.spark.Session.report`; times count from `EPOCH_MS`."""
+    """Fields of `Report.java`; times count from `EPOCH_MS`."""
     return {
-        "time_ms": EPOCH_MS + time_ms, "plan": 0, "lapsed": False, "attached": True, "dropped": 0,
-        "slots": SLOTS, "sets": sets or [], "events": events, "measured": measured or [],
-        "idle_ms": 0, "idle_slots": 0, **others,
+        "time_ms": EPOCH_MS + time_ms, "slots": SLOTS, "sets": sets or [], "events": events,
+        "measured": measured or [], **others,
     }  # fmt: skip
 
 
 def task_set(
     stage: int, tasks: int, done: int = 0, running: int = 0, job: str = "spark 0", *,
     attempt: int = 0, is_zombie: bool = False, pool: tuple[str, int, int] | None = None,
-) -> list[Any]:  # fmt: skip
+) -> Row:  # fmt: skip
     """`pool`: name, weight and minShare."""
-    return [stage, attempt, job, tasks, done, running, is_zombie, *(pool or (None, 0, 0))]
+    found = {
+        "stage": stage, "attempt": attempt, "job": job, "num_tasks": tasks, "successful": done,
+        "running": running, "is_zombie": is_zombie,
+    }  # fmt: skip
+    if pool is not None:
+        found["pool"] = dict(zip(("name", "weight", "min_share"), pool, strict=True))
+    return found
 
 
-def info(
-    stage: int, tasks: int, parents: tuple[int, ...] = (), rdd: int | None = None
-) -> list[Any]:
-    """A stage as its Spark job lists it; over an RDD of its own unless told otherwise."""
-    return [stage, tasks, parents, [-stage if rdd is None else rdd]]
+def info(stage: int, tasks: int, parents: tuple[int, ...] = (), rdd: int | None = None) -> Row:
+    """A stage as its Spark job lists it; by default over an RDD of its own."""
+    rdds = [-stage if rdd is None else rdd]
+    return {"stage": stage, "num_tasks": tasks, "parents": parents, "rdds": rdds}
 
 
-def started(spark_job: int, *stages: list[Any], time_ms: int = 0, **properties: Any) -> list[Any]:
+def started(spark_job: int, *stages: Row, time_ms: int = 0, **properties: Any) -> Row:
     """The event of a Spark job that begins; properties with _ for each dot."""
     named = {name.replace("_", "."): value for name, value in properties.items()}
-    return ["J", spark_job, EPOCH_MS + time_ms, stages, named, key_of(named, spark_job)]
+    return {
+        "kind": "JOB_START", "id": spark_job, "time_ms": EPOCH_MS + time_ms, "stages": stages,
+        "properties": named, "job": key_of(named, spark_job),
+    }  # fmt: skip
 
 
-def stage_done(*stages: int) -> list[list[Any]]:
-    return [["S", stage, 0, True] for stage in stages]
+def stage_done(*stages: int) -> list[Row]:
+    return [{"kind": "STAGE_END", "id": stage, "succeeded": True} for stage in stages]
 
 
-def job_done(spark_job: int, time_ms: int = 0) -> list[Any]:
-    return ["E", spark_job, EPOCH_MS + time_ms]
+def job_done(spark_job: int, time_ms: int = 0) -> Row:
+    return {"kind": "JOB_END", "id": spark_job, "time_ms": EPOCH_MS + time_ms}
 
 
-def measured(
-    stage: int, tasks: int, total_ms: int, begin_ms: int = 0, end_ms: int = 0
-) -> list[int]:
-    return [stage, tasks, total_ms, EPOCH_MS + begin_ms, EPOCH_MS + end_ms]
+def measured(stage: int, tasks: int, total_ms: int, begin_ms: int = 0, end_ms: int = 0) -> Row:
+    times = {"first_launch_ms": EPOCH_MS + begin_ms, "last_finish_ms": EPOCH_MS + end_ms}
+    return {"stage": stage, "tasks": tasks, "total_ms": total_ms, **times}
 
 
 def key_of(properties: Mapping[str, str], spark_job: int) -> str:
@@ -132,7 +139,7 @@ def key_of(properties: Mapping[str, str], spark_job: int) -> str:
 # --- simulated sessions --------------------------------------------------------------------------
 
 
-class Told:
+class SimulatedSession:
     """A simulated session as the plugin's listener reports it."""
 
     def __init__(
@@ -173,7 +180,7 @@ class Told:
                 events.append(job_done(int(number), time_ms))
         return report(*events, time_ms=time_ms, sets=sets, **self._disorder(sets, time_ms))
 
-    def _stages(self, arrived: int) -> tuple[list[list[Any]], list[list[Any]]]:
+    def _stages(self, arrived: int) -> tuple[list[Row], list[Row]]:
         """Task sets, and the events of stages that have ended."""
         sets, events = [], []
         for stage in map(int, np.flatnonzero(self.simulator.state.stages["runnable"])):
@@ -187,7 +194,7 @@ class Told:
                 events += stage_done(stage)
         return sets, events
 
-    def _disorder(self, sets: list[list[Any]], time_ms: int) -> dict[str, Any]:
+    def _disorder(self, sets: list[Row], time_ms: int) -> dict[str, Any]:
         if self._rng is None:
             return {}
         found = []
@@ -198,11 +205,12 @@ class Told:
                 took_ms = round(new * float(row["mean_ms"]))
                 found.append(measured(stage, new, took_ms, time_ms - took_ms, time_ms))
         if sets and self._rng.random() < 0.1:  # a cancelled attempt whose tasks run on
-            sets.append(task_set(sets[0][0], 2, 0, 2, sets[0][2], attempt=1, is_zombie=True))
+            first = sets[0]
+            sets.append(task_set(first["stage"], 2, 0, 2, first["job"], attempt=1, is_zombie=True))
         idle_ms = int(self._rng.choice([0, 0, 0, 3_000]))
         return {"measured": found, "idle_ms": idle_ms, "idle_slots": int(self._rng.integers(0, 12))}
 
-    def _start(self, number: int) -> list[Any]:
+    def _start(self, number: int) -> Row:
         job = self.simulator.state.jobs[number]
         first, arrival_ms = int(job["first_stage"]), round(job["arrival_ms"])
         infos = [

@@ -15,7 +15,7 @@ from decima.spark.loading import PolicyFor
 from spark_sim import PASS, Cluster, Protocol, Simulator, Status
 from spark_sim.rounds import Round, session_tables
 from spark_sim.tables import State
-from tests.live import Live, Told
+from tests.live import Live, SimulatedSession
 from traces import Job, Stage, Trace, load_trace, to_arrays
 
 JOBS, SLOTS = 12, 24
@@ -37,7 +37,7 @@ def disordered(seed: int, name: str = "tpch") -> Iterator[dict[str, Any]]:
     arrival_ms = np.cumsum(rng.exponential(8_000.0, JOBS))
     cluster = Cluster(num_executors=SLOTS, protocol=Protocol.SESSION)
     simulator = Simulator(to_arrays(trace), cluster, arrival_ms, row)
-    told = Told(simulator, [trace.jobs[number] for number in row], _joined, rng)
+    told = SimulatedSession(simulator, [trace.jobs[number] for number in row], _joined, rng)
     rule = Heuristic("spark_fair")
     while simulator.status is Status.DECIDE:
         yield told.report() | {"slots": SLOTS}

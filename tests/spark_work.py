@@ -126,12 +126,11 @@ _CHANGES: dict[str, dict[str, str | None]] = {
         + 'if (hook.equals("no plan")) return;'
         + 'if (hook.equals("fail")) throw new IllegalStateException("a fault of ours");'
         + 'if (hook.startsWith("slow ")) Thread.sleep(Long.parseLong(hook.substring(5)));',
-        "private void apply(Plan made, long number) throws Exception {": _HOOK
+        "private void apply(Plan made) throws Exception {": _HOOK
         + 'if (hook.equals("broken")) {'
-        + 'java.lang.reflect.Field rank = control.plan.getClass().getDeclaredField("rank");'
-        + "rank.setAccessible(true); decima.spark.Plan bad ="
-        + "decima.spark.Plan.of(made.message(number)); rank.set(bad, null);"
-        + "try { control.apply(bad); } catch (RuntimeException seen) { } return; }",
+        + 'java.lang.reflect.Field rank = made.getClass().getDeclaredField("rank");'
+        + "rank.setAccessible(true); rank.set(made, null);"
+        + "try { control.apply(made); } catch (RuntimeException seen) { } return; }",
     },
     "exact/Fields.java": {
         "static void set(Object owner, String name, Object value) throws Exception {": _HOOK

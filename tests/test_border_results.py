@@ -19,7 +19,7 @@ from decima.report.training import training_section
 from decima.rl.errors import RunError, StudyError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.errors import AttachError
-from decima.spark.model_card import trained_slots
+from decima.spark.loading import trained_slots
 from decima.spark.review import review as reviewed
 from deeprm.study import Models
 from tests.commands import refused

@@ -10,7 +10,7 @@ import pytest
 
 from decima.spark import candidates
 from decima.spark.decision_log import prior_rows
-from decima.spark.question import Question
+from decima.spark.evaluator_process import Question
 from tests.stories import stage
 from traces import Job, Trace
 from traces.numbers import Float64

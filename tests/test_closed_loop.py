@@ -67,12 +67,6 @@ def test_ends_that_nobody_knows_count_for_nothing() -> None:
     assert share((np.zeros(3), np.array([1.0, 1.0, 1.0]))) == 0.0
 
 
-def test_the_order_of_the_jobs_does_not_matter() -> None:
-    arrival_ms, end_ms = by_clients(3, 20.0, 2)
-    order = np.random.default_rng(0).permutation(JOBS)
-    assert share((arrival_ms[order], end_ms[order])) == share((arrival_ms, end_ms))
-
-
 def test_a_stream_of_small_batches_beside_large_jobs_is_not_all_there_is() -> None:
     """Batches of one client, one right after the other, and large jobs that come by themselves."""
     batch_ms = 600.0 * np.arange(60)

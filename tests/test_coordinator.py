@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from decima.errors import PolicyError
+from decima.spark.bounds import WEIGHTS
 from decima.spark.coordinator.messages import MessageError, read_registration, read_report
 from decima.spark.coordinator.planning import Coordinator
-from decima.spark.coordinator.settings import WEIGHTS, CoordinatorSettings
+from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.errors import AttachError
 from spark_sim import Action, Observation
 from tests.applications import columns, coordinator, registered, registration, report
@@ -74,13 +75,6 @@ def test_a_long_stage_gives_executors_away_and_then_keeps_the_others() -> None:
         assert made.plan(time_ms).targets == expected
 
 
-def test_a_long_stage_without_other_work_keeps_all() -> None:
-    made = two()
-    for time_ms in (10.0, 30_000.0):
-        made.report("a", report(8, columns([60], [8])), time_ms)
-        assert made.plan(time_ms).targets == {"a": 8, "b": 0}
-
-
 @pytest.mark.parametrize("policy", ["strict_fair", "fifo", "tuned_srw", "es_rule", "decima"])
 def test_the_division_of_a_load_is_that_of_a_coordinator_that_starts_now(policy: str) -> None:
     """Whatever divided before: `a` got all as it was alone, and `b` came during its long stage."""
@@ -110,13 +104,6 @@ def test_the_division_of_a_load_is_that_of_a_coordinator_that_starts_now(policy:
     assert found[1:] == found[:1] * 2
     if policy == "strict_fair":
         assert found[0] == {"a": 2, "b": 2}
-
-
-def test_an_executor_between_two_tasks_of_a_stage_is_not_on_offer() -> None:
-    made = two()
-    made.report("a", report(8, columns([20], [8], [2], task_ms=1_000.0)), 10.0)
-    made.report("b", report(0, columns([20])), 10.0)
-    assert made.plan(11.0).targets == {"a": 7, "b": 1}
 
 
 def test_executors_that_run_last_tasks_are_given_ahead_of_time() -> None:
@@ -158,20 +145,6 @@ def test_a_cap_is_shared_by_the_applications_of_its_group(caps: dict[str, int]) 
         made.report(key, report(made.applications[key].granted, columns([20])), 10.0)
     targets = made.plan(11.0).targets
     assert targets == {"a": 2, "b": 1, "c": 3}
-
-
-def test_first_executors_do_not_break_a_cap() -> None:
-    """`a` holds four of ann's five, which run last tasks; the others begin at once."""
-    made = coordinator(8, caps={"user:ann": 5})
-    for key in ("a", "b", "c"):
-        made.register(registered(key), 0, 0.0)
-    made.applications["a"].granted = 4
-    made.report("a", report(4, columns([4], [4])), 1.0)
-    for key in ("b", "c"):
-        made.report(key, report(0, columns([20])), 1.0)
-    targets = made.plan(2.0).targets
-    assert sum(targets.values()) == 5
-    assert min(targets.values()) >= 1
 
 
 def test_an_application_gets_no_more_than_its_own_settings_allow() -> None:
@@ -230,15 +203,6 @@ def test_a_driver_that_reports_more_executors_than_there_are_holds_nothing_up() 
         tracemalloc.stop()
     assert most < 100_000
     assert made.delay.samples == 0
-
-
-def test_a_driver_that_is_gone_frees_its_share() -> None:
-    made = two()
-    for key, count in (("a", 4), ("b", 4)):
-        made.report(key, report(count, columns([20], [4])), 10.0)
-    made.plan(11.0)
-    made.remove("a", 12.0)
-    assert made.plan(13.0).targets == {"b": 8}
 
 
 def test_more_applications_than_executors_take_turns() -> None:
@@ -341,18 +305,6 @@ def test_strict_fair_stands_in_for_a_policy_that_fails(action: Action | None) ->
     assert division.fault is not None
 
 
-def test_strict_fair_stands_in_for_a_policy_that_cannot_be_made() -> None:
-    def policy_for(_trace: object) -> Broken:
-        raise RuntimeError("no such graph")
-
-    made = Coordinator(CoordinatorSettings(8), policy_for)
-    made.register(registered("a"), 0, 0.0)
-    made.report("a", report(8, columns([20])), 1.0)
-    division = made.plan(2.0)
-    assert (division.targets, division.by) == ({"a": 8}, "strict_fair")
-    assert "no such graph" in str(division.fault)
-
-
 def test_an_application_keeps_its_executors_between_two_jobs_of_a_query() -> None:
     """With adaptive execution a shuffle ends a Spark job, and the next one follows."""
     made = two(idle_s=2.0)
@@ -379,16 +331,6 @@ def test_executors_kept_between_jobs_count_under_caps() -> None:
     made.report("c", report(0, columns([20])), 100.0)
     assert made.plan(101.0).targets == {"a": 4, "b": 1, "c": 3}
     assert made.plan(2_101.0).targets == {"a": 0, "b": 4, "c": 4}
-
-
-def test_an_application_waits_while_another_keeps_all() -> None:
-    made = two(idle_s=2.0)
-    made.report("a", report(8, columns([8])), 0.0)
-    made.plan(1.0)
-    made.report("a", report(8), 100.0)
-    made.report("b", report(0, columns([8])), 100.0)
-    assert made.plan(101.0).targets == {"a": 8, "b": 0}
-    assert made.plan(2_101.0).targets == {"a": 0, "b": 8}
 
 
 def test_two_applications_of_one_name_and_id_are_two() -> None:

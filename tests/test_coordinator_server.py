@@ -15,16 +15,15 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.spark.coordinator import connections, secrets, server
+from decima.spark.coordinator import connections, server
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.server import CoordinatorServer
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.coordinator.status import metrics_of, status_of
 from decima.spark.dashboard import content
-from decima.spark.decision_log import read_decision_log
+from decima.spark.decision_log import DecisionLogFiles, read_decision_log
 from decima.spark.errors import AttachError
 from decima.spark.loading import ready_policy
-from decima.spark.log_files import DecisionLogFiles
 from decima.spark.review import review, words
 from spark_sim import Action, Observation
 from tests.applications import columns, registration
@@ -64,9 +63,9 @@ class Driver:
         first = await self.receive()
         assert first is not None
         pair = first["nonce"], "mine"
-        self.send({"nonce": "mine", "proof": secrets.proof(secret, secrets.DRIVER, *pair)})
+        self.send({"nonce": "mine", "proof": connections.proof(secret, connections.DRIVER, *pair)})
         answer = await self.receive()
-        expected = secrets.proof(secret, secrets.COORDINATOR, *pair)
+        expected = connections.proof(secret, connections.COORDINATOR, *pair)
         return answer is not None and answer["proof"] == expected
 
     async def wait_for_target(self, target: int) -> None:
@@ -166,7 +165,7 @@ def test_without_the_secret_nothing_is_learnt(secret: bytes) -> None:
             first = await stranger.receive()
             assert first is not None
             assert set(first) == {"nonce"}
-            wrong = secrets.proof(secret, secrets.DRIVER, first["nonce"], "mine")
+            wrong = connections.proof(secret, connections.DRIVER, first["nonce"], "mine")
             stranger.send({"nonce": "mine", "proof": wrong})
             assert await stranger.receive() is None
             assert server.coordinator.applications == {}

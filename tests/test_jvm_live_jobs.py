@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from decima.spark.log_rows import check_order, logged_job
-from tests.jvm import Classes, Talk
+from tests.jvm import Talk
 from tests.live import (
     EPOCH_MS,
     SLOTS,
     Live,
+    Row,
     info,
     job_done,
     measured,
@@ -34,12 +34,6 @@ DEFAULT_TASK_MS = 1_000
 FORGET_MS, LOST_MS = 60_000, 600_000
 SHOWN_FINISHED, KEPT_FINISHED = 100, 10_000
 SQL: dict[str, Any] = {"spark_sql_execution_id": "7"}
-
-
-@pytest.fixture(scope="module")
-def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.Tell") as talk:
-        yield talk
 
 
 def known(live: Live, told: dict[str, Any]) -> list[dict[str, Any]]:
@@ -84,7 +78,7 @@ def test_two_shuffles_of_one_rdd_are_two_stages(jvm: Talk) -> None:
     assert job["is_done"] == [True, True, False, False, False]
 
 
-def spark_jobs(first: int, count: int) -> list[list[Any]]:
+def spark_jobs(first: int, count: int) -> list[Row]:
     """Events of a job group whose Spark jobs, of two stages each, follow each other at once."""
     found = []
     for number in range(first, first + count):
@@ -137,7 +131,7 @@ def test_a_lost_stage_runs_again(jvm: Talk) -> None:
     live.tell(report(started(0, info(0, 5), info(1, 3, (0,))), sets=[task_set(0, 5, 5)]))
     live.tell(report(*stage_done(0), sets=[task_set(1, 3, 1, 1)]))
     again = task_set(0, 2, 0, 1, attempt=1)
-    (job,) = live.jobs(report(["S", 1, 0, False], sets=[again]))
+    (job,) = live.jobs(report({"kind": "STAGE_END", "id": 1, "succeeded": False}, sets=[again]))
     assert (job["is_done"], job["num_tasks"], job["launched"]) == ([False] * 2, [2, 3], [1, 1])
     assert job["is_submitted"] == [True, False]
 
@@ -354,7 +348,7 @@ def test_a_job_whose_end_was_never_told_is_forgotten(jvm: Talk) -> None:
     live.tell(report(started(0, info(0, 1)), sets=[task_set(0, 1)]))
     assert len(live.jobs(report(time_ms=LOST_MS - 10))) == 1
     found = live.tell(report(time_ms=LOST_MS + 10), "jobs", "ends")
-    assert (found["jobs"], found["untold"]) == ([], [])
+    assert (found["jobs"], found["unreported"]) == ([], [])
     (lost,) = found["ended"]
     assert (lost["job"], lost["completion_ms"], lost["own_ms"]) == ("spark 0", None, None)
     assert live.jobs(report(job_done(0))) == []
@@ -381,7 +375,7 @@ def test_a_job_has_ended_when_it_has_been_quiet(jvm: Talk) -> None:
         found = live.tell(told, "ends")
         ended.append(found["ended"])
     assert [len(rows) for rows in ended] == [0, 1, 0, 0, 0, 1]
-    assert found["untold"] == []
+    assert found["unreported"] == []
     first, last = (logged_job(row) for rows in ended for row in rows)
     assert first is not None
     assert last is not None
@@ -397,17 +391,17 @@ def test_a_job_that_ends_with_the_last_report_is_not_told_yet(jvm: Talk) -> None
     begun = [started(number, info(number, 1), decima_job=f"j{number}") for number in range(2)]
     found = live.tell(report(*begun, job_done(0, 1_000), time_ms=1_500), "ends")
     assert [job["job"] for job in found["ended"]] == ["job j0"]
-    assert [job["job"] for job in found["untold"]] == ["job j1"]
+    assert [job["job"] for job in found["unreported"]] == ["job j1"]
     found = live.tell(report(job_done(1, later_ms), time_ms=later_ms), "ends")
     assert [job["job"] for job in found["forgotten"]] == ["job j0"]
-    assert (found["ended"], [job["job"] for job in found["untold"]]) == ([], ["job j1"])
-    assert found["untold"][0]["completion_ms"] == EPOCH_MS + later_ms
+    assert (found["ended"], [job["job"] for job in found["unreported"]]) == ([], ["job j1"])
+    assert found["unreported"][0]["completion_ms"] == EPOCH_MS + later_ms
     next_ms = later_ms + 5_001
     again = started(2, info(2, 1), time_ms=next_ms, decima_job="j1")
     found = live.tell(report(again, time_ms=next_ms), "ends")
     assert [job["arrival_ms"] for job in found["forgotten"]] == [EPOCH_MS]
     assert found["ended"] == found["forgotten"]
-    assert [job["arrival_ms"] for job in found["untold"]] == [EPOCH_MS + next_ms]
+    assert [job["arrival_ms"] for job in found["unreported"]] == [EPOCH_MS + next_ms]
 
 
 def test_a_job_s_time_is_its_tasks_its_waiting_or_spark_s_own(jvm: Talk) -> None:

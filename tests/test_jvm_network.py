@@ -150,7 +150,7 @@ def test_every_plan_is_that_of_the_compiled_network(classes: Classes) -> None:
     """On the tables of sessions in disorder: embeddings that are kept from plan to plan, units that
     are learned as jobs come and go, slots that stand idle.
     """
-    with classes.talk("decima.policy.Tell") as jvm:
+    with classes.talk("decima.policy.DriveSession") as jvm:
         for trace in ("tpch", "random-dag", "heavy-dag"):
             live = Live(jvm, "decima", idle_s=4)
             counts = compared(live, Mirror(learned("decima")), disordered(7, trace))

@@ -12,6 +12,7 @@ import pytest
 
 from decima.registry import Heuristic
 from decima.spark import jar
+from decima.spark.jvm import IN_JVM
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes, Talk
 from tests.live import SLOTS, Live, info, report, stage_done, started, task_set
@@ -109,12 +110,6 @@ def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy:
 # --- sessions ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.Tell") as talk:
-        yield talk
-
-
 @pytest.mark.real_spark
 @pytest.mark.parametrize(("policy", "facts"), SESSIONS.items())
 def test_plans_of_a_session_are_those_of_the_compiled_policy(
@@ -127,6 +122,11 @@ def test_plans_of_a_session_are_those_of_the_compiled_policy(
     live = Live(jvm, policy, starve_s=15, idle_s=4)
     counts = compared(live, Mirror(Heuristic(policy).on), reports)
     assert tuple(counts[name] for name in FACTS) == facts
+
+
+def test_python_names_the_policies_of_the_jvm(jvm: Talk) -> None:
+    """`attach` starts no Python for these."""
+    assert tuple(jvm.ask({"policies": None})) == IN_JVM
 
 
 def test_finished_stages_are_dropped_while_others_run(jvm: Talk) -> None:
@@ -144,8 +144,8 @@ def test_finished_stages_are_dropped_while_others_run(jvm: Talk) -> None:
         ]
         sets = [task_set(last, 8, wave % 4, 2, "group g")]
         plan = live.plan(report(*events, sets=sets, time_ms=1_000 * wave))
-        assert (plan["chosen"], plan["considered"], plan["limits"]) == (
-            [last], [last], {"group g": SLOTS})  # fmt: skip
+        assert (plan["chosen"], plan["others"], plan["limits"]) == (
+            [last], [], {"group g": SLOTS})  # fmt: skip
 
 
 # --- caps ----------------------------------------------------------------------------------------

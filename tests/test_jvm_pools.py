@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.jvm import Classes, Talk
+from tests.jvm import Talk
 from tests.live import Live, report, task_set
 
 pytestmark = pytest.mark.real_spark
@@ -16,12 +15,6 @@ pytestmark = pytest.mark.real_spark
 SLOTS = 8
 PROD, ADHOC = ("prod", 3, 0), ("adhoc", 1, 0)
 Pool = tuple[str, int, int]
-
-
-@pytest.fixture(scope="module")
-def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.Tell") as talk:
-        yield talk
 
 
 def planned(
@@ -38,12 +31,31 @@ def planned(
     return Live(jvm, policy).plan(report(sets=sets, slots=slots))
 
 
-def test_a_pool_gets_its_weight_and_the_policy_decides_inside(jvm: Talk) -> None:
-    """Three to one of eight slots, whatever the number of jobs in each."""
-    found = planned(jvm, (20, PROD), (20, ADHOC), (20, ADHOC))
-    assert found["pools"] == {"prod": 6, "": 2}
-    assert found["limits"] == {"spark 0": 6, "spark 1": 1, "spark 2": 1}
-    assert sorted(found["chosen"]) == [0, 1, 2]
+@pytest.mark.parametrize(
+    ("jobs", "slots", "pools", "limits"),
+    [
+        # three to one, whatever the number of jobs in each
+        (((20, PROD), (20, ADHOC), (20, ADHOC)), 8, {"prod": 6, "": 2}, (6, 1, 1)),
+        # three to two, as Spark would share among a pool of weight 3 and two of weight 1
+        (((20, PROD), (20, ("a", 1, 0)), (20, ("b", 1, 0))), 10, {"prod": 6, "": 4}, (6, 2, 2)),
+        # five of eight, then weights: the other pool is behind until it has as many
+        (((20, ("prod", 1, 5)), (20, ADHOC)), 8, {"prod": 5, "": 3}, (5, 3)),
+        # two tasks with six slots to spare: they may still grow to their share
+        (((2, PROD), (20, ADHOC), (20, ADHOC)), 8, {"prod": 6, "": 6}, (6, 3, 3)),
+    ],
+    ids=["weights", "others", "min share", "idle"],
+)
+def test_pools_get_their_slots_and_the_policy_decides_inside(
+    jvm: Talk,
+    jobs: tuple[tuple[int, Pool], ...],
+    slots: int,
+    pools: dict[str, int],
+    limits: tuple[int, ...],
+) -> None:
+    found = planned(jvm, *jobs, slots=slots)
+    assert found["pools"] == pools
+    assert found["limits"] == {f"spark {job}": limit for job, limit in enumerate(limits)}
+    assert sorted(found["chosen"]) == [*range(len(jobs))]
 
 
 def test_pools_with_sparks_defaults_change_nothing(jvm: Talk) -> None:
@@ -53,26 +65,6 @@ def test_pools_with_sparks_defaults_change_nothing(jvm: Talk) -> None:
     for pools in (("a", "b", "c"), ("default", "default", "default")):
         each = [(name, 1, 0) for name in pools]
         assert planned(jvm, (20, each[0]), (20, each[1]), (3, each[2])) == without
-
-
-def test_the_other_pools_weigh_as_many_as_have_work(jvm: Talk) -> None:
-    """Three to two: as Spark would share among a pool of weight 3 and two of weight 1."""
-    found = planned(jvm, (20, PROD), (20, ("a", 1, 0)), (20, ("b", 1, 0)), slots=10)
-    assert found["pools"] == {"prod": 6, "": 4}
-    assert found["limits"] == {"spark 0": 6, "spark 1": 2, "spark 2": 2}
-
-
-def test_a_min_share_comes_first(jvm: Talk) -> None:
-    """Five of eight, then weights: the other pool is behind until it has as many."""
-    found = planned(jvm, (20, ("prod", 1, 5)), (20, ADHOC))
-    assert found["pools"] == {"prod": 5, "": 3}
-
-
-def test_slots_that_a_pool_has_no_tasks_for_go_to_others(jvm: Talk) -> None:
-    """Two tasks with six slots to spare: they may still grow to their share."""
-    found = planned(jvm, (2, PROD), (20, ADHOC), (20, ADHOC))
-    assert found["pools"] == {"prod": 6, "": 6}
-    assert found["limits"] == {"spark 0": 6, "spark 1": 3, "spark 2": 3}
 
 
 def test_slots_that_a_policy_leaves_idle_in_a_pool_go_to_others(jvm: Talk) -> None:

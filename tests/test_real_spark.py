@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -10,36 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.real_spark import REQUIRED, missing_for_spark, skip_without
+from tests.real_spark import REQUIRED, skip_without
 
 ROOT = Path(__file__).parents[1]
 STARTS_SPARK = ("local_spark", "SparkSession.builder", "logging_session")
-
-
-def java(folder: Path, version: str) -> Path:
-    """A program that says it is this Java; returns its folder."""
-    (folder / "bin").mkdir(parents=True)
-    program = folder / "bin" / "java"
-    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-    program.chmod(0o755)
-    return folder
-
-
-def test_the_java_that_spark_would_start_decides(tmp_path: Path) -> None:
-    """JAVA_HOME before the path, also if it is too old; its version is named."""
-    new, old = java(tmp_path / "new", "17.0.15"), java(tmp_path / "old", "11.0.2")
-    assert missing_for_spark({"PATH": str(new / "bin")}) is None
-    assert missing_for_spark({"JAVA_HOME": str(new), "PATH": str(old / "bin")}) is None
-    only_old = missing_for_spark({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
-    assert only_old is not None
-    assert "needs Java 17 or newer (JAVA_HOME has 11)" in only_old
-    for nothing in ({}, {"PATH": ""}, {"PATH": str(tmp_path)}):
-        assert "needs Java 17" in str(missing_for_spark(nothing))
-
-
-def test_without_pyspark_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert "'.[spark]'" in str(missing_for_spark(os.environ))
 
 
 def test_what_is_missing_skips_or_fails() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from benchmarks.record_tpch.__main__ import main
 from benchmarks.record_tpch.calibration import PUBLIC_WORK_MS
 from benchmarks.record_tpch.java import find_java, packaged_java
-from benchmarks.record_tpch.plan import QUERIES, RecordingPlan, Variant
+from benchmarks.record_tpch.plan import QUERIES, RecordingPlan
 from benchmarks.record_tpch.recording import read_recording
 from benchmarks.record_tpch.session import check_space
 from tests.real_spark import skip_without
@@ -30,7 +30,7 @@ from traces.graph import depth
 from traces.inflation import with_model
 from traces.thinning import quantile_means, thinned
 from traces.tpch.sql import query_text
-from traces.tpch.tables import TABLE_BYTES, find_generator, num_files
+from traces.tpch.tables import TABLE_BYTES, find_generator
 
 SHIPPED = DATA_FOLDER / "tpch.parquet"
 
@@ -54,28 +54,6 @@ def test_all_queries_warm_up_before_anything_is_kept() -> None:
         "sf0.5/q6/run1",
     ]
     assert [run.repetition for run in runs[6:]] == [2] * 4
-
-
-def test_the_variants_differ_in_what_shapes_jobs() -> None:
-    """One asks for whole graphs of many tasks; the other leaves all of it to Spark."""
-    cluster = RecordingPlan().launch_settings()
-    defaults = RecordingPlan(variant=Variant.DEFAULTS).launch_settings()
-    assert {key: cluster[key] for key in cluster.keys() - defaults.keys()} == {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.files.maxPartitionBytes": "1m",
-    }
-    assert defaults.items() <= cluster.items()
-
-
-@pytest.mark.parametrize(
-    ("factor", "partitions"), [(0.01, "20"), (0.5, "50"), (1.0, "100"), (2.0, "200"), (9.0, "200")]
-)
-def test_shuffles_are_as_wide_as_the_data_are_large(factor: float, partitions: str) -> None:
-    """A hundred partitions for each unit of scale, within bounds; Spark decides in `defaults`."""
-    key = "spark.sql.shuffle.partitions"
-    assert RecordingPlan().size_settings(factor) == {key: partitions}
-    assert RecordingPlan(variant=Variant.DEFAULTS).size_settings(factor) == {}
 
 
 @pytest.mark.parametrize(
@@ -130,22 +108,7 @@ def test_parameters_are_those_of_the_validation_run(query: int, parameters: list
     assert all(parameter in text for parameter in parameters)
 
 
-def test_query_11_depends_on_the_size_of_the_data() -> None:
-    """Its fraction is 0.0001 divided by the scale factor, written without an exponent."""
-    assert "* 0.000100000000" in query_text(11, 1.0)
-    assert "* 0.000050000000" in query_text(11, 2.0)
-    assert "* 0.010000000000" in query_text(11, 0.01)
-
-
 # Tables
-
-
-def test_large_tables_are_many_files_and_small_ones_one() -> None:
-    """4 MB each: 250 MB of lineitem at scale factor 1 are 62 files; nations never grow."""
-    assert num_files("lineitem", 1.0, 4_000_000) == 62
-    assert num_files("lineitem", 0.01, 4_000_000) == 1
-    assert num_files("nation", 900.0, 4_000) == 1
-    assert num_files("lineitem", 1.0, None) == 1
 
 
 def test_a_disk_too_small_is_found_out_first(tmp_path: Path) -> None:
@@ -401,11 +364,6 @@ def test_two_queries_on_real_spark_become_two_jobs(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def shipped() -> Trace:
     return read_trace(SHIPPED)
-
-
-def test_the_shipped_file_is_small() -> None:
-    """A package of code carries it."""
-    assert SHIPPED.stat().st_size < 4_000_000
 
 
 def test_the_shipped_trace_has_the_documented_shape(shipped: Trace) -> None:

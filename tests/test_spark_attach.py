@@ -95,7 +95,9 @@ def test_caps_hold_once_the_policy_has_failed(session: Any) -> None:
     before = spark_objects(session)
     guard = decima.spark.Guard(failures=1)
     caps = {"maxSlotsPerJob": 1}
-    scheduler = decima.spark.attach(session, policy=NeverDecides(), guard=guard, caps=caps)
+    scheduler = decima.spark.attach(
+        session, policy=NeverDecides(), guard=guard, caps=caps, ready_s=120
+    )
     try:
         sleep_tasks(session, "first", 8)
         assert until(lambda: scheduler.status().ended_because is not None)
@@ -105,32 +107,6 @@ def test_caps_hold_once_the_policy_has_failed(session: Any) -> None:
     finally:
         scheduler.detach()
     assert spark_objects(session) == before
-
-
-@pytest.mark.parametrize(
-    ("caps", "words"),
-    [
-        ({"maxSlotPerJob": 2}, "the nearest is spark.decima.maxSlotsPerJob"),
-        ({"maxSlots.pol.small": 2}, "maxSlots.pool.small"),
-        ({"policy": 2}, "policy is no cap"),
-        ({"maxSlotsPerJob": 0}, "maxSlotsPerJob: '0'"),
-        ({"maxSlotsPerJob": 2.5}, "maxSlotsPerJob: '2.5'"),
-        ({"maxSlotsPerPool": None}, "maxSlotsPerPool: 'None'"),
-    ],
-)
-def test_a_cap_that_cannot_be_held_is_refused(
-    session: Any, caps: dict[str, Any], words: str
-) -> None:
-    before = spark_objects(session)
-    with pytest.raises(AttachError, match=words):
-        decima.spark.attach(session, policy="fifo", caps=caps)
-    assert spark_objects(session) == before
-
-
-def test_caps_need_exact_mode(session: Any) -> None:
-    for mode, words in (("soft", "no caps"), ("shadow", "would not hold")):
-        with pytest.raises(AttachError, match=words):
-            decima.spark.attach(session, policy="fifo", mode=mode, caps={"maxSlotsPerJob": 2})
 
 
 @pytest.mark.slow
@@ -174,16 +150,6 @@ def test_a_new_stage_starts_within_a_fair_share_before_any_plan(session: Any, ho
     assert took_s["small"] < took_s["large"]
     assert counters["early_launches"] > 0
     assert counters["faults"] == 0
-
-
-def test_what_fits_needs_no_plan(session: Any, hooks: Hooks) -> None:
-    """As many idle slots as tasks: they start though nobody plans and a stage could wait."""
-    hooks.set("no plan")
-    with decima.spark.attach(session, policy="strict_fair", hold_s=30.0) as scheduler:
-        several(session, jobs=2, tasks=4)
-        counters = scheduler.status().jvm
-    assert counters["early_launches"] >= 8
-    assert (counters["expired_holds"], counters["lapses"]) == (0, 0)
 
 
 def test_shadow_changes_nothing(session: Any, tmp_path: Path) -> None:
@@ -238,39 +204,6 @@ def test_metrics_are_served_while_attached(session: Any) -> None:
     assert 'decima_plan_seconds{quantile="0.5"}' in text
     with pytest.raises(OSError, match="refused"):
         urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
-
-
-def test_the_live_page_tells_of_jobs_that_run(session: Any) -> None:
-    """A large job and one that waits for it, by name, with what they hold; gone after detaching."""
-    from urllib.request import urlopen
-
-    seen: list[dict[str, Any]] = []
-    with decima.spark.attach(session, policy="strict_fair", dashboard_port=0) as scheduler:
-        assert scheduler.dashboard_url is not None
-        page = scheduler.dashboard_url.removeprefix("http://")
-        ended = threading.Event()
-
-        def look() -> None:
-            while not ended.is_set():
-                seen.append(json.loads(urlopen(f"http://{page}status.json", timeout=5).read()))
-                ended.wait(0.3)
-
-        def work() -> None:
-            try:
-                several(session, jobs=2, tasks=40)
-            finally:
-                ended.set()
-
-        together(look, work)
-    busy = [one for one in seen if {job["name"] for job in one["jobs"]} == {"j0", "j1"}]
-    assert busy, seen
-    assert any(one["held"] == 8 and one["waiting_tasks"] > 0 for one in busy)
-    assert any(job["limit"] == 4 for one in busy for job in one["jobs"])
-    assert {(one["slots"], one["mode"], one["is_attached"]) for one in busy} == {(8, "exact", True)}
-    assert max(one["decisions_per_s"] for one in busy) > 0
-    assert (seen[-1]["fallbacks"], seen[-1]["lapses"], seen[-1]["ended_because"]) == (0, 0, None)
-    with pytest.raises(OSError, match="refused"):
-        urlopen(f"http://{page}", timeout=5)
 
 
 def test_attaching_and_detaching_while_jobs_run(session: Any) -> None:
@@ -363,25 +296,6 @@ def test_a_field_that_cannot_be_set_leaves_nothing_behind(
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def test_only_one_may_be_attached(session: Any) -> None:
-    """The second is refused in one line, and harms nothing; later it may come."""
-    with decima.spark.attach(session, policy="strict_fair") as first:
-        with pytest.raises(AttachError, match="attached to this SparkContext already"):
-            decima.spark.attach(session, policy="tuned_srw")
-        assert first.is_attached
-        several(session, jobs=1)
-    decima.spark.attach(session, policy="tuned_srw").detach()
-
-
-def test_a_wrong_path_of_a_log_is_told_whoever_is_attached(session: Any, tmp_path: Path) -> None:
-    log = tmp_path / "no" / "log.jsonl"
-    with (
-        decima.spark.attach(session, policy="strict_fair"),
-        pytest.raises(AttachError, match=f"decision log {log}: no such folder"),
-    ):
-        decima.spark.attach(session, policy="tuned_srw", decision_log=log)
-
-
 def test_bad_input_is_refused_before_spark_is_touched(session: Any, tmp_path: Path) -> None:
     """One line each that names the value."""
     before = spark_objects(session)
@@ -396,6 +310,12 @@ def test_bad_input_is_refused_before_spark_is_touched(session: Any, tmp_path: Pa
         (session, {"policy": "fifo", "dashboard_port": 70_000}, AttachError, "port 70000"),
         (session, {"policy": "fifo", "metrics_port": -1}, AttachError, "port -1"),
         ("spark", {"policy": "fifo"}, AttachError, "neither a SparkSession nor"),
+        (session, {"policy": "fifo", "caps": {"maxSlotPerJob": 2}}, AttachError, "maxSlotsPerJob"),
+        (session, {"policy": "fifo", "caps": {"policy": 2}}, AttachError, "policy is no cap"),
+        (session, {"policy": "fifo", "caps": {"maxSlotsPerJob": 2.5}}, AttachError, "'2.5'"),
+        (session, {"policy": "tuned_srw", "parameters": {"factor": "x"}}, PolicyError, "got 'x'"),
+        (session, {"policy": "tuned_srw", "parameters": {"factor": 0}}, PolicyError, "above 0"),
+        (session, {"policy": "tuned_srw", "parameters": [1, 2]}, AttachError, "numbers by name"),
     ]
     for spark, arguments, kind, part in cases:
         with pytest.raises(kind, match=part) as caught:
@@ -438,27 +358,6 @@ def test_the_log_of_an_earlier_session_is_put_aside(session: Any, tmp_path: Path
             several(session, jobs=jobs)
     assert len(read_decision_log(log).jobs) == 1
     assert len(read_decision_log(tmp_path / "day.jsonl.1").jobs) == 3
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"factor": "x"}, "factor must be a number, got 'x'"),
-        ({"factor": None}, "factor must be a number"),
-        ({"factor": True}, "factor must be a number"),
-        ({"factor": -5.0}, "factor must be above 0, got -5"),
-        ({"factor": 0}, "factor must be above 0"),
-        ([1, 2], "numbers by name are needed"),
-    ],
-)
-def test_parameters_that_make_no_sense_are_one_line(
-    session: Any, parameters: Any, words: str
-) -> None:
-    """Before anything is attached."""
-    before = spark_objects(session)
-    with pytest.raises((AttachError, PolicyError), match=words):
-        decima.spark.attach(session, "tuned_srw", parameters=parameters)
-    assert spark_objects(session) == before
 
 
 def test_a_stopped_context_ends_the_scheduler() -> None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from decima.spark import AttachError, AutoSettings, Scheduler, attach, candidates
+from decima.spark import AutoSettings, Scheduler, attach, candidates
 from decima.spark.auto import Auto, Choice, News
 from decima.spark.candidates import ASSUMED_LOAD, World, compare
 from decima.spark.decision_log import prior_rows
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
 from decima.spark.log_rows import logged_job
-from decima.spark.question import Question
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 
@@ -72,13 +69,6 @@ def test_a_policy_that_is_lower_on_average_alone_is_not_chosen(
     difference = verdict.differences["tuned_srw"]
     assert difference.mean < 0 < difference.upper
     assert verdict.best is None
-
-
-def test_where_jobs_never_meet_there_is_nothing_to_choose() -> None:
-    jobs = [logged(SHORT_MS, 100 * number * LONG_MS, SHORT_MS) for number in range(8)]
-    verdict = compare(question(*jobs))
-    assert verdict.best is None
-    assert verdict.differences["tuned_srw"].mean == 0.0
 
 
 @pytest.mark.parametrize(("factor", "percent"), [(1, 0.0), (2, 100.0), (0.5, -50.0)])
@@ -135,17 +125,6 @@ def test_jobs_of_clients_that_wait_are_recognised() -> None:
         jobs = [logged(SHORT_MS, number * step_ms, SHORT_MS) for number in range(4)]
         assert compare(question(*jobs)).followers == share
         assert compare(question(*jobs)._replace(is_timed=False)).followers == 0.0
-
-
-def test_a_verdict_survives_being_sent() -> None:
-    verdict = compare(question(logged(LONG_MS, 0, 9_000), logged(SHORT_MS, 1_000, 9_000)))
-    told = json.loads(json.dumps(verdict.as_json()))
-    assert (told["best"], told["jobs"]) == (verdict.best, 2)
-    assert told["followers"] == verdict.followers
-    assert verdict.error is not None
-    assert verdict.error.ci95 is not None
-    assert told["error"] == [verdict.error.mean, [*verdict.error.ci95]]
-    assert told["differences"]["tuned_srw"][0] == verdict.differences["tuned_srw"].mean
 
 
 def test_the_process_gives_the_verdict_and_faults_as_one_line() -> None:
@@ -263,17 +242,6 @@ def test_where_clients_wait_for_their_jobs_sparks_order_stays() -> None:
     assert "90 % of the jobs came right after another had ended" in choice.why
 
 
-def test_the_next_question_waits_its_time() -> None:
-    own, evaluator = auto()
-    answered(own, evaluator, BETTER, 10)
-    own.look(two_jobs(is_left=False), 69)
-    assert len(evaluator.asked) == 1
-    own.look(two_jobs(is_left=False), 71)
-    assert len(evaluator.asked) == 2
-    assert evaluator.asked[1].ran == "tuned_srw"
-    assert evaluator.asked[1].ran_since_ms == 10_000
-
-
 def test_until_a_policy_is_ready_sparks_order_is_what_ran() -> None:
     """Chosen after 10 s, and its process decides from the 80th on: what ran before was fifo."""
     own, evaluator = auto()
@@ -345,12 +313,6 @@ def test_without_a_verdict_all_stays(caplog: pytest.LogCaptureFixture) -> None:
     assert "no verdict (out of memory): tuned_srw stays" in caplog.text
 
 
-def test_jobs_that_ended_long_ago_do_not_count() -> None:
-    own, evaluator = auto(replace(SETTINGS, window_s=10))
-    own.look(two_jobs(time_ms=15_000), 15)
-    assert evaluator.asked == []
-
-
 def test_priors_are_asked_about_at_once() -> None:
     stage = Stage.fixed("s0", 4, 1_000, [])
     own, evaluator = auto(priors=Trace("p", (Job("a", (stage,)), Job("b", (stage,)))))
@@ -363,16 +325,6 @@ def test_priors_are_asked_about_at_once() -> None:
     assert "earlier runs" in own.choice.why
     own.look(two_jobs(), 3)  # at once: what was observed is worth more
     assert len(evaluator.asked) == 2
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [({"every_s": 0}, "every_s"), ({"tolerance": float("nan")}, "tolerance"),
-     ({"least_jobs": 1}, "least_jobs"), ({"candidates": ()}, "no candidate")],
-)  # fmt: skip
-def test_bad_settings_are_one_line(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(AttachError, match=said):
-        AutoSettings(**values)
 
 
 def test_jobs_that_are_known_are_asked_for_when_it_is_time() -> None:

@@ -7,7 +7,6 @@ ours may fail. The results are a table of docs/results.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -181,49 +180,6 @@ def test_streaming_beside_a_batch_and_a_barrier(classes: Classes, tmp_path: Path
     assert batches is None or batches["batchId"] >= 0
     assert stream.exception() is None
     assert most_at_once(found) == CAP
-
-
-def test_jobs_that_are_cancelled_and_tasks_that_fail(classes: Classes, tmp_path: Path) -> None:
-    """Spark's own errors reach their threads; the others go on."""
-    told: list[list[Interval]] = []
-    with session(classes, tmp_path) as own:
-        ended = threading.Event()
-
-        def cancelled() -> None:
-            own.context.setJobGroup("away", "to be cancelled", interruptOnCancel=True)
-            with pytest.raises(Exception, match="cancel"):
-                own.naps("away", 400, 0.5)
-            ended.set()
-
-        def cancel() -> None:
-            while not ended.wait(timeout=0.5):
-                own.context.cancelJobGroup("away")
-
-        def fails() -> None:
-            own.context.setLocalProperty("decima.job", "bad")
-            with pytest.raises(Exception, match="ZeroDivisionError"):
-                own.context.parallelize(range(8), 8).map(lambda one: 1 // (one - 5)).count()
-
-        together(cancelled, cancel, fails, lambda: told.append(own.naps("good", 18, 0.2)))
-    assert most_at_once(told[0]) == CAP
-
-
-def test_two_hundred_jobs_at_once(classes: Classes, tmp_path: Path) -> None:
-    with session(classes, tmp_path) as own:
-
-        def job(number: int) -> None:
-            own.context.setLocalProperty("decima.job", f"j{number}")
-            nap = "java_method('java.lang.Thread', 'sleep', 20L)"
-            rows = own.spark.range(0, 4, 1, 4).selectExpr("id", f"{nap} AS slept")
-            assert len(rows.collect()) == 4
-
-        threads = [threading.Thread(target=job, args=(number,)) for number in range(200)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=240)
-        assert not any(thread.is_alive() for thread in threads)
-        assert own.count("decima_launches_under_limit_total") >= 800
 
 
 # --- several processes ---------------------------------------------------------------------------

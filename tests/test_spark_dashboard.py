@@ -17,9 +17,9 @@ import pytest
 from decima.spark import AttachError, JobStatus, Scheduler, SchedulerStatus
 from decima.spark import dashboard as module
 from decima.spark.dashboard import SHOWN_JOBS, content, serve
-from decima.spark.inputs import Ports
 from decima.spark.status import read_status
 from tests.jvm import Classes
+from tests.live import info, report, started, task_set
 from tests.pages import live_status
 from tests.spark_work import until
 
@@ -97,13 +97,6 @@ def test_the_status_is_told_as_json(port: int, told: Told) -> None:
     assert (found["lapses"], found["fallbacks"], found["decisions_per_s"]) == (2, 1, 3.5)
 
 
-def test_each_answer_is_of_now(port: int, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FRESH_S", 0.0)
-    assert json.loads(ask(port)[2])["plans"] == 7
-    told.now = replace(told.now, plans=8)
-    assert json.loads(ask(port)[2])["plans"] == 8
-
-
 def test_many_who_ask_cost_one_question(
     port: int, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,13 +138,6 @@ def test_nothing_can_be_changed(port: int, told: Told, method: str) -> None:
     code, headers, body = ask(port, "/status.json", method)
     assert (code, headers["allow"], body) == (405, "GET, HEAD", b"method not allowed\n")
     assert told.asked == 0
-
-
-def test_head_is_get_without_a_body(port: int) -> None:
-    for path in ("/", "/status.json"):
-        code, headers, body = ask(port, path, "HEAD")
-        assert (code, body) == (200, b"")
-        assert int(headers["content-length"]) > 100
 
 
 def test_only_names_of_this_machine_are_answered(port: int, told: Told) -> None:
@@ -267,42 +253,26 @@ def test_a_taken_port_is_one_line() -> None:
         assert until(lambda: set(threading.enumerate()) <= before)
 
 
-@pytest.mark.parametrize("port", [-1, 65_536, 80.0, "4050", True])
-def test_what_is_no_port_is_one_line(port: Any) -> None:
-    for name in ("dashboard", "metrics"):
-        with pytest.raises(AttachError, match=f"^{name} port .*: ports are whole numbers from 0"):
-            Ports(**{"metrics": None, "dashboard": 0, name: port})
-
-
 # --- what a scheduler tells ----------------------------------------------------------------------
-
-
-def report(time_ms: int, *sets: Any, events: Any = ()) -> dict[str, Any]:
-    """A report of the session (`Session.java`); sets are stage, attempt, job, tasks, successful,
-    running, and whether it was cancelled.
-    """
-    nothing = {"dropped": 0, "idle_ms": 0, "idle_slots": 0, "measured": []}
-    return {"time_ms": time_ms, "slots": 8, "attached": True, "sets": sets, "events": events,
-            **nothing}  # fmt: skip
-
-
-def started(spark_job: int, time_ms: int, tasks: int, name: str) -> list[Any]:
-    stage = [spark_job, tasks, [], [spark_job]]
-    return ["J", spark_job, time_ms, [stage], {"decima.job": name}, f"job {name}"]
 
 
 @pytest.mark.real_spark
 def test_jobs_are_told_by_arrival_with_what_they_hold_and_wait_for(classes: Classes) -> None:
     """A job that is served, or has no task to start, waits no more."""
-    begun = [started(0, 1_000, 4, "old"), started(1, 3_000, 9, "new"),
-             started(2, 2_000, 1, "planned")]  # fmt: skip
-    sets = [(1, 0, "job new", 9, 2, 0, False), (0, 0, "job old", 4, 1, 2, False),
-            (0, 1, "job old", 4, 0, 1, True)]  # fmt: skip
-    served = [(1, 0, "job new", 9, 2, 1, False), sets[1]]
-    reports = [report(4_000, *sets, events=begun), report(6_000, *sets), report(7_000, *served),
-               report(8_000, *sets)]  # fmt: skip
+    begun = [
+        started(number, info(number, tasks), time_ms=time_ms, decima_job=name)
+        for number, time_ms, tasks, name in ((0, 1_000, 4, "old"), (1, 3_000, 9, "new"),
+                                             (2, 2_000, 1, "planned"))
+    ]  # fmt: skip
+    sets = [task_set(1, 9, 2, 0, "job new"), task_set(0, 4, 1, 2, "job old"),
+            task_set(0, 4, 0, 1, "job old", attempt=1, is_zombie=True)]  # fmt: skip
+    served = [task_set(1, 9, 2, 1, "job new"), sets[1]]
+    reports = [
+        report(*(begun if time_ms == 4_000 else []), time_ms=time_ms, sets=rows)
+        for time_ms, rows in ((4_000, sets), (6_000, sets), (7_000, served), (8_000, sets))
+    ]
     (found,) = classes.ask(
-        "decima.spark.TellStatus", [{"reports": reports, "limits": {"job old": 3}}]
+        "decima.spark.ShowStatus", [{"reports": reports, "limits": {"job old": 3}}]
     )
     whole: dict[str, Any] = {"mode": "exact", "policy": "p", "choice": None, "is_attached": True,
              "ended_because": None, "is_ready": True, "plans": 4, "fallbacks": 0,

@@ -155,21 +155,6 @@ def test_the_chart_has_the_slots_of_each_job(live: Live) -> None:
     assert label == "6 of 8 slots held by 2 jobs"
 
 
-def test_more_jobs_than_colours(live: Live) -> None:
-    """Those beyond are gray; what the server leaves out is drawn and said."""
-    jobs = tuple(JobStatus(f"job {n}", f"n{n}", 1, 1, 0, 9.0, None) for n in range(205))
-    live.now = replace(live.now, jobs=jobs, held={job.key: 1 for job in jobs}, slots=300)
-    until(live.driver, "return document.getElementById('more').textContent === 'And 5 more.'")
-    assert len(live.rows()) == 200
-    assert live.facts()["jobs"] == "205, 0 without a slot"
-    held = live.driver.execute_script(
-        "return HISTORY[HISTORY.length - 1].held.reduce((sum, one) => sum + one[1], 0)"
-    )
-    assert held == 205
-    assert live.driver.execute_script("return colourOf.get('job 150') === OTHERS")
-    assert complaints(live.driver) == []
-
-
 def test_hostile_names_stay_text(live: Live) -> None:
     job = JobStatus(f"job {HOSTILE}", HOSTILE, 1, 1, 0, 1.0, None)
     live.now = replace(live.now, jobs=(job,), held={job.key: 1}, policy=HOSTILE, last_fault=HOSTILE)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
-
 import numpy as np
 import pytest
 
@@ -12,7 +9,6 @@ from decima.heuristics.run import decide
 from decima.registry import Heuristic
 from decima.spark import AttachError, Guard
 from decima.spark.attaching import Guest
-from decima.spark.jvm import IN_JVM
 from spark_sim import PASS, Action, Observation, Protocol
 from spark_sim.rounds import Round, session_tables
 from spark_sim.views import read_only
@@ -64,14 +60,6 @@ def test_other_types_of_numbers_and_tables_are_converted() -> None:
         jobs=twice[::2],
     )
     assert rule.decide(other) == rule.decide(plain)
-
-
-def test_python_knows_which_policies_the_jvm_has() -> None:
-    """`attach` asks no Python for these."""
-    java = (files("decima.spark") / "java" / "policy" / "Policies.java").read_text()
-    listed = re.search(r"NAMES =\s+Arrays.asList\((.*?)\);", java, re.DOTALL)
-    assert listed is not None
-    assert tuple(re.findall(r'"(\w+)"', listed[1])) == IN_JVM
 
 
 def test_guards_are_checked() -> None:

@@ -16,7 +16,7 @@ from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.inputs import read_priors
 from decima.spark.priors import Priors
-from tests.jvm import Classes, Talk
+from tests.jvm import Talk
 from tests.live import Live, info, report, started
 from tests.spark_work import sleep_tasks, together
 from traces import Job, Stage, Trace, read_trace, write_trace
@@ -93,12 +93,6 @@ def test_what_a_spark_job_may_be_known_as() -> None:
     assert queries_of({**broadcast, "callSite.short": "save at etl.py:12"}) == (
         Query("save at etl.py:12", False),
     )
-
-
-@pytest.fixture(scope="module")
-def jvm(classes: Classes) -> Iterator[Talk]:
-    with classes.talk("decima.policy.Tell") as talk:
-        yield talk
 
 
 NAMES = (

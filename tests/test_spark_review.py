@@ -18,7 +18,6 @@ from decima.report import write_page
 from decima.report.spark import review_section
 from decima.spark import AttachError
 from decima.spark.decision_log import DecisionHistory, read_decision_log
-from decima.spark.log_files import DecisionLogFiles
 from decima.spark.log_rows import LoggedJob, LoggedPlan, TaskSet
 from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
 from tests.commands import refused
@@ -198,12 +197,6 @@ def test_a_log_is_reviewed_with_the_parameters_of_its_policy(
     assert "2.50 s" in CliRunner().invoke(main, [*command, "--tuned", str(tuned)]).stdout
 
 
-def test_a_log_that_cannot_be_bounded_is_refused(tmp_path: Path) -> None:
-    for bounds, said in (((1_000, 1), "files"), ((0, 2), "max_bytes"), ((1_000, "3"), "files")):
-        with pytest.raises(AttachError, match=f"decision log: {said} must be a whole number of"):
-            DecisionLogFiles(tmp_path / "log", *bounds)
-
-
 def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:
     decisions = written(tmp_path / "log.jsonl")
     time_s, held = held_slots(decisions)
@@ -301,15 +294,6 @@ def test_damaged_logs_are_one_line(
     refused(CliRunner().invoke(main, ["spark", "review", str(path)]), part)
 
 
-def test_a_binary_file_is_no_decision_log(tmp_path: Path) -> None:
-    path = tmp_path / "all.parquet"
-    path.write_bytes(b"PAR1\x15\x04\x15\x90")
-    refused(
-        CliRunner().invoke(main, ["spark", "review", str(path)]),
-        f"{path}: not a decision log of `attach(..., decision_log=...)`",
-    )
-
-
 def test_a_picture_is_refused_before_the_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,22 +341,6 @@ def test_jobs_without_a_successful_task_are_counted_and_named(tmp_path: Path) ->
     assert "up to 2 at once" in said[2]
     assert (found.left_out, found.lost_slots) == (("doomed a",), 2)
     np.testing.assert_allclose(found.simulated_s["fifo"], [2.5, 6.5])
-
-
-def test_many_jobs_without_a_successful_task_are_named_in_part(tmp_path: Path) -> None:
-    """Names are text, not markup; of jobs that held nothing no slots are missed."""
-    path = tmp_path / "log.jsonl"
-    decisions = with_failed(path, "a", "[b]", "c", "d", running=0)
-    said = list(words(review(decisions, ("fifo",))))
-    assert (
-        said[1] == "4 more left out, no task succeeded: doomed a, doomed [b], doomed c and 1 more."
-    )
-    assert not any("not simulated" in line for line in said)
-    printed = CliRunner().invoke(main, ["spark", "review", str(path)]).stdout
-    assert "doomed a, doomed [b]" in printed
-    alone = decisions._replace(jobs=())
-    with pytest.raises(AttachError, match="no job of which a task succeeded: doomed a, "):
-        review(alone, ("fifo",))
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 package decima.policy;
 
+import decima.spark.Plan;
+import decima.spark.Report;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.util.Arrays;

@@ -15,8 +15,8 @@ from decima.cli.options import TUNED, config_options, read_all_tuned
 from decima.errors import ConfigError
 from decima.rl.option_types import INPUT, POLICIES, OutputFile, Whole
 from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.decision_log import DecisionLogFiles
 from decima.spark.errors import AttachError
-from decima.spark.log_files import DecisionLogFiles
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.private import read_secret
 from traces.files.tls import tls_of

@@ -187,7 +187,7 @@ class Connection:
         data = frames.receive(self._end)
         if data is None:
             return None
-        found = parse_json(data, "message of the planner", AttachError)
-        if not isinstance(found, dict):
-            raise AttachError(f"message of the planner: {found!r:.60} is no JSON object")
-        return found
+        message = parse_json(data, "message of the planner", AttachError)
+        if not isinstance(message, dict):
+            raise AttachError(f"message of the planner: {message!r:.60} is no JSON object")
+        return message

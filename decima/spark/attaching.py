@@ -15,21 +15,19 @@ from decima.policy_names import is_learned, model_path
 from decima.registry import Heuristic, Parameters
 from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.auto import AUTO, Auto, AutoSettings
+from decima.spark.bounds import READY_S, TIMES_S, check_port, check_within
+from decima.spark.decision_log import DecisionLogFiles
 from decima.spark.errors import AttachError
 from decima.spark.evaluator_process import EvaluatorProcess
 from decima.spark.inputs import (
     Guard,
-    Ports,
-    Waits,
     given,
     load_priors,
     read_parameters,
     read_priors,
 )
 from decima.spark.jvm import ControlError, check_session, decides_in_jvm, new_object
-from decima.spark.loading import ready_policy, warm_up
-from decima.spark.log_files import DecisionLogFiles
-from decima.spark.model_card import read_card, trained_slots
+from decima.spark.loading import read_card, ready_policy, trained_slots_of, warm_up
 from decima.spark.scheduler import Scheduler, loading_fault
 from decima.spark.worker import Worker
 from spark_sim import Action, Observation
@@ -98,37 +96,41 @@ def attach(
     for label, value, known in (("mode", mode, MODES), ("pools", pools, POOLS)):
         if value not in known:
             raise AttachError(f"{label} {value!r}: there are {', '.join(known)}")
-    waits, ports = Waits(lapse_s, hold_s, ready_s), Ports(metrics_port, dashboard_port)
+    check_within("lapse_s", lapse_s, *TIMES_S["lapse"])
+    check_within("hold_s", hold_s, *TIMES_S["hold"])
+    if ready_s is not None:
+        check_within("ready_s", ready_s, *READY_S)
+    check_port("metrics", metrics_port)
+    check_port("dashboard", dashboard_port)
     chosen_guard, trace = given(guard, Guard, "guard"), load_priors(priors)
     values = read_parameters(policy, parameters)
     chosen = _chosen(policy, values, auto)
     context = check_session(spark)
-    settings = _settings(chosen, waits, chosen_guard, decision_log, ports) | {"pools": pools}
-    loading = _loading(chosen, context, trace, mode, waits.ready_s)
-    others = [_content(chosen.name, values), not isinstance(policy, str), _earlier(trace)]
+    settings = _settings(chosen, chosen_guard, decision_log)
+    settings |= {"lapse": _ms(lapse_s), "hold": _ms(hold_s), "pools": pools}
+    if metrics_port is not None:
+        settings["metricsPort"] = str(metrics_port)
+    loading = _loading(chosen, context, trace, mode, ready_s)
+    content = None if values is None else {"policy": chosen.name, "parameters": dict(values)}
+    earlier = read_priors(trace)
+    others = [
+        None if content is None else json.dumps(content),
+        not isinstance(policy, str),
+        None if earlier is None else json.dumps(earlier.message()),
+    ]
     attachment = _attachment(context, mode, settings, caps or {}, others)
     scheduler = Scheduler(attachment, chosen.name, loading, trained_slots_of(policy))
-    return _started(scheduler, waits, ports)
-
-
-def _started(scheduler: Scheduler, waits: Waits, ports: Ports) -> Scheduler:
-    """The scheduler, deciding; all or nothing: no thread, port or listener is left behind."""
+    # All or nothing: no thread, port or listener is left behind.
     try:
         scheduler.start()
-        if waits.ready_s is not None:
-            scheduler.wait_until_ready(max(waits.ready_s, _GRACE_S))
-        if ports.dashboard is not None:
-            scheduler.serve_dashboard(ports.dashboard)
+        if ready_s is not None:
+            scheduler.wait_until_ready(max(ready_s, _GRACE_S))
+        if dashboard_port is not None:
+            scheduler.serve_dashboard(dashboard_port)
     except BaseException:
         scheduler.detach()
         raise
     return scheduler
-
-
-def _earlier(trace: Trace | None) -> str | None:
-    """Durations of earlier runs, as JSON."""
-    priors = read_priors(trace)
-    return None if priors is None else json.dumps(priors.message())
 
 
 class Session(NamedTuple):
@@ -192,39 +194,24 @@ def _auto(settings: AutoSettings, session: Session) -> Auto:
     return Auto(settings, order, priors, EvaluatorProcess(), acts=acts)
 
 
-def _content(name: str, parameters: Parameters | None) -> str | None:
-    """The parameters as a file of `decima tune -o` has them."""
-    if parameters is None:
-        return None
-    return json.dumps({"policy": name, "parameters": dict(parameters)})
-
-
 def _settings(
-    chosen: Chosen,
-    waits: Waits,
-    guard: Guard,
-    decision_log: DecisionLogFiles | Path | str | None,
-    ports: Ports,
+    chosen: Chosen, guard: Guard, decision_log: DecisionLogFiles | Path | str | None
 ) -> dict[str, str]:
     """The settings of the plugin (`Settings.java`)."""
     is_file = chosen.loads is None and is_learned(chosen.name) and "." in chosen.name
-    found = {
+    settings = {
         "policy": str(model_path(chosen.name).absolute()) if is_file else chosen.name,
-        "lapse": _ms(waits.lapse_s),
-        "hold": _ms(waits.hold_s),
         "decision": _ms(guard.decision_s),
         "starve": _ms(guard.starve_s),
         "idle": _ms(guard.idle_s),
         "failures": str(guard.failures),
     }
-    if ports.metrics is not None:
-        found["metricsPort"] = str(ports.metrics)
     if decision_log is not None:
         files = DecisionLogFiles.of(decision_log)
-        found["decisionLog"] = str(files.path.absolute())
-        found["decisionLogBytes"] = str(files.max_bytes)
-        found["decisionLogFiles"] = str(files.files)
-    return found
+        settings["decisionLog"] = str(files.path.absolute())
+        settings["decisionLogBytes"] = str(files.max_bytes)
+        settings["decisionLogFiles"] = str(files.files)
+    return settings
 
 
 def _ms(seconds: float) -> str:
@@ -262,12 +249,6 @@ def _attachment(
         return found
 
 
-def _order(context: Any) -> str:
-    """Spark's own order, by the name that the simulator has."""
-    is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
-    return "spark_fair" if is_fair else "fifo"
-
-
 def _loading(
     chosen: Chosen, context: Any, priors: Trace | None, mode: str, ready_s: float | None
 ) -> Future[Answers] | None:
@@ -278,7 +259,9 @@ def _loading(
     """
     if chosen.loads is None:
         return None
-    loads, session = chosen.loads, Session(_order(context), priors, mode != "shadow")
+    is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
+    session = Session("spark_fair" if is_fair else "fifo", priors, mode != "shadow")
+    loads = chosen.loads
     worker = Worker("decima-loading")
     loading: Future[Answers] = worker.submit(lambda: loads(session))
     worker.close()  # the thread ends with the call
@@ -309,10 +292,3 @@ class Guest:
     def decide(self, observation: Observation) -> Action:
         """The policy's answer (`decima.policy.Policy`)."""
         return self._policy.decide(read_only(observation))
-
-
-def trained_slots_of(policy: str | Policy) -> tuple[int, int] | None:
-    """Slots that a model was trained for; None for other policies, and models without a card."""
-    if not isinstance(policy, str) or not is_learned(policy):
-        return None
-    return trained_slots(read_card(model_path(policy)))

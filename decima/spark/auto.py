@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.registry import Parameters
-from decima.spark.checks import check_above_zero, check_count
+from decima.spark.bounds import MOST_JOBS, check_above_zero, check_count
 from decima.spark.decision_log import prior_rows
 from decima.spark.errors import AttachError
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess
-from decima.spark.question import Question
+from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
 from decima.whatif.closed_loop import MOSTLY
 from traces import Trace
 from traces.numbers import MS_PER_S
@@ -31,8 +30,6 @@ LOG = logging.getLogger("decima.spark")
 
 AUTO = "auto"
 """name of the policy that is chosen by simulation"""
-MOST_JOBS = 300
-"""the newest of a window are played"""
 KNOWN_SHARE = 0.5
 """where earlier runs are found for fewer stages than this, durations count as unknown"""
 
@@ -288,11 +285,17 @@ class Auto:
                 f"ended: clients that wait for their jobs, whose average JCT no order makes much "
                 f"shorter ({by})",
             )  # fmt: skip
-        drift = self._drift(verdict["error"])
-        if drift is not None:
-            # The prediction is not trusted; the policy in shadow shows its plans.
-            shown = self.choice.policy
-            return Choice(shown, shown != self._order, f"{drift} ({by})")
+        error = verdict["error"]
+        if error is not None and error[1] is not None:
+            low, high = (1 + bound / 100 for bound in error[1])
+            most = 1 + self._settings.tolerance
+            if high < 1 / most or low > most:
+                # The prediction is not trusted; the policy in shadow shows its plans.
+                shown = self.choice.policy
+                drift = (
+                    f"jobs took {_words(*error)} against what was predicted under {self._asked_of}"
+                )
+                return Choice(shown, shown != self._order, f"{drift} ({by})")
         found = {name: _words(*one) for name, one in verdict["differences"].items()}
         best = verdict["best"]
         if best is None:
@@ -300,18 +303,6 @@ class Auto:
             return Choice(self._order, False, f"no policy is below {self._order} for certain "
                           f"({differences}; {by})")  # fmt: skip
         return Choice(best, False, f"average JCT {found[best]} against {self._order} ({by})")
-
-    def _drift(self, error: tuple[float, tuple[float, float] | None] | None) -> str | None:
-        """Describe how the prediction for the running policy is wrong, or None if it is not known
-        to be.
-        """
-        if error is None or error[1] is None:
-            return None
-        low, high = error[1]
-        above, below = 1 + self._settings.tolerance, 1 / (1 + self._settings.tolerance)
-        if below <= 1 + high / 100 and 1 + low / 100 <= above:
-            return None
-        return f"jobs took {_words(*error)} against what was predicted under {self._asked_of}"
 
 
 def _words(mean: float, ci95: tuple[float, float] | None) -> str:

@@ -18,8 +18,8 @@ from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.policy_names import is_learned
 from decima.rl.statistics import Estimate, difference_percent, neighbours_difference_percent
+from decima.spark.evaluator_process import Question
 from decima.spark.log_rows import logged_job
-from decima.spark.question import Question
 from decima.whatif.closed_loop import followers_share
 from decima.whatif.replay.check import session_cluster
 from spark_sim import Simulator, Streams
@@ -88,13 +88,13 @@ class World:
         self._asked = asked
         self._jobs = [job for job in map(logged_job, asked.jobs) if job is not None]
         # Two runs of one query are two jobs, with durations of their own.
-        named = (replace(one.job, name=f"{n} {one.job.name}") for n, one in enumerate(self._jobs))
+        named = (replace(job.job, name=f"{n} {job.job.name}") for n, job in enumerate(self._jobs))
         trace = Trace("session", tuple(named))
         exact = to_arrays(trace)
         self._arrays = with_estimates(trace, exact, asked.estimates, np.random.default_rng(0))
         self._exact: TraceArrays = exact
-        self._own_ms = np.array([one.own_ms or 0 for one in self._jobs], float)
-        self._arrival_ms = np.array([one.arrival_ms for one in self._jobs], float)
+        self._own_ms = np.array([job.own_ms or 0 for job in self._jobs], float)
+        self._arrival_ms = np.array([job.arrival_ms for job in self._jobs], float)
         self._cluster = session_cluster(asked.slots)
 
     def resampled(self, number: int) -> Run:
@@ -145,8 +145,8 @@ class World:
         """Return the share of the jobs that came right after another had ended; 0 if unknown."""
         if not self._asked.is_timed:
             return 0.0
-        end_ms = np.array([one.completion_ms for one in self._jobs], float)
-        work_ms = np.array([one.job.work_ms for one in self._jobs])
+        end_ms = np.array([job.completion_ms for job in self._jobs], float)
+        work_ms = np.array([job.job.work_ms for job in self._jobs])
         return followers_share(self._arrival_ms, end_ms, work_ms)
 
     def error(self) -> Estimate | None:
@@ -159,8 +159,8 @@ class World:
             return None
         ended = np.array(
             [
-                one.completion_ms is not None and one.arrival_ms >= self._asked.ran_since_ms
-                for one in self._jobs
+                job.completion_ms is not None and job.arrival_ms >= self._asked.ran_since_ms
+                for job in self._jobs
             ]
         )
         if ended.sum() < 2:

@@ -1,7 +1,7 @@
-"""A scheduler's status as a page to look at, served to this machine only, on request.
+"""A scheduler's status as a live page, served to this machine only, on request.
 
-It answers questions and changes nothing. No thread of the scheduler ever waits for it: a status is
-read in a thread of its own, once for all who ask at the same time.
+It changes nothing. No thread of the scheduler ever waits for it: a status is read in a thread of
+its own, once for all simultaneous requests.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import asdict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
 from decima.spark.errors import AttachError
-from decima.spark.status import JobStatus, SchedulerStatus
+from decima.spark.status import SchedulerStatus
 from decima.spark.worker import Worker
 from traces.loopback import ADDRESS
 
@@ -41,6 +42,12 @@ SESSION = {
 }
 """words of the page of a session"""
 SHOWN_JOBS = 200
+_SHOWN = (
+    "mode", "state", "reason", "is_attached", "is_ready", "is_lapsed", "ended_because", "uptime_s",
+    "heard_s", "slots", "decisions_per_s", "plans", "plan_ms_median", "plan_ms_p90", "fallbacks",
+    "last_fault", "starved", "dropped_events", "prior_hits", "prior_misses",
+)  # fmt: skip
+"""fields of the status that are served as they are"""
 _NAME_LENGTH = 200
 _FRESH_S = 0.25
 """lifetime of a cached status"""
@@ -100,58 +107,22 @@ def serve(
 
 def content(status: SchedulerStatus) -> dict[str, Any]:
     """Content of `/status.json`: the status without the parts that the page does not show."""
-    jobs = status.jobs[:SHOWN_JOBS]
+    jobs, choice = status.jobs[:SHOWN_JOBS], status.choice
+    policy = status.policy
+    if choice is not None:
+        policy += f": {choice.policy}{' in shadow' if choice.is_shadow else ''}"
     return {
         "format": "decima-status",
         "version": 1,
-        "mode": status.mode,
-        "policy": _policy(status)[:_NAME_LENGTH],
-        "why": None if status.choice is None else status.choice.why[:_NAME_LENGTH],
-        "state": status.state,
-        "reason": status.reason,
-        "is_attached": status.is_attached,
-        "is_ready": status.is_ready,
-        "is_lapsed": status.is_lapsed,
-        "ended_because": status.ended_because,
-        "uptime_s": status.uptime_s,
-        "heard_s": status.heard_s,
-        "slots": status.slots,
+        **{name: getattr(status, name) for name in _SHOWN},
+        "policy": policy[:_NAME_LENGTH],
+        "why": None if choice is None else choice.why[:_NAME_LENGTH],
         "held": sum(status.held.values()),
-        "jobs": [_job(job) for job in jobs],
+        "jobs": [{**asdict(job), "name": job.name[:_NAME_LENGTH]} for job in jobs],
         "jobs_left_out": len(status.jobs) - len(jobs),
         "queue": sum(job.unserved_s is not None for job in status.jobs),
         "waiting_tasks": sum(job.waiting_tasks for job in status.jobs),
-        "decisions_per_s": status.decisions_per_s,
-        "plans": status.plans,
-        "plan_ms_median": status.plan_ms_median,
-        "plan_ms_p90": status.plan_ms_p90,
-        "fallbacks": status.fallbacks,
-        "last_fault": status.last_fault,
         "lapses": status.jvm.get("lapses"),
-        "starved": status.starved,
-        "dropped_events": status.dropped_events,
-        "prior_hits": status.prior_hits,
-        "prior_misses": status.prior_misses,
-    }
-
-
-def _policy(status: SchedulerStatus) -> str:
-    """Describe the policy that decides."""
-    choice = status.choice
-    if choice is None:
-        return status.policy
-    return f"{status.policy}: {choice.policy}{' in shadow' if choice.is_shadow else ''}"
-
-
-def _job(job: JobStatus) -> dict[str, Any]:
-    return {
-        "key": job.key,
-        "name": job.name[:_NAME_LENGTH],
-        "held": job.held,
-        "limit": job.limit,
-        "waiting_tasks": job.waiting_tasks,
-        "age_s": job.age_s,
-        "unserved_s": job.unserved_s,
     }
 
 
@@ -248,22 +219,19 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/":
             self._answer(HTTPStatus.OK, self.server.page, "text/html")
         elif self.path == "/status.json":
-            self._answer_status()
+            try:
+                text = self.server.statuses.json()
+            except Exception as error:  # noqa: BLE001 - any error: the page shows that it waits
+                LOG.debug("no status: %r", error)
+                self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no status\n")
+            else:
+                self._answer(HTTPStatus.OK, text, "application/json")
         elif self.path == "/metrics" and self.server.metrics is not None:
             self._answer(HTTPStatus.OK, self.server.metrics().encode(), "text/plain")
         else:
             self._answer(HTTPStatus.NOT_FOUND, b"not found\n")
 
     do_HEAD = do_GET  # noqa: N815 - the library looks for this name
-
-    def _answer_status(self) -> None:
-        try:
-            text = self.server.statuses.json()
-        except Exception as error:  # noqa: BLE001 - any error: the page shows that it waits
-            LOG.debug("no status: %r", error)
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"no status\n")
-        else:
-            self._answer(HTTPStatus.OK, text, "application/json")
 
     def _answer(self, code: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(code)
@@ -280,11 +248,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer an error with one line; the library's page would repeat the request."""
-        found = HTTPStatus(code)
-        if found == HTTPStatus.NOT_IMPLEMENTED:  # a method that this class has not
-            found = HTTPStatus.METHOD_NOT_ALLOWED
+        status = HTTPStatus(code)
+        if status == HTTPStatus.NOT_IMPLEMENTED:  # a method that this class has not
+            status = HTTPStatus.METHOD_NOT_ALLOWED
         self.close_connection = True
-        self._answer(found, f"{found.phrase.lower()}\n".encode())
+        self._answer(status, f"{status.phrase.lower()}\n".encode())
 
     def version_string(self) -> str:
         """Hide the Python version."""

@@ -1,4 +1,4 @@
-"""Reader of the decision log: a JSON line for each plan, and one for each job when it is over.
+"""The decision log: a JSON line for each plan, and one for each job when it is over.
 
 The JVM writes it (`decima/spark/java/plugin/DecisionLog.java`).
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from decima.spark.bounds import LOG_FORMAT, LOG_VERSION, check_count
 from decima.spark.errors import AttachError
 from decima.spark.log_rows import (
     LoggedJob,
@@ -26,16 +27,48 @@ from traces.files.lines import LineBounds, read_lines
 from traces.files.numbers import is_number
 from traces.files.reading import parse_json
 
-FORMAT = "decima-decisions"
 MODE_APPLICATIONS = "applications"
 """mode of a coordinator's log: executors move between applications"""
-VERSION = 3
-"""a job that goes on after its end has a row for each end: the last one counts"""
-_READABLE = (2, VERSION)
+_READABLE = (2, LOG_VERSION)
 _MAX_JOBS = 100_000
 MAX_BYTES = 1 << 28
 """bound on all files of a log: twice the default of `DecisionLogFiles`"""
 _BOUNDS = LineBounds(MAX_BYTES, 1 << 24, "`DecisionLogFiles` keeps a log within bounds")
+
+
+@dataclass(frozen=True)
+class DecisionLogFiles:
+    """Path and size bounds of a decision log.
+
+    The file is PATH. When it is full it becomes PATH.1, what was PATH.1 becomes PATH.2, and so on;
+    the oldest goes. Each begins with the same header. What an earlier session has left is put aside
+    likewise.
+
+    Raises:
+        AttachError: a bound makes no sense.
+    """
+
+    path: Path
+    """of the newest lines"""
+    max_bytes: int = 16 << 20
+    """of each file"""
+    files: int = 8
+    """number of files, 2 or more; 8 of 16 MiB hold some 200,000 plans"""
+
+    def __post_init__(self) -> None:
+        check_count("decision log: files", self.files, 2)
+        check_count("decision log: max_bytes", self.max_bytes, 1)
+
+    @property
+    def all(self) -> list[Path]:
+        """Paths of all files, the newest first."""
+        names = [self.path.name, *(f"{self.path.name}.{n}" for n in range(1, self.files))]
+        return [self.path.with_name(name) for name in names]
+
+    @classmethod
+    def of(cls, where: DecisionLogFiles | Path | str) -> DecisionLogFiles:
+        """Return the files of a path, with the default bounds."""
+        return where if isinstance(where, DecisionLogFiles) else cls(Path(where))
 
 
 class DecisionHistory(NamedTuple):
@@ -72,7 +105,7 @@ def prior_rows(trace: Trace) -> list[dict[str, Any]]:
                 for stage in job.stages
             ],
         }
-        for job in sorted(trace.jobs, key=lambda one: one.arrival_ms or 0.0)
+        for job in sorted(trace.jobs, key=lambda other: other.arrival_ms or 0.0)
     ]
 
 
@@ -98,9 +131,9 @@ def read_decision_log(path: Path) -> DecisionHistory:
                 plans.append(logged_plan(row))
             if "job" in row:
                 _add_job(row, found)
-    jobs = [one for one in found.values() if isinstance(one, LoggedJob)]
-    jobs.sort(key=lambda one: one.arrival_ms)
-    unmeasured = [one for one in found.values() if isinstance(one, UnmeasuredJob)]
+    jobs = [job for job in found.values() if isinstance(job, LoggedJob)]
+    jobs.sort(key=lambda job: job.arrival_ms)
+    unmeasured = [job for job in found.values() if isinstance(job, UnmeasuredJob)]
     with _telling(str(path)):
         parameters = {text(label, label): _number(of) for label, of in head["parameters"].items()}
         mode, policy, ran = (text(head[label], label) for label in ("mode", "policy", "ran"))
@@ -181,5 +214,5 @@ def _header(path: Path) -> dict[str, Any] | None:
             row = parse_json(line, str(path), AttachError)
         except AttachError:
             return None
-        return row if isinstance(row, dict) and row.get("format") == FORMAT else None
+        return row if isinstance(row, dict) and row.get("format") == LOG_FORMAT else None
     return None

@@ -83,8 +83,8 @@ def _run(
             spark.read.parquet(str(table)).createOrReplaceTempView(table.name)
         run = _runner(spark, work)
         names = [
-            f"q{one} #{number}" if isinstance(one, int) else f"{one.name} #{number}"
-            for number, one in enumerate(work)
+            f"q{item} #{number}" if isinstance(item, int) else f"{item.name} #{number}"
+            for number, item in enumerate(work)
         ]
         run(0)  # to warm up
         if policy in PLAIN:
@@ -94,17 +94,17 @@ def _run(
                 jct_s = submit_all(spark.sparkContext, names, arrival_s, run)
     finally:
         spark.stop()
-    return DemoOutcome(policy, jct_s, np.array([isinstance(one, int) for one in work]))
+    return DemoOutcome(policy, jct_s, np.array([isinstance(item, int) for item in work]))
 
 
 def _runner(spark: Any, work: Sequence[int | Job]) -> Callable[[int], None]:
     replayer = Replayer(spark)
 
     def run(number: int) -> None:
-        one = work[number]
-        if isinstance(one, int):
-            spark.sql(query_text(one, SCALE_FACTOR)).collect()
+        item = work[number]
+        if isinstance(item, int):
+            spark.sql(query_text(item, SCALE_FACTOR)).collect()
         else:
-            replayer.run_one(one.name, graph_text(one))
+            replayer.run_one(item.name, graph_text(item))
 
     return run

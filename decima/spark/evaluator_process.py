@@ -11,18 +11,40 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from decima.spark.question import Question
 from decima.spark.worker import Worker
+from traces.estimates import Estimates
 from traces.files.reading import parse_json
 
 PATIENCE_S = 1_800.0
 """kernels may have to be compiled, at the lowest priority"""
 _NICEST = 19
 _PARENT_LOOK_S = 5.0
+
+
+class Question(NamedTuple):
+    """Question for `decima.spark.candidates`."""
+
+    slots: int
+    order: str
+    """Spark's own, by the name that the simulator has: fifo or spark_fair"""
+    ran: str
+    """what was in force, by name"""
+    ran_since_ms: int
+    """since the epoch; jobs that arrived before are not compared"""
+    candidates: Sequence[str]
+    estimates: Estimates
+    """what policies know of durations in this session"""
+    jobs: Sequence[Mapping[str, Any]]
+    """lines of the decision log (`LiveJob.java`), by arrival"""
+    is_timed: bool
+    """the jobs came at their times; False: only the jobs are known"""
+    parameters: Mapping[str, Mapping[str, float]]
+    """of candidates, where they are not those that the package ships"""
 
 
 class EvaluatorError(ValueError):
@@ -74,10 +96,10 @@ class EvaluatorProcess:
         if process.returncode != 0:
             lines = faults.decode(errors="replace").strip().splitlines()
             raise EvaluatorError(lines[-1] if lines else f"exit code {process.returncode}")
-        found = parse_json(answer, "verdict", EvaluatorError)
-        if not isinstance(found, dict):
-            raise EvaluatorError(f"verdict: {found!r:.60} is no JSON object")
-        return found
+        verdict = parse_json(answer, "verdict", EvaluatorError)
+        if not isinstance(verdict, dict):
+            raise EvaluatorError(f"verdict: {verdict!r:.60} is no JSON object")
+        return verdict
 
 
 def main() -> None:

@@ -40,13 +40,13 @@ def receive(end: socket.socket) -> bytes | None:
 
 
 def _exactly(end: socket.socket, count: int) -> bytes | None:
-    found = bytearray()
-    while len(found) < count:
+    data = bytearray()
+    while len(data) < count:
         try:
-            part = end.recv(count - len(found))
+            part = end.recv(count - len(data))
         except ConnectionError:
             return None
         if not part:
             return None
-        found += part
-    return bytes(found)
+        data += part
+    return bytes(data)

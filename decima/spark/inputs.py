@@ -1,10 +1,10 @@
-"""Inputs of `attach` besides the policy: parameters, earlier runs, ports."""
+"""Inputs of `attach` besides the policy: bounds on it, parameters, earlier runs."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from decima.policy import Policy
 from decima.policy_names import is_learned
 from decima.registry import Heuristic, Parameters
 from decima.spark.auto import AutoSettings
-from decima.spark.checks import check_count, check_within
+from decima.spark.bounds import TIMES_S, check_count, check_within
 from decima.spark.errors import AttachError
 from decima.spark.priors import Priors
 from decima.training.tuning import read_tuned
@@ -21,17 +21,6 @@ from traces.files.errors import FileError
 from traces.spark_log.names import shared_words
 
 LOG = logging.getLogger("decima.spark")
-
-_WEEK_S = 7 * 86_400.0
-_BOUNDS_S = {
-    "lapse_s": (0.1, 3_600.0),
-    "hold_s": (0.0, 60.0),
-    "ready_s": (0.0, _WEEK_S),
-    "decision_s": (0.001, 600.0),
-    "starve_s": (0.1, _WEEK_S),
-    "idle_s": (0.1, _WEEK_S),
-}
-"""least and most of each time, as in the plugin: what lies outside is a slip of the pen"""
 
 
 @dataclass(frozen=True)
@@ -55,8 +44,8 @@ class Guard:
     """
 
     def __post_init__(self) -> None:
-        for name in ("decision_s", "starve_s", "idle_s"):
-            check_within(f"guard: {name}", getattr(self, name), *_BOUNDS_S[name])
+        for name in ("decision", "starve", "idle"):
+            check_within(f"guard: {name}_s", getattr(self, f"{name}_s"), *TIMES_S[name])
         check_count("guard: failures", self.failures, 1)
 
 
@@ -134,39 +123,3 @@ def given(value: Settings | None, kind: type[Settings], name: str) -> Settings:
     if not isinstance(value, kind):
         raise AttachError(f"{name} must be a {kind.__name__}, got {value!r}")
     return value
-
-
-@dataclass(frozen=True)
-class Waits:
-    """Timeouts of `attach`, in seconds.
-
-    Raises:
-        AttachError: a time makes no sense.
-    """
-
-    lapse_s: float
-    hold_s: float
-    ready_s: float | None
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if name != "ready_s" or value is not None:
-                check_within(name, value, *_BOUNDS_S[name])
-
-
-@dataclass(frozen=True)
-class Ports:
-    """Ports of a scheduler's dashboard and metrics; 0 is any free port, None no port.
-
-    Raises:
-        AttachError: what is given is no port.
-    """
-
-    metrics: int | None
-    dashboard: int | None
-
-    def __post_init__(self) -> None:
-        for name, port in asdict(self).items():
-            is_port = isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65_535
-            if port is not None and not is_port:
-                raise AttachError(f"{name} port {port!r}: ports are whole numbers from 0 to 65535")

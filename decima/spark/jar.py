@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,11 @@ from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from decima.agent import columns
+from decima.rl.parallel.session import NEWEST_MAJOR, OLDEST
+from decima.spark.bounds import LOG_FORMAT, LOG_VERSION, MOST_JOBS, TIMES_S, WEIGHTS
 from decima.spark.errors import AttachError, missing
 from traces.files.errors import reason
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private
@@ -20,6 +25,8 @@ from traces.files.writing import written_whole
 
 PLUGIN = "decima.spark.DecimaPlugin"
 """for the setting ``spark.plugins``"""
+_SHARED = "decima/shared.json"
+"""values that Python declares and the classes need, too (`Json.java`)"""
 _FOLDERS = ("coordinator", "exact", "network", "plugin", "policy", "tasks")
 _WEIGHTS = (("decima.heuristics", "es_rule.json"), ("decima.agent", "decima.safetensors"))
 """package and name of what lies in its folder ``data``"""
@@ -52,31 +59,20 @@ def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
         raise AttachError(
             f"{fault}: no jar is stored there or loaded; set XDG_CACHE_HOME to a folder of your own"
         ) from fault
-    if not _is_as_written(path):
+    digest_path = path.with_name(f"{path.name}.sha256")
+    jar = read_private(path)
+    if jar is None or read_private(digest_path) != hashlib.sha256(jar).hexdigest().encode():
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / name
             build_jar(made, environment)
-            _keep(path, made.read_bytes())
+            jar = made.read_bytes()
+        try:
+            write_private(path, jar)
+            # Last: with an older digest the jar is made again.
+            write_private(digest_path, hashlib.sha256(jar).hexdigest().encode())
+        except OSError as fault:
+            raise AttachError(f"{path}: cannot write: {reason(fault)}") from fault
     return path
-
-
-def _is_as_written(path: Path) -> bool:
-    """Return whether a jar and its digest exist, belong to the user and match."""
-    jar, digest = read_private(path), read_private(_digest_path(path))
-    return jar is not None and digest == hashlib.sha256(jar).hexdigest().encode()
-
-
-def _keep(path: Path, jar: bytes) -> None:
-    """Write a jar for the user alone, then its digest: with an older one it is made again."""
-    try:
-        write_private(path, jar)
-        write_private(_digest_path(path), hashlib.sha256(jar).hexdigest().encode())
-    except OSError as fault:
-        raise AttachError(f"{path}: cannot write: {reason(fault)}") from fault
-
-
-def _digest_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
 
 
 def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:
@@ -162,16 +158,16 @@ def find_javac(environment: Mapping[str, str]) -> Path:
         AttachError: there is none.
     """
     home = environment.get("JAVA_HOME")
-    found = Path(home) / "bin" / "javac" if home else None
-    if found is None or not found.is_file():
+    javac = Path(home) / "bin" / "javac" if home else None
+    if javac is None or not javac.is_file():
         on_path = shutil.which("javac", path=environment.get("PATH"))
-        found = None if on_path is None else Path(on_path)
-    if found is None:
+        javac = None if on_path is None else Path(on_path)
+    if javac is None:
         raise AttachError(
             "javac is not found: install a JDK of 9 to 21 (openjdk-17-jdk-headless), or set "
             "JAVA_HOME to one"
         )
-    return found
+    return javac
 
 
 def spark_jars() -> Path:
@@ -204,4 +200,22 @@ def _resources() -> dict[str, bytes]:
         f"decima/policy/{name}": (files(package) / "data" / name).read_bytes()
         for package, name in _WEIGHTS
     }
-    return {"META-INF/MANIFEST.MF": manifest, **weights}
+    return {"META-INF/MANIFEST.MF": manifest, _SHARED: json.dumps(shared()).encode(), **weights}
+
+
+def shared() -> dict[str, Any]:
+    """Return the values that both Python and the classes need (`Json.java`)."""
+    tables = ("NODE", "JOB", "STAGE", "CLUSTER", "LIMIT", "CLASS", "LEADING", "PATH")
+    return {
+        "feature_version": columns.FEATURE_VERSION,
+        "columns": {table: getattr(columns, table) for table in tables},
+        "oldest_spark": OLDEST,
+        "newest_spark_major": NEWEST_MAJOR,
+        "times_ms": {
+            name: [round(1000 * bound_s) for bound_s in bounds] for name, bounds in TIMES_S.items()
+        },
+        "weights": WEIGHTS,
+        "decision_log_format": LOG_FORMAT,
+        "decision_log_version": LOG_VERSION,
+        "auto_most_jobs": MOST_JOBS,
+    }

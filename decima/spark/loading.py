@@ -1,15 +1,21 @@
-"""Policies before their first plan: what has to be loaded and compiled."""
+"""Policies before their first plan: their files, and what has to be loaded and compiled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 from decima.policy import Policy
 from decima.policy_names import is_learned, model_path
 from decima.registry import Heuristic, Parameters
+from decima.spark.errors import AttachError
 from decima.spark.tables import LiveTables
 from traces.arrays import TraceArrays
+from traces.files.numbers import is_count
+from traces.files.reading import parse_json
 
 PolicyFor = Callable[[TraceArrays], Policy]
 """factory of the policy, from the graphs of the jobs in observations"""
@@ -83,3 +89,43 @@ TWO_JOBS: dict[str, Any] = {
     "critical_path_ms": [2_000.0, 1_000.0, 1_000.0], "given": [],
 }  # fmt: skip
 """a round of two jobs that do not exist: a stage after another, and one alone"""
+
+
+def read_card(path: Path) -> Mapping[str, Any]:
+    """The card in the header of a model file. Loading the model checks the rest.
+
+    Raises:
+        AttachError: it cannot be read, or is no model of `decima train`.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = parse_json((file.metadata() or {}).get("json", "{}"), str(path))
+    except FileNotFoundError as error:
+        raise AttachError(f"{path}: no such file") from error
+    except (OSError, SafetensorError, ValueError) as error:
+        raise AttachError(f"{path}: not a model file, or damaged: {error}") from error
+    card = header.get("card") if isinstance(header, dict) else None
+    if not isinstance(card, dict) or "network" not in header:
+        raise AttachError(f"{path}: not a model of `decima train`")
+    return card
+
+
+def trained_slots(card: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the least and most slots that a model was trained for; None if its card lacks them."""
+    workload: Any = card
+    for key in ("config", "workload"):
+        workload = workload.get(key) if isinstance(workload, dict) else None
+    if not isinstance(workload, dict):
+        return None
+    settings = workload.get("settings") or [workload]
+    rows = settings if isinstance(settings, list) else []
+    found = [one.get("executors") for one in rows if isinstance(one, dict)]
+    sizes = [size for size in found if is_count(size)]
+    return (min(sizes), max(sizes)) if sizes else None
+
+
+def trained_slots_of(policy: str | Policy) -> tuple[int, int] | None:
+    """Slots that a model was trained for; None for other policies, and models without a card."""
+    if not isinstance(policy, str) or not is_learned(policy):
+        return None
+    return trained_slots(read_card(model_path(policy)))

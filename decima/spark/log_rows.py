@@ -135,23 +135,23 @@ def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
     return LoggedJob(text(row["job"], "job"), job, arrival_ms, completion_ms, own_ms)
 
 
-def check_order(one: LoggedJob) -> None:
+def check_order(job: LoggedJob) -> None:
     """Refuse a job whose times contradict each other.
 
     Raises:
         AttachError: it ended before it arrived, or Spark took more of its time than it has.
     """
-    if one.completion_ms is None:
+    if job.completion_ms is None:
         return
-    took_ms = one.completion_ms - one.arrival_ms
+    took_ms = job.completion_ms - job.arrival_ms
     if took_ms < 0:
         raise AttachError(
-            f"job {one.key!r:.60}: completion_ms {one.completion_ms} lies before arrival_ms "
-            f"{one.arrival_ms}"
+            f"job {job.key!r:.60}: completion_ms {job.completion_ms} lies before arrival_ms "
+            f"{job.arrival_ms}"
         )
-    if one.own_ms is not None and one.own_ms > took_ms:
+    if job.own_ms is not None and job.own_ms > took_ms:
         raise AttachError(
-            f"job {one.key!r:.60}: own_ms {one.own_ms} is more than the {took_ms} ms that it took"
+            f"job {job.key!r:.60}: own_ms {job.own_ms} is more than the {took_ms} ms that it took"
         )
 
 

@@ -6,18 +6,22 @@ job: both then differ only in what Spark adds.
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.registry import Parameters
-from decima.spark.compile import replay_class
 from decima.spark.errors import AttachError
 from decima.spark.jvm import first_line
 from decima.whatif.replay.pools import Pools
@@ -35,27 +39,71 @@ _MEASURED_WAVES = (4, 14)
 _MEASUREMENTS = 3
 
 
+_classes: WeakKeyDictionary[Any, tuple[Any, Path]] = WeakKeyDictionary()
+"""class and jar by gateway: py4j remembers methods by class name"""
+
+
+def replay_class(context: Any) -> Any:
+    """Return ``decima.spark.Replay`` in the driver's JVM; tasks of this context have it, too.
+
+    Janino, the compiler that Spark ships, compiles it in the driver: the jar is for every version
+    of Scala, and this class extends what differs between them.
+
+    Raises:
+        AttachError: this Spark has no Janino, or lacks the classes that it extends.
+    """
+    from py4j.protocol import Py4JError
+
+    if context._gateway not in _classes:
+        try:
+            _classes[context._gateway] = _compiled(context._jvm)
+        except (Py4JError, TypeError) as error:
+            raise AttachError(
+                f"Spark {context.version} has no Janino, or another RDD: {first_line(error)}"
+            ) from error
+    found, jar = _classes[context._gateway]
+    context._jsc.sc().addJar(str(jar))
+    return found
+
+
+def _compiled(jvm: Any) -> tuple[Any, Path]:
+    """The class, and a jar of it for as long as this process lives."""
+    text = (files("decima.spark") / "java" / "replay" / "Replay.java").read_text("utf-8")
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(text)
+    path = Path(tempfile.mkdtemp(prefix="decima-")) / "replay.jar"
+    codes = compiler.getBytecodes()
+    with zipfile.ZipFile(path, "w") as jar:
+        for one in codes.keySet():
+            jar.writestr(f"{one.replace('.', '/')}.class", bytes(codes[one]))
+    return compiler.getClassLoader().loadClass("decima.spark.Replay"), path
+
+
 def at_scale(trace: Trace, time_scale: float) -> Trace:
     """The trace with every task at `time_scale` times its stage's mean, whole milliseconds.
 
     A job with several last stages gets one more, of one short task: Spark runs one graph from one
     last stage.
     """
-    return Trace(trace.name, tuple(_at_scale(job, time_scale) for job in trace.jobs))
+    jobs = []
+    for job in trace.jobs:
+        stages = [
+            replace(stage, durations=_fixed(max(1.0, float(round(stage.mean_ms * time_scale)))))
+            for stage in job.stages
+        ]
+        ends = tuple(row for row, children in enumerate(job.children) if not children)
+        if len(ends) > 1:
+            end = replace(stages[-1], name="end", num_tasks=1, parents=ends, durations=_fixed(1.0))
+            stages.append(end)
+        jobs.append(replace(job, stages=tuple(stages)))
+    return Trace(trace.name, tuple(jobs))
 
 
-def _at_scale(job: Job, time_scale: float) -> Job:
-    stages = []
-    for stage in job.stages:
-        took_ms = [max(1.0, float(round(stage.mean_ms * time_scale)))]
-        level = LevelDurations.of(1, fresh_ms=took_ms, first_ms=took_ms, rest_ms=took_ms)
-        stages.append(replace(stage, durations=(level,)))
-    ends = [row for row, children in enumerate(job.children) if not children]
-    if len(ends) > 1:
-        level = LevelDurations.of(1, fresh_ms=[1.0], first_ms=[1.0], rest_ms=[1.0])
-        stages.append(replace(stages[-1], name="end", num_tasks=1, parents=tuple(ends),
-                              durations=(level,)))  # fmt: skip
-    return replace(job, stages=tuple(stages))
+def _fixed(task_ms: float) -> tuple[LevelDurations]:
+    """Durations of a stage whose tasks all take as long."""
+    took_ms = [task_ms]
+    return (LevelDurations.of(1, fresh_ms=took_ms, first_ms=took_ms, rest_ms=took_ms),)
 
 
 def graph_text(job: Job) -> str:
@@ -73,11 +121,7 @@ def graph_text(job: Job) -> str:
 
 def with_overhead(job: Job, task_ms: float) -> Job:
     """The job with `task_ms` more for every task: for the simulator, what Spark adds to it."""
-    stages = []
-    for stage in job.stages:
-        took_ms = [stage.mean_ms + task_ms]
-        level = LevelDurations.of(1, fresh_ms=took_ms, first_ms=took_ms, rest_ms=took_ms)
-        stages.append(replace(stage, durations=(level,)))
+    stages = [replace(s, durations=_fixed(s.mean_ms + task_ms)) for s in job.stages]
     return replace(job, stages=tuple(stages))
 
 
@@ -111,11 +155,11 @@ class Replayer:
         once cancels out; the median of a few, to ignore busy moments.
         """
         short, long = _MEASURED_WAVES
-        found = []
+        added_ms = []
         for _ in range(_MEASUREMENTS):
             extra_s = self._waves_s(slots, long) - self._waves_s(slots, short)
-            found.append(1000 * extra_s / (long - short) - _MEASURED_MS)
-        return max(0.0, float(np.median(found)))
+            added_ms.append(1000 * extra_s / (long - short) - _MEASURED_MS)
+        return max(0.0, float(np.median(added_ms)))
 
     def _waves_s(self, slots: int, waves: int) -> float:
         began = time.monotonic()
@@ -153,7 +197,7 @@ def submit_all(
     Raises:
         AttachError: a job failed.
     """
-    found = np.full(len(names), np.nan)
+    jct_s = np.full(len(names), np.nan)
     faults: list[str] = []
     begun = time.monotonic()
 
@@ -166,7 +210,7 @@ def submit_all(
             run(number)
         except Exception as error:  # noqa: BLE001 - py4j's, for any error in Spark; reported below
             faults.append(f"{names[number]}: {first_line(error)}")
-        found[number] = time.monotonic() - submitted
+        jct_s[number] = time.monotonic() - submitted
 
     threads = [
         threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(names))
@@ -177,7 +221,7 @@ def submit_all(
         thread.join()
     if faults:
         raise AttachError(faults[0])
-    return found
+    return jct_s
 
 
 def simulated_in_pools_s(
@@ -195,8 +239,8 @@ def simulated_in_pools_s(
         for job, begin, name in zip(jobs, first[:-1], names, strict=True)
     ]
     play_spark(simulator, POOLS, spark_jobs, pools or Pools.without_file(None))
-    found: Float64 = simulator.completion_ms() / 1000 - arrival_s
-    return found
+    jct_s: Float64 = simulator.completion_ms() / 1000 - arrival_s
+    return jct_s
 
 
 def simulated_s(
@@ -213,8 +257,8 @@ def simulated_s(
     """
     simulator = _simulator(jobs, arrival_s, slots, moving_delay_ms)
     play(simulator, policy_named(policy, simulator.state.trace, parameters=parameters))
-    found: Float64 = simulator.completion_ms() / 1000 - arrival_s
-    return found
+    jct_s: Float64 = simulator.completion_ms() / 1000 - arrival_s
+    return jct_s
 
 
 def _simulator(

@@ -86,17 +86,17 @@ class Row(NamedTuple):
     """mean JCT over that of the first policy, minus 1; None if meaningless"""
 
 
-def rows(found: Review, decisions: DecisionHistory) -> list[Row]:
+def rows(result: Review, decisions: DecisionHistory) -> list[Row]:
     """The jobs as they ran, then under each policy; all jobs where none ended."""
-    has_ended = ~np.isnan(found.jct_s)
+    has_ended = ~np.isnan(result.jct_s)
     # The same jobs everywhere: those that were cut off would only be there in the simulator.
-    compared = has_ended if has_ended.any() else np.ones(len(found.names), np.bool_)
+    compared = has_ended if has_ended.any() else np.ones(len(result.names), np.bool_)
     lines = []
     if has_ended.any():
         ran = f"as it ran ({decisions.policy}, {decisions.mode})"
-        lines.append(Row(ran, found.jct_s[has_ended], None))
+        lines.append(Row(ran, result.jct_s[has_ended], None))
     first_s: float | None = None
-    for name, every_s in found.simulated_s.items():
+    for name, every_s in result.simulated_s.items():
         mean_s = float(every_s[compared].mean())
         versus = None if first_s is None else mean_s / first_s - 1
         first_s = mean_s if first_s is None else first_s
@@ -104,39 +104,42 @@ def rows(found: Review, decisions: DecisionHistory) -> list[Row]:
     return lines
 
 
-def words(found: Review) -> Iterator[str]:
+def words(result: Review) -> Iterator[str]:
     """Describe how many jobs there were and how accurate the simulated figures are."""
-    ended = int((~np.isnan(found.jct_s)).sum())
-    jobs, slots = counted(len(found.names), "job"), counted(found.slots, "slot")
+    ended = int((~np.isnan(result.jct_s)).sum())
+    jobs, slots = counted(len(result.names), "job"), counted(result.slots, "slot")
     yield f"{jobs}, {ended} of them ended; {slots}."
-    if found.moving_delay_ms is not None:
+    if result.moving_delay_ms is not None:
         yield (
             "Each job is simulated as an application of its own, with the measured "
-            f"{found.moving_delay_ms / 1000:.1f} s to start an executor."
+            f"{result.moving_delay_ms / 1000:.1f} s to start an executor."
         )
-    yield from _left_out_words(found)
-    own_s = found.own_s[~np.isnan(found.own_s)]
-    if len(own_s):
-        yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
-    yield from _auto_words(found)
-    if found.error is None:
-        yield f"The simulator's error is unknown: {_why_unknown(found, ended)}."
-    elif not found.is_trusted:
-        yield (
-            f"But: {found.ran}, which really ran, is {100 * found.error:+.0f} % off in the "
-            "simulator: smaller differences mean nothing."
-        )
-
-
-def _left_out_words(found: Review) -> Iterator[str]:
-    if not found.left_out:
-        return
-    yield f"{len(found.left_out):,} more left out, no task succeeded: {_some(found.left_out)}."
-    if found.lost_slots > 0:
+    if result.left_out:
+        names = _some(result.left_out)
+        yield f"{len(result.left_out):,} more left out, no task succeeded: {names}."
+    if result.left_out and result.lost_slots > 0:
         yield (
             "But: slots held by tasks that did not succeed are not simulated (jobs left out held "
-            f"up to {found.lost_slots} at once), so simulated times are too short where there are "
+            f"up to {result.lost_slots} at once), so simulated times are too short where there are "
             "many."
+        )
+    own_s = result.own_s[~np.isnan(result.own_s)]
+    if len(own_s):
+        yield f"Spark itself took {own_s.mean():.2f} s of a job's time on average, here as there."
+    if result.decided:
+        plans = ", ".join(f"{name} {count:,}" for name, count in result.decided.items())
+        yield f"Plans in force under auto, by the policy that decided: {plans}."
+    if result.decided and result.error is not None:
+        yield (
+            f"{result.ran} is {100 * result.error:+.0f} % off in the simulator, over the jobs "
+            f"during which it alone decided: {result.compared} of those that ended."
+        )
+    if result.error is None:
+        yield f"The simulator's error is unknown: {_why_unknown(result, ended)}."
+    elif not result.is_trusted:
+        yield (
+            f"But: {result.ran}, which really ran, is {100 * result.error:+.0f} % off in the "
+            "simulator: smaller differences mean nothing."
         )
 
 
@@ -145,28 +148,15 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_JOBS]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _auto_words(found: Review) -> Iterator[str]:
-    """Describe what policy "auto" put in force; yields nothing for other policies."""
-    if not found.decided:
-        return
-    plans = ", ".join(f"{name} {count:,}" for name, count in found.decided.items())
-    yield f"Plans in force under auto, by the policy that decided: {plans}."
-    if found.error is not None:
-        yield (
-            f"{found.ran} is {100 * found.error:+.0f} % off in the simulator, over the jobs during "
-            f"which it alone decided: {found.compared} of those that ended."
-        )
-
-
-def _why_unknown(found: Review, ended: int) -> str:
+def _why_unknown(result: Review, ended: int) -> str:
     if ended == 0:
         return "no job ended"
-    if found.ran == AUTO and not found.decided:
+    if result.ran == AUTO and not result.decided:
         return "auto put no policy in force, and the log does not name Spark's own order"
-    if not is_playable(found.ran):
-        return f"it has no {found.ran!r}"
-    if found.compared == 0:
-        return f"during no job that ended did {found.ran} alone decide"
+    if not is_playable(result.ran):
+        return f"it has no {result.ran!r}"
+    if result.compared == 0:
+        return f"during no job that ended did {result.ran} alone decide"
     return "the jobs that ended took no time"
 
 
@@ -226,12 +216,16 @@ def review(
         return simulated_s(jobs, arrival_s, slots, name, of, delay_ms) + np.nan_to_num(own_s)
 
     simulated = {name: played_s(name, known.get(name)) for name in policies}
-    jct_s = _jct_s(decisions)
+    ends = [(one.arrival_ms, one.completion_ms) for one in decisions.jobs]
+    jct_s = np.array([np.nan if end is None else (end - begin) / 1000 for begin, end in ends])
     check = _check(decisions, jct_s)
-    ran_s = None
-    if is_playable(check.ran):
+    error, is_compared = None, check.is_compared
+    if is_playable(check.ran) and is_compared.any() and jct_s[is_compared].any():
         is_policy = check.ran == decisions.policy
         ran_s = played_s(check.ran, decisions.parameters or None if is_policy else None)
+        error = float(ran_s[is_compared].mean() / jct_s[is_compared].mean() - 1)
+    unmeasured = {one.key for one in decisions.unmeasured}
+    lost = (sum(s.running for s in plan.sets if s.job in unmeasured) for plan in decisions.plans)
     return Review(
         names=tuple(one.job.name for one in decisions.jobs),
         slots=slots,
@@ -240,10 +234,10 @@ def review(
         simulated_s=simulated,
         ran=check.ran,
         decided=check.decided,
-        compared=int(check.is_compared.sum()),
-        error=_error(ran_s, jct_s, check.is_compared),
+        compared=int(is_compared.sum()),
+        error=error,
         left_out=left_out,
-        lost_slots=_lost_slots(decisions),
+        lost_slots=max(lost, default=0),
         moving_delay_ms=delay_ms,
     )
 
@@ -253,13 +247,6 @@ def moving_delay_ms(decisions: DecisionHistory) -> float | None:
     if decisions.mode != MODE_APPLICATIONS:
         return None
     return float(np.median([plan.moving_delay_ms or 0 for plan in decisions.plans]))
-
-
-def _lost_slots(decisions: DecisionHistory) -> int:
-    """The most slots that jobs without a successful task held at a plan."""
-    keys = {one.key for one in decisions.unmeasured}
-    held = (sum(one.running for one in plan.sets if one.job in keys) for plan in decisions.plans)
-    return max(held, default=0)
 
 
 class _Check(NamedTuple):
@@ -294,20 +281,6 @@ def _alone(decisions: DecisionHistory, policy: str) -> NDArray[np.bool_]:
     plans = past - first
     found: NDArray[np.bool_] = (plans > 0) & (its_before[past] - its_before[first] == plans)
     return found
-
-
-def _jct_s(decisions: DecisionHistory) -> Float64:
-    """(K,) NaN where a job had not ended."""
-    ends = [(one.arrival_ms, one.completion_ms) for one in decisions.jobs]
-    return np.array([np.nan if end is None else (end - arrival) / 1000 for arrival, end in ends])
-
-
-def _error(
-    simulated_s: Float64 | None, jct_s: Float64, is_compared: NDArray[np.bool_]
-) -> float | None:
-    if simulated_s is None or not is_compared.any() or not jct_s[is_compared].any():
-        return None
-    return float(simulated_s[is_compared].mean() / jct_s[is_compared].mean() - 1)
 
 
 def check_picture(path: Path) -> None:

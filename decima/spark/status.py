@@ -87,15 +87,15 @@ def read_status(text: str) -> SchedulerStatus:
     Raises:
         AttachError: not such a text.
     """
+
+    def by_arrival(job: JobStatus) -> tuple[float, str]:
+        return -(job.age_s or 0.0), job.key
+
     found = parse_json(text, "status of the JVM", AttachError)
     try:
         choice = found["choice"]
         found["choice"] = None if choice is None else Choice(**choice)
-        found["jobs"] = tuple(sorted((JobStatus(**job) for job in found["jobs"]), key=_by_arrival))
+        found["jobs"] = tuple(sorted((JobStatus(**job) for job in found["jobs"]), key=by_arrival))
         return SchedulerStatus(**found)
     except (KeyError, TypeError) as error:
         raise AttachError(f"status of the JVM: {type(error).__name__}: {error}") from error
-
-
-def _by_arrival(job: JobStatus) -> tuple[float, str]:
-    return -(job.age_s or 0.0), job.key

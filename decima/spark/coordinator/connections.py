@@ -1,17 +1,25 @@
-"""`Connection`: frames of JSON to and from one driver, after both ends have proved themselves."""
+"""`Connection`: frames of JSON to and from one driver, after both ends have proved themselves.
+
+Both prove that they have the same secret, which itself is never sent. The coordinator sends a
+random number. The driver answers with one of its own and HMAC-SHA256(secret, "driver" + both). The
+coordinator then proves itself likewise, so that a program in its place learns nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from decima.spark import frames
-from decima.spark.coordinator import secrets
 from decima.spark.coordinator.messages import MessageError
 from traces.files.reading import parse_json
 
+DRIVER, COORDINATOR = b"driver", b"coordinator"
 HELLO_BYTES = 1_024
 """longest frame before the proof"""
 HELLO_S = 5.0
@@ -20,6 +28,18 @@ MAX_BYTES = 16 << 20
 """longest frame of a driver"""
 _MAX_UNSENT = 1 << 16
 """bytes that a driver may leave unread"""
+
+
+def proof(secret: bytes, who: bytes, first: str, second: str) -> str:
+    """Return the proof of one end for a pair of random numbers: the coordinator's, the driver's."""
+    return hmac.new(secret, who + first.encode() + second.encode(), hashlib.sha256).hexdigest()
+
+
+def is_proof(given: object, secret: bytes, who: bytes, first: str, second: str) -> bool:
+    """Return whether a value is the proof of that end, in constant time."""
+    if not isinstance(given, str) or not given.isascii():
+        return False
+    return hmac.compare_digest(given, proof(secret, who, first, second))
 
 
 class Connection:
@@ -31,7 +51,7 @@ class Connection:
 
     async def is_known(self, secret: bytes) -> bool:
         """Return whether the driver proved in time that it has the secret."""
-        first = secrets.nonce()
+        first = secrets.token_hex(32)
         self.send({"nonce": first})
         try:
             async with asyncio.timeout(HELLO_S):
@@ -41,9 +61,9 @@ class Connection:
         second = None if hello is None else hello.get("nonce")
         if hello is None or not isinstance(second, str) or not second.isascii():
             return False
-        if not secrets.is_proof(hello.get("proof"), secret, secrets.DRIVER, first, second):
+        if not is_proof(hello.get("proof"), secret, DRIVER, first, second):
             return False
-        self.send({"proof": secrets.proof(secret, secrets.COORDINATOR, first, second)})
+        self.send({"proof": proof(secret, COORDINATOR, first, second)})
         return True
 
     async def receive(self, max_bytes: int = MAX_BYTES) -> dict[str, Any] | None:
@@ -60,10 +80,10 @@ class Connection:
             data = await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        found = parse_json(data, "message of a driver", MessageError)
-        if not isinstance(found, dict):
-            raise MessageError(f"message of a driver: {found!r:.60} is no JSON object")
-        return found
+        message = parse_json(data, "message of a driver", MessageError)
+        if not isinstance(message, dict):
+            raise MessageError(f"message of a driver: {message!r:.60} is no JSON object")
+        return message
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message without waiting; a driver that does not read is cut off."""

@@ -33,11 +33,15 @@ def shares_with_floors(
     shares = list(shares)
     # An application with work keeps one that is idle now.
     used = sum(
-        max(share.busy + share.starting, min(1, share.idle, one.waiting_tasks))
-        for share, one in zip(shares, active, strict=True)
+        max(share.busy + share.starting, min(1, share.idle, application.waiting_tasks))
+        for share, application in zip(shares, active, strict=True)
     )
     free = room.slots - used
-    waiting = [job for job, one in enumerate(active) if one.granted == 0 and one.waiting_tasks > 0]
+    waiting = [
+        job
+        for job, application in enumerate(active)
+        if application.granted == 0 and application.waiting_tasks > 0
+    ]
     totals = [share.total for share in shares]
     for job in sorted(waiting, key=lambda job: active[job].waited_ms(now_ms), reverse=True):
         holders = _full_groups(room.caps, totals, job)

@@ -15,10 +15,10 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from decima.spark.bounds import LOG_FORMAT, LOG_VERSION
 from decima.spark.coordinator.planning import Coordinator, Division
-from decima.spark.decision_log import FORMAT, MODE_APPLICATIONS, VERSION
+from decima.spark.decision_log import MODE_APPLICATIONS, DecisionLogFiles
 from decima.spark.errors import AttachError
-from decima.spark.log_files import DecisionLogFiles
 from traces.files.errors import reason
 from traces.files.private import open_private_log
 
@@ -38,8 +38,8 @@ class CoordinatorLog:
         """
         self._files = files
         header = {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": LOG_FORMAT,
+            "version": LOG_VERSION,
             "run": str(uuid.uuid4()),
             "mode": MODE_APPLICATIONS,
             "policy": policy,
@@ -60,8 +60,8 @@ class CoordinatorLog:
     def plan(self, division: Division, coordinator: Coordinator, time_ms: int) -> None:
         """Write a plan."""
         sets = []
-        for number, (key, one) in enumerate(coordinator.applications.items()):
-            stages = one.stages
+        for number, (key, application) in enumerate(coordinator.applications.items()):
+            stages = application.stages
             if stages is not None:
                 done = int(stages.finished.sum())
                 running = int((stages.launched - stages.finished).sum())

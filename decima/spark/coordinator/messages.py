@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.spark.coordinator.settings import WEIGHTS
+from decima.spark.bounds import WEIGHTS
 from decima.spark.errors import AttachError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number
@@ -141,7 +141,7 @@ def _stages(columns: Mapping[str, Any]) -> Stages:
     age_ms = columns.get("time_ms")
     if not is_number(age_ms) or not 0 <= age_ms <= MAX_TIME_MS:
         raise MessageError(f"time_ms is {age_ms!r:.40}: a time is needed")
-    mean_ms = _times(columns, "mean_ms", size)
+    mean_ms = _numbers(columns, "mean_ms", size)
     work_ms = float((num_tasks * mean_ms).sum())
     if work_ms > MAX_TIME_MS:
         raise MessageError(f"the work is {work_ms:.3g} ms: at most {MAX_TIME_MS:,} are allowed")
@@ -152,7 +152,7 @@ def _stages(columns: Mapping[str, Any]) -> Stages:
         finished,
         np.minimum(runnable, 1),
         mean_ms,
-        _times(columns, "critical_path_ms", size),
+        _numbers(columns, "critical_path_ms", size),
         first_child,
         children,
     )
@@ -180,19 +180,16 @@ def _counts(columns: Mapping[str, Any], label: str, size: int | None = None) -> 
     return values.astype(np.int64)
 
 
-def _times(columns: Mapping[str, Any], label: str, size: int) -> Float64:
-    """(size,) a column of milliseconds."""
-    return _numbers(columns, label, size)
-
-
 def _numbers(columns: Mapping[str, Any], label: str, size: int | None) -> Float64:
+    """(size,) a column, for example of milliseconds."""
     values = columns.get(label)
     if not isinstance(values, list) or (size is not None and len(values) != size):
         raise MessageError(f"{label} is no column of {size or 'the'} stages")
     try:
-        found = np.array(values, np.float64)
+        column = np.array(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise MessageError(f"{label} must be numbers") from error
-    if found.ndim != 1 or not (np.isfinite(found) & (found >= 0) & (found <= MAX_TIME_MS)).all():
+    is_time = np.isfinite(column) & (column >= 0) & (column <= MAX_TIME_MS)
+    if column.ndim != 1 or not is_time.all():
         raise MessageError(f"{label} must be numbers from 0 to {MAX_TIME_MS:,}")
-    return found
+    return column

@@ -83,29 +83,32 @@ class Coordinator:
         self._made: tuple[dict[str, Any], TraceArrays, Policy] | None = None
         self._numbers = itertools.count(1)
 
-    def register(self, told: Registration, held: int, now_ms: float) -> str:
+    def register(self, registration: Registration, held: int, now_ms: float) -> str:
         """Take in an application; return its key.
 
         A cluster manager starts all executors that the application may have, or that are free.
         It keeps them until another needs them.
 
         Args:
-            told: introduction of the application.
+            registration: introduction of the application.
             held: executors that it was granted before the coordinator started again; 0: it is new.
             now_ms: the time.
         """
-        key = told.key
+        key = registration.key
         copies = itertools.count(2)
         while key in self.applications:  # two clusters may have given one id
-            key = f"{told.key} #{next(copies)}"
+            key = f"{registration.key} #{next(copies)}"
         settings = self.settings
-        free = max(0, settings.slots - sum(one.granted for one in self.applications.values()))
+        free = max(
+            0,
+            settings.slots - sum(application.granted for application in self.applications.values()),
+        )
         self.applications[key] = Application(
-            told,
-            settings.weight_of(told.weight, told.user, told.queue),
-            settings.caps_of(told.user, told.queue),
+            registration,
+            settings.weight_of(registration.weight, registration.user, registration.queue),
+            settings.caps_of(registration.user, registration.queue),
             has_reported=held == 0,
-            granted=min(held, settings.slots) if held > 0 else min(told.most, free),
+            granted=min(held, settings.slots) if held > 0 else min(registration.most, free),
             registered=held,
             serves_since_ms=now_ms,
         )
@@ -114,58 +117,60 @@ class Coordinator:
 
     def remove(self, key: str, now_ms: float) -> None:
         """Forget an application: its share is free."""
-        one = self.applications.pop(key)
-        if one.stages is not None:
-            self._arrivals.note_end(work_ms(one.stages))
-        self.delay.note_departures(one.registered, now_ms)
+        application = self.applications.pop(key)
+        if application.stages is not None:
+            self._arrivals.note_end(work_ms(application.stages))
+        self.delay.note_departures(application.registered, now_ms)
 
-    def report(self, key: str, told: Report, now_ms: float) -> None:
+    def report(self, key: str, report: Report, now_ms: float) -> None:
         """Take in the state of an application."""
-        one = self.applications[key]
-        came = told.registered - one.registered
-        self.delay.note_arrivals(came, one.requested_ms, now_ms)
+        application = self.applications[key]
+        came = report.registered - application.registered
+        self.delay.note_arrivals(came, application.requested_ms, now_ms)
         self.delay.note_departures(-came, now_ms)
-        one.registered = told.registered
-        one.has_reported = True
-        old, one.stages = one.stages, told.stages
-        if told.stages is not None:
-            arrival_ms = max(0.0, now_ms - told.stages.age_ms)
-            if old is not None and is_same_arrival(arrival_ms, one.arrival_ms):
+        application.registered = report.registered
+        application.has_reported = True
+        old, application.stages = application.stages, report.stages
+        if report.stages is not None:
+            arrival_ms = max(0.0, now_ms - report.stages.age_ms)
+            if old is not None and is_same_arrival(arrival_ms, application.arrival_ms):
                 return
-            one.arrival_ms = arrival_ms
+            application.arrival_ms = arrival_ms
             self._arrivals.note(arrival_ms)
         if old is not None:
             self._arrivals.note_end(work_ms(old))
-            if told.stages is None:
-                one.idle_since_ms = now_ms
+            if report.stages is None:
+                application.idle_since_ms = now_ms
 
     # --- a plan ---------------------------------------------------------------------------------
 
     def plan(self, now_ms: float) -> Division:
         """Divide the executors anew, and take the targets as granted."""
-        every = self.applications
+        applications = self.applications
         self._shrink()
-        for one in every.values():
-            one.note_wait(now_ms)
+        for application in applications.values():
+            application.note_wait(now_ms)
         active = sorted(
-            (key for key, one in every.items() if one.stages is not None),
-            key=lambda key: every[key].arrival_ms,
+            (key for key, application in applications.items() if application.stages is not None),
+            key=lambda key: applications[key].arrival_ms,
         )
-        idlers = [key for key in every if every[key].stages is None]
+        idlers = [key for key in applications if applications[key].stages is None]
         if not active:
-            targets = {key: every[key].granted for key in idlers}
+            targets = {key: applications[key].granted for key in idlers}
             return Division(next(self._numbers), self.settings.policy, targets)
         idle_ms = 1000 * self.settings.idle_s
         kept = {
-            key: every[key].granted for key in idlers if every[key].is_between_jobs(now_ms, idle_ms)
+            key: applications[key].granted
+            for key in idlers
+            if applications[key].is_between_jobs(now_ms, idle_ms)
         }
-        working = [every[key] for key in active]
+        working = [applications[key] for key in active]
         room = self._room(working, kept)
         is_fixed = now_ms < self.stays_until_ms
         longest_ms = math.inf if is_fixed else _LONG_STAGE * self.delay.ms
         shares = shares_with_floors(
             working,
-            [share_of(one, longest_ms) for one in working],
+            [share_of(application, longest_ms) for application in working],
             room,
             1000 * self.settings.wait_s,
             now_ms,
@@ -178,10 +183,10 @@ class Coordinator:
         others = [key for key in idlers if key not in kept]
         targets |= self._left_to(others, round_.unattached(), targets)
         for key, target in targets.items():
-            if target > every[key].granted:
-                every[key].requested_ms = now_ms
-            every[key].granted = target
-            every[key].note_wait(now_ms)
+            if target > applications[key].granted:
+                applications[key].requested_ms = now_ms
+            applications[key].granted = target
+            applications[key].note_wait(now_ms)
         return Division(
             next(self._numbers), by, targets, tuple(round_.chosen), fault,
             dict(zip(active, shares, strict=True)),
@@ -192,18 +197,21 @@ class Coordinator:
 
         The largest loses first.
         """
-        every = list(self.applications.values())
-        groups = {group: cap for one in every for group, cap in one.caps.items()}
+        applications = list(self.applications.values())
+        groups = {
+            group: cap for application in applications for group, cap in application.caps.items()
+        }
         bounded = [
-            ([one for one in every if group in one.caps], cap) for group, cap in groups.items()
+            ([application for application in applications if group in application.caps], cap)
+            for group, cap in groups.items()
         ]
-        for members, most in [*bounded, (every, self.settings.slots)]:
-            for _ in range(sum(one.granted for one in members) - most):
-                max(members, key=lambda one: one.granted).granted -= 1
+        for members, most in [*bounded, (applications, self.settings.slots)]:
+            for _ in range(sum(application.granted for application in members) - most):
+                max(members, key=lambda application: application.granted).granted -= 1
 
     def _room(self, working: Sequence[Application], kept: Mapping[str, int]) -> Room:
         """Return what is left to applications with work beside what others keep."""
-        free = [dict(one.caps) for one in working]
+        free = [dict(application.caps) for application in working]
         for key, count in kept.items():
             for group in self.applications[key].caps:
                 for caps in free:
@@ -251,9 +259,9 @@ class Coordinator:
         now_ms: float,
     ) -> ClusterRound:
         bounds = Bounds(
-            [one.registration.most for one in active],
+            [application.registration.most for application in active],
             room.caps,
-            [one.weight for one in active],
+            [application.weight for application in active],
         )
         round_ = ClusterRound(
             state_of(trace, message, shares, self.settings.slots - room.slots, self.delay.ms),
@@ -272,13 +280,13 @@ class Coordinator:
         self, idlers: Sequence[str], unattached: int, targets: Mapping[str, int]
     ) -> dict[str, int]:
         """Return what each application without work keeps, as no other needs it."""
-        every = self.applications
+        applications = self.applications
         left: dict[str, int] = {}
-        for key in sorted(idlers, key=lambda key: every[key].arrival_ms, reverse=True):
-            kept = min(unattached, every[key].granted)
-            for group, cap in every[key].caps.items():
+        for key in sorted(idlers, key=lambda key: applications[key].arrival_ms, reverse=True):
+            kept = min(unattached, applications[key].granted)
+            for group, cap in applications[key].caps.items():
                 holders = [*targets.items(), *left.items()]
-                used = sum(count for other, count in holders if group in every[other].caps)
+                used = sum(count for other, count in holders if group in applications[other].caps)
                 kept = min(kept, max(0, cap - used))
             left[key] = kept
             unattached -= kept

@@ -20,9 +20,9 @@ from decima.spark.coordinator.messages import (
     read_registration,
     read_report,
 )
-from decima.spark.coordinator.plan_times import PlanTimes
 from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.coordinator.status import PlanTimes
 from decima.spark.loading import PolicyFor
 from decima.spark.worker import Worker
 from traces.files.names import one_line
@@ -165,8 +165,8 @@ class CoordinatorServer:
         if len(self._drivers) >= _DRIVERS:
             connection.send({"refused": f"{_DRIVERS} applications are connected already"})
             return
-        told = read_registration(message)
-        key = self._register(told, message, connection)
+        registration = read_registration(message)
+        key = self._register(registration, message, connection)
         try:
             while True:
                 async with asyncio.timeout(silence_s):
@@ -179,23 +179,25 @@ class CoordinatorServer:
         finally:
             self._forget(key)
 
-    def _register(self, told: Registration, message: dict[str, Any], connection: Connection) -> str:
+    def _register(
+        self, registration: Registration, message: dict[str, Any], connection: Connection
+    ) -> str:
         first = read_report({"registered": message.get("held", 0), "number": 0})
-        key = self.coordinator.register(told, first.registered, _now_ms())
+        key = self.coordinator.register(registration, first.registered, _now_ms())
         self._drivers[key] = connection
         if first.registered > 0:
             # Another driver may hold executors, too: no plan before it had time to come back.
             self._plans_from_s = self._began_s + _RECONNECT_S
-        LOG.info("%s (%s, user %s) registered", key, told.name, told.user)
+        LOG.info("%s (%s, user %s) registered", key, registration.name, registration.user)
         connection.send({"welcome": {"key": key, "policy": self.coordinator.settings.policy}})
         self._news.set()
         return key
 
     def _take(self, key: str, message: dict[str, Any]) -> None:
-        told = read_report(message)
-        self.coordinator.report(key, told, _now_ms())
-        if self._log is not None and told.ended:
-            self._log.jobs(key, self.coordinator.applications[key].registration.name, told.ended)
+        report = read_report(message)
+        self.coordinator.report(key, report, _now_ms())
+        if self._log is not None and report.ended:
+            self._log.jobs(key, self.coordinator.applications[key].registration.name, report.ended)
         if not message.get("is_beat"):
             self._news.set()
 
@@ -263,14 +265,14 @@ class CoordinatorServer:
 
     def _warn_of_missing(self) -> None:
         late_ms = _now_ms() - 1000 * _MISSING_S
-        for key, one in self.coordinator.applications.items():
-            is_missing = one.starting > 0 and one.waiting_tasks > 0
-            requested_ms = late_ms if one.requested_ms is None else one.requested_ms
+        for key, application in self.coordinator.applications.items():
+            is_missing = application.starting > 0 and application.waiting_tasks > 0
+            requested_ms = late_ms if application.requested_ms is None else application.requested_ms
             if is_missing and key not in self._warned and requested_ms < late_ms:
                 self._warned.add(key)
                 LOG.warning(
                     "%s: %d of %d executors have not registered for %g s; does the cluster have "
-                    "so many?", key, one.starting, one.granted, _MISSING_S,
+                    "so many?", key, application.starting, application.granted, _MISSING_S,
                 )  # fmt: skip
 
 

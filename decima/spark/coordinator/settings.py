@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 
 from decima.policies import check_name
 from decima.registry import Parameters
-from decima.spark.checks import check_count, check_within
+from decima.spark.bounds import WEIGHTS, check_count, check_within
 from decima.spark.errors import AttachError
 from spark_sim.cluster import MAX_EXECUTORS, MOVING_DELAY_S
 
-WEIGHTS = 1e-6, 1e6
-"""least and most weight of an application, user or queue (`Settings.java` has the same)"""
 KINDS = ("user", "queue")
 """groups of applications that caps and weights may name"""
 _HOUR_S = 3_600.0

@@ -1,14 +1,45 @@
-"""Status of a coordinator: for the live page, and for Prometheus."""
+"""Status of a coordinator: times of its plans, for the live page and for Prometheus."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from decima.spark.status import JobStatus, SchedulerStatus
 
 if TYPE_CHECKING:
     from decima.spark.coordinator.server import CoordinatorServer
+
+_TIMES = 1_000
+_RATE_S = 10.0
+
+
+class PlanTimes:
+    """Times of the newest plans."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.began_s = time.monotonic()
+        self._took_s: deque[float] = deque(maxlen=_TIMES)
+        self._at_s: deque[float] = deque(maxlen=_TIMES)
+
+    def note(self, took_s: float) -> None:
+        """A plan was made."""
+        self.count += 1
+        self._took_s.append(took_s)
+        self._at_s.append(time.monotonic())
+
+    def quantile_s(self, part: float) -> float:
+        """Return a quantile of the time of a plan, 0 before the first."""
+        return float(np.quantile(list(self._took_s), part)) if self._took_s else 0.0
+
+    def per_s(self) -> float:
+        """Return the number of plans per second, over the last seconds."""
+        begin_s = time.monotonic() - _RATE_S
+        return sum(at_s > begin_s for at_s in list(self._at_s)) / _RATE_S
 
 
 WORDS = {
@@ -33,18 +64,22 @@ def status_of(server: CoordinatorServer) -> SchedulerStatus:
     """Return the status with each application as a job, and its target as the limit."""
     coordinator, times = server.coordinator, server.times
     now_ms = 1000 * time.monotonic()
-    every = dict(coordinator.applications)
+    applications = dict(coordinator.applications)
     jobs = [
         JobStatus(
             key=key,
-            name=one.registration.name,
-            held=one.registered,
-            limit=one.granted,
-            waiting_tasks=one.waiting_tasks,
-            age_s=None if one.stages is None else max(0.0, now_ms - one.arrival_ms) / 1000,
-            unserved_s=None if one.waits_since_ms is None else (now_ms - one.waits_since_ms) / 1000,
+            name=application.registration.name,
+            held=application.registered,
+            limit=application.granted,
+            waiting_tasks=application.waiting_tasks,
+            age_s=None
+            if application.stages is None
+            else max(0.0, now_ms - application.arrival_ms) / 1000,
+            unserved_s=None
+            if application.waits_since_ms is None
+            else (now_ms - application.waits_since_ms) / 1000,
         )
-        for key, one in every.items()
+        for key, application in applications.items()
     ]
     division = server.division
     return SchedulerStatus(
@@ -59,7 +94,7 @@ def status_of(server: CoordinatorServer) -> SchedulerStatus:
         plan_ms_median=1000 * times.quantile_s(0.5),
         plan_ms_p90=1000 * times.quantile_s(0.9),
         held={job.key: job.held for job in jobs},
-        limits={key: one.granted for key, one in every.items()},
+        limits={key: application.granted for key, application in applications.items()},
         dropped_events=0,
         prior_hits=0,
         prior_misses=0,
@@ -74,9 +109,9 @@ def status_of(server: CoordinatorServer) -> SchedulerStatus:
 def metrics_of(server: CoordinatorServer) -> str:
     """Return the text of `/metrics`."""
     coordinator, times = server.coordinator, server.times
-    every = dict(coordinator.applications)
+    applications = dict(coordinator.applications)
     lines = [
-        *_metric("applications", "gauge", len(every)),
+        *_metric("applications", "gauge", len(applications)),
         *_metric("slots", "gauge", coordinator.settings.slots),
         *_metric("plans_total", "counter", times.count),
         *_metric("fallbacks_total", "counter", coordinator.failures),
@@ -91,11 +126,10 @@ def metrics_of(server: CoordinatorServer) -> str:
     ]
     for label in ("granted", "registered", "waiting_tasks"):
         lines.append(f"# TYPE decima_coordinator_{label} gauge")
-        for key, one in every.items():
+        for key, application in applications.items():
             quoted = key.replace("\\", "\\\\").replace('"', '\\"')
-            lines.append(
-                f'decima_coordinator_{label}{{application="{quoted}"}} {getattr(one, label)}'
-            )
+            value = getattr(application, label)
+            lines.append(f'decima_coordinator_{label}{{application="{quoted}"}} {value}')
     return "\n".join(lines) + "\n"
 
 

@@ -41,16 +41,16 @@ class Share(NamedTuple):
         return self.busy + self.starting + self.idle
 
 
-def share_of(one: Application, longest_ms: float) -> Share:
+def share_of(application: Application, longest_ms: float) -> Share:
     """Return how the executors of an application are used, from its newest report.
 
     Args:
         one: the application.
         longest_ms: a stage that starts its last task later offers its executors now.
     """
-    if one.stages is None:
-        return Share(0, 0, one.granted)
-    stages = one.stages
+    if application.stages is None:
+        return Share(0, 0, application.granted)
+    stages = application.stages
     running_tasks, tasks_left = (
         stages.launched - stages.finished,
         stages.num_tasks - stages.launched,
@@ -59,12 +59,14 @@ def share_of(one: Application, longest_ms: float) -> Share:
     goes_on = (stages.launched > 0) & (tasks_left > 0) & (left_ms <= longest_ms)
     running = int(running_tasks[goes_on].sum())
     next_tasks = int(tasks_left[goes_on].sum())
-    present = min(one.granted, one.registered)
-    busy = min(present, one.executors_for(running + next_tasks))
+    present = min(application.granted, application.registered)
+    busy = min(present, application.executors_for(running + next_tasks))
     # What it has no task for need not come.
-    starting = min(one.granted - present, one.executors_for(one.waiting_tasks))
-    between = max(0, busy - one.executors_for(running))
-    return Share(busy, starting, one.granted - busy - starting, between + starting)
+    starting = min(
+        application.granted - present, application.executors_for(application.waiting_tasks)
+    )
+    between = max(0, busy - application.executors_for(running))
+    return Share(busy, starting, application.granted - busy - starting, between + starting)
 
 
 def message_of(
@@ -75,22 +77,24 @@ def message_of(
     The applications come by arrival. Durations are divided by the weight of the application, so
     that a policy that prefers short work minimises the weighted average JCT (Smith's rule).
     """
-    pooled = [_counted_in_executors(one) for one in applications]
-    weight = [one.weight for one in applications]
-    origin_ms = min(one.arrival_ms for one in applications)
-    sizes = [len(one.num_tasks) for one in pooled]
+    pooled = [_counted_in_executors(application) for application in applications]
+    weight = [application.weight for application in applications]
+    origin_ms = min(application.arrival_ms for application in applications)
+    sizes = [len(stages.num_tasks) for stages in pooled]
     first_stage = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     first_child, children = _edges(pooled, first_stage)
     mean_ms = np.concatenate(
-        [np.maximum(one.mean_ms, 1.0) / w for one, w in zip(pooled, weight, strict=True)]
+        [np.maximum(stages.mean_ms, 1.0) / w for stages, w in zip(pooled, weight, strict=True)]
     )
-    critical_path_ms = [one.critical_path_ms / w for one, w in zip(pooled, weight, strict=True)]
+    critical_path_ms = [
+        stages.critical_path_ms / w for stages, w in zip(pooled, weight, strict=True)
+    ]
     num_tasks, launched, finished, runnable = (
-        np.concatenate([getattr(one, label) for one in pooled])
+        np.concatenate([getattr(stages, label) for stages in pooled])
         for label in ("num_tasks", "launched", "finished", "runnable")
     )
     all_ms, left_ms = num_tasks * mean_ms, (num_tasks - launched) * mean_ms
-    works = [work_ms(one) / w for one, w in zip(pooled, weight, strict=True)]
+    works = [work_ms(stages) / w for stages, w in zip(pooled, weight, strict=True)]
     return {
         "slots": slots,
         "time_ms": now_ms - origin_ms,
@@ -98,7 +102,7 @@ def message_of(
         "mean_gap_ms": arrivals.mean_gap_ms,
         "typical_ms": arrivals.typical_ms(works),
         "inflation": min(_INFLATION_AN_EXECUTOR * slots, _MOST_INFLATION),
-        "arrival_ms": [one.arrival_ms - origin_ms for one in applications],
+        "arrival_ms": [application.arrival_ms - origin_ms for application in applications],
         "work_ms": np.add.reduceat(all_ms, first_stage[:-1]),
         "remaining_ms": np.add.reduceat(left_ms, first_stage[:-1]),
         "first_stage": first_stage,
@@ -113,11 +117,11 @@ def message_of(
     }
 
 
-def _counted_in_executors(one: Application) -> Stages:
+def _counted_in_executors(application: Application) -> Stages:
     """The stages with a task for as many tasks as an executor runs at once."""
-    stages, size = one.stages, one.registration.tasks
+    stages, size = application.stages, application.registration.tasks
     if stages is None:
-        raise ValueError(f"{one.registration.key}: no work")
+        raise ValueError(f"{application.registration.key}: no work")
     if size == 1:
         return stages
     num_tasks = -(-stages.num_tasks // size)
@@ -133,9 +137,9 @@ def _counted_in_executors(one: Application) -> Stages:
 def _edges(pooled: Sequence[Stages], first_stage: Int64) -> tuple[Int64, Int64]:
     first_child = [np.zeros(1, np.int64)]
     children = []
-    for one, first in zip(pooled, first_stage[:-1], strict=True):
-        first_child.append(first_child[-1][-1] + one.first_child[1:])
-        children.append(one.children + first)
+    for stages, first in zip(pooled, first_stage[:-1], strict=True):
+        first_child.append(first_child[-1][-1] + stages.first_child[1:])
+        children.append(stages.children + first)
     return np.concatenate(first_child), np.concatenate(children)
 
 

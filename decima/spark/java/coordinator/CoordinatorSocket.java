@@ -21,7 +21,7 @@ import javax.net.ssl.SSLSocketFactory;
 
 /**
  * A connection to the coordinator, once both ends have proved that they have the secret, which is
- * never sent (decima/spark/coordinator/secrets.py).
+ * never sent (decima/spark/coordinator/connections.py).
  */
 final class CoordinatorSocket implements Closeable {
   /** a coordinator that is silent for so long hangs: it sends a beat each second */
@@ -74,7 +74,7 @@ final class CoordinatorSocket implements Closeable {
     String first = text(receive(), "nonce");
     byte[] random = new byte[NONCE_BYTES];
     new SecureRandom().nextBytes(random);
-    String second = hex(random);
+    String second = Frames.hex(random);
     Map<String, Object> hello = new LinkedHashMap<>();
     hello.put("nonce", second);
     hello.put("proof", proof(secret, "driver", first, second));
@@ -99,18 +99,10 @@ final class CoordinatorSocket implements Closeable {
     try {
       Mac mac = Mac.getInstance("HmacSHA256");
       mac.init(new SecretKeySpec(secret, "HmacSHA256"));
-      return hex(mac.doFinal((who + first + second).getBytes(StandardCharsets.UTF_8)));
+      return Frames.hex(mac.doFinal((who + first + second).getBytes(StandardCharsets.UTF_8)));
     } catch (GeneralSecurityException | IllegalArgumentException fault) {
       throw new IOException("no proof can be made: " + fault.getMessage(), fault);
     }
-  }
-
-  private static String hex(byte[] bytes) {
-    StringBuilder found = new StringBuilder();
-    for (byte one : bytes) {
-      found.append(String.format("%02x", one));
-    }
-    return found.toString();
   }
 
   /** The next message; null when the other end is gone. */

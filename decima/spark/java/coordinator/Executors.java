@@ -38,7 +38,7 @@ final class Executors {
   /** tasks that each executor runs at once */
   final int tasks;
 
-  /** @throws SettingsError the executors of this application are not ours to ask for. */
+  /** @throws SettingsError the executors of this application cannot be requested. */
   Executors(Control control) {
     this.control = control;
     context = control.context;
@@ -91,14 +91,9 @@ final class Executors {
 
   /** Executors that have registered, without those that leave. */
   synchronized int registered() throws Exception {
-    List<String> every = ids();
+    List<String> every = Fields.list(client, "getExecutorIds");
     every.removeAll(leaving);
     return every.size();
-  }
-
-  @SuppressWarnings("unchecked")
-  private List<String> ids() throws Exception {
-    return new ArrayList<>((List<String>) Fields.list(client, "getExecutorIds"));
   }
 
   /** Let the cluster manager start executors up to so many; none ends by this. */
@@ -109,7 +104,7 @@ final class Executors {
 
   /** Let go of those beyond the target, idle ones first; busy ones once their tasks have ended. */
   synchronized void reduceTo(int target) throws Exception {
-    List<String> every = ids();
+    List<String> every = Fields.list(client, "getExecutorIds");
     leaving.retainAll(every);
     decommissioned.retainAll(every);
     List<String> stay = new ArrayList<>(every);

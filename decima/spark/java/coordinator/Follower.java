@@ -1,8 +1,9 @@
 package decima.spark;
 
-import decima.policy.ApplicationMessage;
+import decima.policy.LiveGraphs;
 import decima.policy.LiveJob;
 import decima.policy.LiveJobs;
+import decima.policy.RoundMessage;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -26,7 +27,7 @@ final class Follower {
   private final Settings settings;
   private final SparkContext context;
   private final Executors executors;
-  private final ApplicationMessage messages = new ApplicationMessage();
+  private final LiveGraphs graphs = new LiveGraphs();
   private final Thread reader = new Thread(this::read, "decima-coordinator");
   private final Thread follower = new Thread(this::follow, "decima-executors");
   private volatile CoordinatorSocket socket;
@@ -41,7 +42,7 @@ final class Follower {
   private List<Map<String, Object>> ended = new ArrayList<>();
   private boolean isWarned = false;
 
-  /** @throws SettingsError the executors of this application are not ours to ask for. */
+  /** @throws SettingsError the executors of this application cannot be requested. */
   Follower(Settings settings, Control control) {
     this.settings = settings;
     context = control.context;
@@ -66,7 +67,7 @@ final class Follower {
 
   /** Take in the work of now. */
   void note(LiveJobs live) {
-    Map<String, Object> now = messages.of(live);
+    Map<String, Object> now = RoundMessage.of(live, graphs);
     synchronized (this) {
       // Time alone is no news.
       isNews = isNews || !isSame(stages, now);
@@ -173,7 +174,9 @@ final class Follower {
     long sentNs = 0;
     while (!isOver()) {
       try {
-        if (isAbandoned()) {
+        long silentNs = System.nanoTime() - heardNs;
+        boolean isOverdue = silentNs > settings.coordinatorPatienceMs * 1_000_000L;
+        if (target >= 0 && socket == null && isOverdue) {
           release();
           requested = -1;
         }
@@ -199,11 +202,6 @@ final class Follower {
     }
   }
 
-  private boolean isAbandoned() {
-    long silentNs = System.nanoTime() - heardNs;
-    return target >= 0 && socket == null && silentNs > settings.coordinatorPatienceMs * 1_000_000L;
-  }
-
   private void release() {
     target = -1;
     executors.release();
@@ -218,12 +216,12 @@ final class Follower {
       return false;
     }
     Map<String, Object> message = new LinkedHashMap<>();
-    List<Map<String, Object>> told;
+    List<Map<String, Object>> sent;
     synchronized (this) {
-      told = ended;
+      sent = ended;
       ended = new ArrayList<>();
       message.put("stages", stages);
-      message.put("ended", told);
+      message.put("ended", sent);
       message.put("is_beat", !isNews);
       isNews = false;
     }
@@ -234,8 +232,8 @@ final class Follower {
     } catch (IOException fault) {
       synchronized (this) {
         isNews = true;
-        told.addAll(ended); // all of them once it is back
-        ended = told;
+        sent.addAll(ended); // all of them once it is back
+        ended = sent;
       }
       throw fault;
     }

@@ -13,7 +13,7 @@ import org.apache.spark.scheduler.TaskSetManager;
 import org.apache.spark.util.Clock;
 import scala.Option;
 
-/** Stands in for Spark's builder: it builds on our pool, with our task set managers. */
+/** Stands in for Spark's builder: it builds on `RankPool`, with `Limited` task set managers. */
 final class Builder implements SchedulableBuilder {
   private final Control control;
   private final SchedulableBuilder onPool;
@@ -23,7 +23,7 @@ final class Builder implements SchedulableBuilder {
     this.onPool = likeOn(original, pool, control.context);
   }
 
-  /** Spark's builders keep the pool that they were made for: another such one for ours. */
+  /** Another builder of the same kind: Spark's builders keep the pool that they were made for. */
   private static SchedulableBuilder likeOn(
       SchedulableBuilder original, Pool pool, SparkContext context) {
     if (original instanceof FairSchedulableBuilder) {
@@ -35,7 +35,7 @@ final class Builder implements SchedulableBuilder {
     throw new IllegalStateException(original.getClass().getName() + " is no builder of Spark's");
   }
 
-  /** Whether somebody of ours made it, in this class loader or another. */
+  /** Whether it is of this class, from this class loader or another. */
   static boolean isOurs(Object builder) {
     return builder.getClass().getName().equals(Builder.class.getName());
   }
@@ -60,7 +60,7 @@ final class Builder implements SchedulableBuilder {
     }
     onPool.addTaskSetManager(ours, properties);
     if (reason != null && control.hasCaps) {
-      // Without a task set of ours no cap holds: rather than run beyond it, the job fails.
+      // Without `Limited` no cap holds: rather than run beyond it, the job fails.
       ((TaskSetManager) manager)
           .abort("decima cannot hold caps for this stage: " + reason, Option.apply(reason));
     }
@@ -88,13 +88,13 @@ final class Builder implements SchedulableBuilder {
     Clock clock = (Clock) Fields.get(control.scheduler, "clock");
     String job = Jobs.jobOf(properties, set.priority());
     Limited ours = new Limited(control, original, health, clock, job);
-    // From here on Spark must find ours wherever it looks for the original.
+    // From here on Spark must find the new one wherever it looks for the original.
     scala.collection.mutable.HashMap byStage =
         (scala.collection.mutable.HashMap)
             Fields.get(control.scheduler, "taskSetsByStageIdAndAttempt");
     scala.collection.mutable.HashMap byAttempt =
-        (scala.collection.mutable.HashMap) byStage.apply(Integer.valueOf(set.stageId()));
-    byAttempt.put(Integer.valueOf(set.stageAttemptId()), ours);
+        (scala.collection.mutable.HashMap) byStage.apply(set.stageId());
+    byAttempt.put(set.stageAttemptId(), ours);
     control.watched.put(ours.watched.key(), ours.watched);
     return ours;
   }

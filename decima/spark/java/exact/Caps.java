@@ -3,9 +3,10 @@ package decima.spark;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
@@ -15,7 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The most slots that a job, or all jobs of a user, a group or a pool, may hold; whatever decides.
+ * The most slots that a job, or all jobs of a user, a group or a pool, may hold under any plan.
  *
  * <p>A task set is under several caps: "job sql 3", "user ann", "group etl", "pool web".
  */
@@ -28,26 +29,23 @@ final class Caps {
   private static final Logger LOG = LoggerFactory.getLogger("decima.spark.DecimaPlugin");
 
   /** "user" -> cap of each, "user ann" -> of this one */
-  private final Map most;
+  private final Map<String, Integer> most;
   /** by cap: slots that its task sets hold */
-  private final ConcurrentHashMap held = new ConcurrentHashMap();
+  private final ConcurrentHashMap<String, AtomicInteger> held = new ConcurrentHashMap<>();
   /** by job: its caps */
-  private final ConcurrentHashMap ofJob = new ConcurrentHashMap();
+  private final ConcurrentHashMap<String, String[]> ofJob = new ConcurrentHashMap<>();
   final Users users = new Users();
   /** whether users have caps */
-  private boolean hasUsers = false;
+  private final boolean hasUsers;
   private boolean isWarned = false;
 
   /** @param most by "job", "user", "group" or "pool", and by such a word, a blank and a name. */
-  Caps(Map most) {
-    this.most = new HashMap(most);
-    for (Iterator all = most.keySet().iterator(); all.hasNext(); ) {
-      String cap = (String) all.next();
-      hasUsers = hasUsers || cap.equals("user") || cap.startsWith("user ");
-    }
+  Caps(Map<String, Integer> most) {
+    this.most = new HashMap<>(most);
+    hasUsers = most.keySet().stream().anyMatch(cap -> cap.equals(USER) || isOfUser(cap));
   }
 
-  /** Whether nobody has set a cap. */
+  /** Whether no cap is set. */
   boolean isEmpty() {
     return most.isEmpty();
   }
@@ -79,7 +77,11 @@ final class Caps {
     }
     setCaps(set, properties, user);
     if (!isKnown) {
-      addCapOfAnybody(set);
+      // It may be any user's.
+      String[] caps = Arrays.copyOf(set.caps, set.caps.length + 1);
+      caps[caps.length - 1] = USER;
+      set.caps = caps;
+      ofJob.put(set.job, caps);
     }
     set.isSettled = true;
     if (user == null && !isWarned) {
@@ -89,82 +91,60 @@ final class Caps {
           set.job,
           isKnown
               ? "caps of users do not hold for such jobs"
-              : "Spark did not tell in time whose it is, so the caps of all users hold for it",
+              : "Spark did not name its user in time, so the caps of all users hold for it",
           Users.OWN);
     }
     return true;
   }
 
   private static Properties propertiesOf(Watched set) {
-    Properties found = set.manager.taskSet().properties();
-    return found == null ? new Properties() : found;
+    Properties properties = set.manager.taskSet().properties();
+    return properties == null ? new Properties() : properties;
   }
 
   private void setCaps(Watched set, Properties properties, String user) {
-    ArrayList found = new ArrayList();
+    List<String> found = new ArrayList<>();
     if (!most.isEmpty()) {
       addCap(found, "job", set.job);
       addCap(found, "user", user);
       addCap(found, "group", properties.getProperty(GROUP));
       addCap(found, "pool", properties.getProperty(POOL));
     }
-    set.caps = (String[]) found.toArray(new String[0]);
+    set.caps = found.toArray(new String[0]);
     if (set.caps.length > 0) {
       ofJob.put(set.job, set.caps);
     }
   }
 
-  private void addCap(ArrayList found, String kind, String name) {
+  private void addCap(List<String> found, String kind, String name) {
     String cap = kind + " " + name;
     if (name != null && (most.containsKey(kind) || most.containsKey(cap))) {
       found.add(cap);
     }
   }
 
-  /** Nobody told whose the task set is: it may be anybody's. */
-  private void addCapOfAnybody(Watched set) {
-    ArrayList all = new ArrayList(Arrays.asList(set.caps));
-    all.add(USER);
-    set.caps = (String[]) all.toArray(new String[0]);
-    ofJob.put(set.job, set.caps);
+  private static boolean isOfUser(String cap) {
+    return cap.startsWith(USER + " ");
   }
 
-  private static boolean isOfUser(Object cap) {
-    return ((String) cap).startsWith(USER + " ");
-  }
-
-  /** Slots that such task sets hold together: as many as the least of users' caps allows. */
-  private int capacityOfAnybody() {
-    Object each = most.get(USER);
-    int found = each == null ? Control.NO_LIMIT : ((Integer) each).intValue();
-    for (Iterator all = most.keySet().iterator(); all.hasNext(); ) {
-      String cap = (String) all.next();
-      found = isOfUser(cap) ? Math.min(found, ((Integer) most.get(cap)).intValue()) : found;
-    }
-    return found;
-  }
-
-  /** Slots left to such task sets beside those that users hold. */
-  private int roomOfAnybody() {
-    int found = capacityOfAnybody() - heldBy(USER);
-    for (Iterator all = held.keySet().iterator(); all.hasNext(); ) {
-      String cap = (String) all.next();
-      found = isOfUser(cap) ? Math.min(found, roomUnder(cap)) : found;
-    }
-    return found;
-  }
-
+  /**
+   * The most slots under a cap. "user" alone is the cap of task sets whose user is unknown: the least
+   * of the users' caps.
+   */
   int capacity(String cap) {
-    if (cap.equals(USER)) {
-      return capacityOfAnybody();
+    if (!cap.equals(USER)) {
+      Integer ofName = most.get(cap);
+      return ofName == null ? most.get(cap.substring(0, cap.indexOf(' '))) : ofName;
     }
-    Object own = most.get(cap);
-    Object kind = own == null ? most.get(cap.substring(0, cap.indexOf(' '))) : own;
-    return ((Integer) kind).intValue();
+    int least = most.getOrDefault(USER, Plan.NO_LIMIT);
+    for (Map.Entry<String, Integer> named : most.entrySet()) {
+      least = isOfUser(named.getKey()) ? Math.min(least, named.getValue()) : least;
+    }
+    return least;
   }
 
   private int heldBy(String cap) {
-    AtomicInteger count = (AtomicInteger) held.get(cap);
+    AtomicInteger count = held.get(cap);
     return count == null ? 0 : count.get();
   }
 
@@ -173,24 +153,25 @@ final class Caps {
     if (!set.isSettled && !settle(set)) {
       return 0;
     }
-    int found = Control.NO_LIMIT;
-    for (int index = 0; index < set.caps.length; index++) {
-      String cap = set.caps[index];
-      found = Math.min(found, cap.equals(USER) ? roomOfAnybody() : roomUnder(cap));
+    int room = Plan.NO_LIMIT;
+    for (String cap : set.caps) {
+      room = Math.min(room, roomUnder(cap));
+      for (String other : cap.equals(USER) ? held.keySet() : Collections.<String>emptySet()) {
+        room = isOfUser(other) ? Math.min(room, roomUnder(other)) : room;
+      }
     }
-    return Math.max(0, found);
+    return Math.max(0, room);
   }
 
-  /** What task sets hold whose user nobody knows counts for each user. */
+  /** A slot of a task set whose user is unknown counts for each user. */
   private int roomUnder(String cap) {
     return capacity(cap) - heldBy(cap) - (isOfUser(cap) ? heldBy(USER) : 0);
   }
 
-  /** Count what task sets hold anew, by what Spark says of them; under the scheduler's lock. */
-  void count(Collection watched) {
+  /** Count the slots of all task sets anew, from Spark's own counts; under the scheduler's lock. */
+  void count(Collection<Watched> watched) {
     held.clear();
-    for (Iterator all = watched.iterator(); all.hasNext(); ) {
-      Watched set = (Watched) all.next();
+    for (Watched set : watched) {
       changeHeld(set, set.manager.runningTasks());
     }
   }
@@ -198,36 +179,28 @@ final class Caps {
   /** Returns whether a cap is exceeded now. */
   boolean changeHeld(Watched set, int change) {
     boolean isOver = false;
-    for (int index = 0; index < set.caps.length; index++) {
-      String cap = set.caps[index];
-      held.putIfAbsent(cap, new AtomicInteger());
-      int now = ((AtomicInteger) held.get(cap)).addAndGet(change);
+    for (String cap : set.caps) {
+      int now = held.computeIfAbsent(cap, name -> new AtomicInteger()).addAndGet(change);
       isOver = isOver || now > capacity(cap);
     }
     return isOver;
   }
 
   /** Forget all others. */
-  void retain(Set caps, Set jobs) {
+  void retain(Set<String> caps, Set<String> jobs) {
     held.keySet().retainAll(caps);
     ofJob.keySet().retainAll(jobs);
   }
 
-  Map held() {
-    return held;
-  }
-
-  /** For those who plan: by job, its caps and their capacities. */
-  LinkedHashMap reported() {
-    LinkedHashMap found = new LinkedHashMap();
-    for (Iterator all = ofJob.entrySet().iterator(); all.hasNext(); ) {
-      Map.Entry entry = (Map.Entry) all.next();
-      String[] caps = (String[]) entry.getValue();
-      LinkedHashMap own = new LinkedHashMap();
-      for (int index = 0; index < caps.length; index++) {
-        own.put(caps[index], Integer.valueOf(capacity(caps[index])));
+  /** By job, its caps and their capacities. */
+  Map<String, Map<String, Integer>> reported() {
+    Map<String, Map<String, Integer>> found = new LinkedHashMap<>();
+    for (Map.Entry<String, String[]> job : ofJob.entrySet()) {
+      Map<String, Integer> capacities = new LinkedHashMap<>();
+      for (String cap : job.getValue()) {
+        capacities.put(cap, capacity(cap));
       }
-      found.put(entry.getKey(), own);
+      found.put(job.getKey(), capacities);
     }
     return found;
   }

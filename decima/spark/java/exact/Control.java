@@ -2,8 +2,7 @@ package decima.spark;
 
 import com.codahale.metrics.Counter;
 import java.util.Collections;
-import java.util.Iterator;
-import java.util.LinkedHashMap;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
@@ -17,7 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the outside calls: wait for events, apply a plan, attach and detach.
+ * Control of a session's task sets: wait for events, apply a plan, attach and detach.
  *
  * <p>The classes of this folder decide which task set gets the next free slot.
  *
@@ -26,14 +25,13 @@ import org.slf4j.LoggerFactory;
  * pool gives all back, and the one field of TaskSchedulerImpl that was set gets its old value.
  */
 final class Control {
-  static final int NO_LIMIT = Integer.MAX_VALUE;
   private static final long DRAIN_MS = 2000L;
   /** after this part of its hold a new task set starts within a fair share */
   static final long SHARE_PART = 5L;
   private static final String BUILDER = "schedulableBuilder";
   private static final String QUEUE = "decima";
   private static final Logger LOG = LoggerFactory.getLogger("decima.spark.DecimaPlugin");
-  /** contexts that are attached to, if only to watch: the log of one who watches has Spark's choices */
+  /** contexts that are attached to, in shadow mode, too: its log has Spark's choices */
   private static final Set<SparkContext> CLAIMED =
       Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<SparkContext, Boolean>()));
 
@@ -45,7 +43,7 @@ final class Control {
   final SessionEvents events;
   final Session session = new Session(this);
   final Caps caps;
-  /** whether users have set caps; a field, as what cannot be asked may not let tasks start */
+  /** whether caps are set; a field, so that a broken `Caps` lets no task start */
   final boolean hasCaps;
   /** a change of what a cap's task sets hold was lost: it is counted anew before a task starts */
   volatile boolean areCapsMiscounted = false;
@@ -58,11 +56,11 @@ final class Control {
   volatile boolean attached = false;
   /** no plan comes any more, and users' caps go on to hold */
   volatile boolean hasGivenUp = false;
-  /** nobody is attached any more, and all that happened before has been read */
+  /** it is detached, and all events before that have been read */
   volatile boolean isOver = false;
-  /** no decision came for too long while slots stood idle: Spark's own order until one comes */
+  /** no plan came for too long while slots stood idle: Spark's own order until one comes */
   volatile boolean lapsed = false;
-  /** nobody decides: Spark's own order, under users' caps */
+  /** Spark's own order, under caps */
   volatile boolean isSparkOrder = false;
   volatile long beatNs = System.nanoTime();
   final Idleness idleness = new Idleness(this);
@@ -70,10 +68,10 @@ final class Control {
   /** executors that get no more tasks: a coordinator has another use for them */
   private volatile Set<String> leaving = Collections.emptySet();
 
-  /** by job: slots that it holds through our task set managers */
-  final ConcurrentHashMap held = new ConcurrentHashMap();
-  /** "stage.attempt" -> Watched, for the task sets that are ours */
-  final ConcurrentHashMap watched = new ConcurrentHashMap();
+  /** by job: slots that it holds through the plugin's managers */
+  final ConcurrentHashMap<String, AtomicInteger> held = new ConcurrentHashMap<>();
+  /** by "stage.attempt", the task sets of the plugin's managers */
+  final ConcurrentHashMap<String, Watched> watched = new ConcurrentHashMap<>();
 
   private final SchedulableBuilder sparkBuilder;
   private final RankPool pool;
@@ -86,14 +84,20 @@ final class Control {
   /**
    * Nothing of Spark is touched before `attach`.
    *
-   * @param lapseMs the plan lapses where it keeps slots idle and nobody is heard for so long.
+   * @param lapseMs the plan lapses where it keeps slots idle and the planner is silent for so long.
    * @param holdMs a new task set waits for its first decision at most so long.
    * @param capacity events that may wait to be read.
    * @param mode exact, soft or shadow.
-   * @param caps of users (`Caps`).
+   * @param caps the most slots by name (`Caps`).
    * @throws IllegalStateException this Spark cannot be controlled so.
    */
-  Control(SparkContext context, long lapseMs, long holdMs, int capacity, String mode, Map caps)
+  Control(
+      SparkContext context,
+      long lapseMs,
+      long holdMs,
+      int capacity,
+      String mode,
+      Map<String, Integer> caps)
       throws Exception {
     this.context = context;
     this.scheduler = Fields.schedulerOf(context);
@@ -121,14 +125,14 @@ final class Control {
     this.watchdog = new Watchdog(this);
   }
 
-  /** Put ourselves between Spark and its pools, or leave nothing behind; safe while jobs run. */
+  /** Take the place between Spark and its pools, or leave nothing behind; safe while jobs run. */
   synchronized void attach() throws Exception {
     Object current = Fields.get(scheduler, BUILDER);
     if (current != sparkBuilder || Builder.isOurs(current) || !CLAIMED.add(context)) {
       throw new IllegalStateException("a scheduler is attached to this SparkContext already");
     }
-    // Their classes load here, and not while a stage waits for its first plan.
-    Json.MAPPER.readValue(Json.text(session.report(reader)), Map.class);
+    // Classes load here, and not while a stage waits for its first plan.
+    Json.text(session.report(reader));
     beatNs = System.nanoTime();
     attached = true;
     try {
@@ -138,7 +142,10 @@ final class Control {
               context.listenerBus().metrics().metricRegistry().getCounters().get(
                   "queue." + QUEUE + ".numDroppedEvents");
       if (!observeOnly) {
-        putInPlace();
+        synchronized (scheduler) {
+          pool.takeOver();
+          Fields.set(scheduler, BUILDER, builder);
+        }
       }
       watchdog.start();
     } catch (Throwable fault) {
@@ -147,13 +154,6 @@ final class Control {
       context.listenerBus().removeListener(events);
       putBack();
       throw new IllegalStateException("attaching failed: " + fault, fault);
-    }
-  }
-
-  private void putInPlace() throws Exception {
-    synchronized (scheduler) {
-      pool.takeOver();
-      Fields.set(scheduler, BUILDER, builder);
     }
   }
 
@@ -170,7 +170,7 @@ final class Control {
     }
   }
 
-  /** Give Spark back its own objects. Task sets that are ours go on without limits. */
+  /** Give Spark back its own objects. The plugin's task sets go on without limits. */
   synchronized void detach() throws Exception {
     if (!attached) {
       return;
@@ -182,7 +182,7 @@ final class Control {
       watchdog.interrupt();
     }
     try {
-      // What happened before now is still reported.
+      // Events before now are still reported.
       context.listenerBus().waitUntilEmpty(DRAIN_MS);
     } catch (Throwable late) {
       // The bus is busy, or stopped.
@@ -194,8 +194,8 @@ final class Control {
   }
 
   /**
-   * No plan comes any more: Spark gets its own objects back. Where users have set caps, these do not
-   * depend on a policy: they go on to hold, under Spark's own order.
+   * No plan comes any more: Spark gets its own objects back. Caps do not depend on a policy: they go
+   * on to hold, under Spark's own order.
    */
   synchronized void giveUp() throws Exception {
     if (observeOnly || caps.isEmpty()) {
@@ -207,11 +207,11 @@ final class Control {
     }
   }
 
-  /** Nobody who plans was heard for so long that nobody will be. */
+  /** The planner was silent for so long that it is given up. */
   void abandon(long silentNs) throws Exception {
     counters.abandoned.incrementAndGet();
     LOG.warn(
-        "no sign of life for {} s from what plans: Spark's own order from now on{}",
+        "no heartbeat of the planner for {} s: Spark's own order from now on{}",
         silentNs / 1000000000L,
         caps.isEmpty() ? "" : ", caps go on to hold");
     giveUp();
@@ -222,7 +222,7 @@ final class Control {
     return context.getSchedulingMode().toString().equals("FAIR") ? "spark_fair" : "fifo";
   }
 
-  /** Whether plans are asked for. */
+  /** Whether plans are still awaited. */
   boolean isServed() {
     return !isOver && !hasGivenUp;
   }
@@ -230,11 +230,8 @@ final class Control {
   /** A Spark job's start was read: task sets whose user was not known may start now. */
   void noteStart(int sparkJob) {
     caps.users.noteStart(sparkJob);
-    for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
-      if (!((Watched) all.next()).isSettled) {
-        revive();
-        return;
-      }
+    if (watched.values().stream().anyMatch(set -> !set.isSettled)) {
+      revive();
     }
   }
 
@@ -265,8 +262,7 @@ final class Control {
   private void noteFirstDecisions() {
     Plan now = plan;
     long nowNs = System.nanoTime();
-    for (Iterator all = watched.values().iterator(); all.hasNext(); ) {
-      Watched set = (Watched) all.next();
+    for (Watched set : watched.values()) {
       if (!set.isDecided && set.in(now).isKnown()) {
         set.isDecided = true;
         counters.waits.note(nowNs - set.bornNs);
@@ -274,7 +270,7 @@ final class Control {
     }
   }
 
-  /** Whoever decides lives. */
+  /** Heartbeat of the planner. */
   void beat() {
     beatNs = System.nanoTime();
     if (lapsed) {
@@ -298,7 +294,7 @@ final class Control {
     return attached && leaving.contains(executor);
   }
 
-  /** Offer idle slots; not while the context stops: its backend may be gone, and would say so. */
+  /** Offer idle slots; not while the context stops: its backend may be gone, and would log that. */
   void revive() {
     if (context.isStopped()) {
       return;
@@ -311,7 +307,7 @@ final class Control {
   }
 
   /** Wait until something changed, at most so long; then the state. */
-  LinkedHashMap await(long timeoutMs) throws Exception {
+  Report await(long timeoutMs) throws Exception {
     beat();
     reader.await(timeoutMs, this);
     if (context.isStopped()) {
@@ -346,11 +342,11 @@ final class Control {
       return true;
     }
     Plan now = plan;
-    PlanEntry entry = set.in(now);
+    Plan.Entry entry = set.in(now);
     if (entry.isLeftOut) {
       return false;
     }
-    if (entry.rank == PlanEntry.UNRANKED) {
+    if (entry.rank == Plan.UNRANKED) {
       // No plan knows it yet. It waits for its first decision, but not for long.
       boolean isNew = isNew(set, now);
       if (isNew && !needsNoDecision(set)) {
@@ -374,33 +370,53 @@ final class Control {
   }
 
   /**
-   * Whether a new task set may start before its first decision: every task that waits has an idle
-   * slot, so that there is nothing to decide; or the decision is late, and its job holds less than a
-   * fair share. Jobs that are over before a plan could help do not wait for one.
+   * Whether a new task set may start before its first decision: every waiting task has an idle slot,
+   * so that there is nothing to decide; or the decision is late, and its job holds less than a fair
+   * share. Short jobs do not wait for a plan that could not help them.
    */
   private boolean needsNoDecision(Watched set) {
     Contention now = contention;
     if (now == null) {
-      now = new Contention(this);
+      now = new Contention();
       contention = now;
     }
     boolean isLate = System.nanoTime() - set.bornNs > holdNs / SHARE_PART;
     return !now.isCrowded || (isLate && set.held.get() < now.share);
   }
 
-  /** An offer round begins, or time has passed: what was counted may be wrong now. */
+  /** An offer round begins, or time has passed: the counts may be wrong now. */
   void forgetContention() {
     contention = null;
   }
 
+  /** Whether tasks wait for each other's slots; counted once for an offer round. */
+  private final class Contention {
+    /** more tasks wait than slots stand idle; each start takes one of both */
+    final boolean isCrowded;
+    /** slots of a job if all had as many */
+    final int share;
+
+    Contention() {
+      int waiting = 0;
+      Set<String> jobs = new HashSet<>();
+      for (Watched set : watched.values()) {
+        waiting += set.waiting();
+        if (set.waiting() > 0 || set.manager.runningTasks() > 0) {
+          jobs.add(set.job);
+        }
+      }
+      isCrowded = waiting > session.slots - root.runningTasks();
+      share = Math.max(1, session.slots / Math.max(1, jobs.size()));
+    }
+  }
+
   /** The count of a job; under the scheduler's lock, and kept while the pools hold a set of its. */
   AtomicInteger counterOf(String job) {
-    held.putIfAbsent(job, new AtomicInteger());
-    return (AtomicInteger) held.get(job);
+    return held.computeIfAbsent(job, name -> new AtomicInteger());
   }
 
   int heldBy(String job) {
-    AtomicInteger count = (AtomicInteger) held.get(job);
+    AtomicInteger count = held.get(job);
     return count == null ? 0 : count.get();
   }
 

@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** What was counted since we attached. */
+/** Counts since attaching. */
 final class Counters {
   final AtomicLong plans = new AtomicLong();
   private final AtomicLong rounds = new AtomicLong();
@@ -35,29 +35,29 @@ final class Counters {
     roundNs.addAndGet(ns);
   }
 
-  /** It took us so much longer; likewise. */
+  /** The plugin's part of it took so much longer; likewise. */
   void addToRound(long ns) {
     openRoundNs += ns;
     roundNs.addAndGet(ns);
   }
 
-  Map now(Control control) {
-    LinkedHashMap out = new LinkedHashMap();
-    out.put("plans", plans);
-    out.put("offer_rounds", rounds);
-    out.put("offer_round_ns", roundNs);
+  Map<String, Object> now(Control control) {
+    Map<String, Object> out = new LinkedHashMap<>();
+    out.put("plans", plans.get());
+    out.put("offer_rounds", rounds.get());
+    out.put("offer_round_ns", roundNs.get());
     out.put("offer_round_us_median", 1e6 * roundTimes.quantile(0.5));
     out.put("offer_round_us_p99", 1e6 * roundTimes.quantile(0.99));
-    out.put("refused_offers", refused);
-    out.put("launches_under_limit", launches);
-    out.put("launches_over_limit", overLimit);
-    out.put("launches_over_cap", overCap);
-    out.put("early_launches", early);
-    out.put("expired_holds", expired);
-    out.put("lapses", lapses);
-    out.put("recoveries", recoveries);
-    out.put("faults", faults);
-    out.put("abandoned", abandoned);
+    out.put("refused_offers", refused.get());
+    out.put("launches_under_limit", launches.get());
+    out.put("launches_over_limit", overLimit.get());
+    out.put("launches_over_cap", overCap.get());
+    out.put("early_launches", early.get());
+    out.put("expired_holds", expired.get());
+    out.put("lapses", lapses.get());
+    out.put("recoveries", recoveries.get());
+    out.put("faults", faults.get());
+    out.put("abandoned", abandoned.get());
     out.put("task_sets", control.watched.size());
     out.put("first_decision_ms_median", 1000.0 * waits.quantile(0.5));
     out.put("first_decision_ms_p90", 1000.0 * waits.quantile(0.9));

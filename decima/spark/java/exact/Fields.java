@@ -7,9 +7,9 @@ import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
 
-/** What of Spark's objects is private, or has another type in each version of Scala. */
+/** Members of Spark's objects that are private, or have another type in each version of Scala. */
 final class Fields {
-  /** Any of Spark's schedulers with the fields that we need: YARN's is one too. */
+  /** Any of Spark's schedulers with the fields that are needed: YARN's is one too. */
   static TaskSchedulerImpl schedulerOf(SparkContext context) {
     Object found = context.taskScheduler();
     if (!(found instanceof TaskSchedulerImpl)) {
@@ -21,13 +21,11 @@ final class Fields {
 
   /** By the end of its name: Scala prefixes some. */
   static Field find(Object owner, String name) {
-    for (Class type = owner.getClass(); type != null; type = type.getSuperclass()) {
-      Field[] all = type.getDeclaredFields();
-      for (int index = 0; index < all.length; index++) {
-        String own = all[index].getName();
-        if (own.equals(name) || own.endsWith("$$" + name)) {
-          all[index].setAccessible(true);
-          return all[index];
+    for (Class<?> type = owner.getClass(); type != null; type = type.getSuperclass()) {
+      for (Field field : type.getDeclaredFields()) {
+        if (field.getName().equals(name) || field.getName().endsWith("$$" + name)) {
+          field.setAccessible(true);
+          return field;
         }
       }
     }
@@ -48,17 +46,18 @@ final class Fields {
 
   /** What a method without arguments returns, of a class that is not always there. */
   static Object call(Object owner, String method) throws Exception {
-    return owner.getClass().getMethod(method, new Class[0]).invoke(owner, new Object[0]);
+    return owner.getClass().getMethod(method).invoke(owner);
   }
 
   /** A sequence that `method` returns: its type differs between Scala 2.12 and 2.13. */
-  static List list(Object owner, String method) throws Exception {
-    Object found = call(owner, method);
-    ArrayList all = new ArrayList();
-    scala.collection.Iterator each = ((scala.collection.Iterable) found).iterator();
-    while (each.hasNext()) {
-      all.add(each.next());
+  @SuppressWarnings("unchecked")
+  static <T> List<T> list(Object owner, String method) throws Exception {
+    List<T> found = new ArrayList<>();
+    scala.collection.Iterator<T> all =
+        ((scala.collection.Iterable<T>) call(owner, method)).iterator();
+    while (all.hasNext()) {
+      found.add(all.next());
     }
-    return all;
+    return found;
   }
 }

@@ -1,8 +1,6 @@
 package decima.spark;
 
 import java.util.HashMap;
-import java.util.Iterator;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.scheduler.TaskSetManager;
 
@@ -55,42 +53,36 @@ final class Idleness {
     idle = control.session.slots;
     int usable = 0;
     int refused = 0;
-    HashMap limited = new HashMap();
-    HashMap groups = new HashMap();
-    List sets = control.session.taskSets();
-    for (int index = 0; index < sets.size(); index++) {
-      TaskSetManager manager = (TaskSetManager) sets.get(index);
+    Map<String, Integer> waitingOf = new HashMap<>();
+    Map<String, String> groupOf = new HashMap<>();
+    for (TaskSetManager manager : control.session.taskSets()) {
       if (!Watched.isOfDefaultProfile(manager)) {
         continue;
       }
       idle -= manager.runningTasks();
-      Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
+      Watched set = Watched.of(manager);
       int waiting = Math.max(0, Watched.waiting(manager));
-      if (own != null && !own.isUnlimited) {
-        waiting = Math.min(waiting, control.caps.room(own)); // users keep the others back, not plans
-      }
-      if (own == null || own.isUnlimited) {
+      if (set == null || set.isUnlimited) {
         usable += waiting;
-      } else if (own.in(plan).rank != PlanEntry.UNRANKED || own.isFreeOf(plan)) {
-        Integer before = (Integer) limited.get(own.job);
-        limited.put(own.job, (before == null ? 0 : before.intValue()) + waiting);
-        groups.put(own.job, control.pools.groupOf(own));
-      } else if (own.in(plan).isLeftOut) {
+        continue;
+      }
+      waiting = Math.min(waiting, control.caps.room(set)); // caps keep the others back, not plans
+      if (set.in(plan).rank != Plan.UNRANKED || set.isFreeOf(plan)) {
+        waitingOf.merge(set.job, waiting, Integer::sum);
+        groupOf.put(set.job, control.pools.groupOf(set));
+      } else if (set.in(plan).isLeftOut) {
         refused += waiting;
       }
     }
-    HashMap room = new HashMap();
-    for (Iterator jobs = limited.entrySet().iterator(); jobs.hasNext(); ) {
-      Map.Entry entry = (Map.Entry) jobs.next();
-      String job = (String) entry.getKey();
-      int waiting = ((Integer) entry.getValue()).intValue();
-      String group = (String) groups.get(job);
-      Integer left = (Integer) room.get(group);
-      int ofPool = left == null ? control.pools.room(plan, group) : left.intValue();
-      int allowed = Math.min(ofPool, Math.max(0, plan.limitOf(job) - control.heldBy(job)));
-      room.put(group, Integer.valueOf(ofPool - Math.min(waiting, allowed)));
-      usable += Math.min(waiting, allowed);
-      refused += Math.max(0, waiting - allowed);
+    Map<String, Integer> room = new HashMap<>();
+    for (Map.Entry<String, Integer> entry : waitingOf.entrySet()) {
+      String group = groupOf.get(entry.getKey());
+      int ofJob = plan.limitOf(entry.getKey()) - control.heldBy(entry.getKey());
+      int ofGroup = room.computeIfAbsent(group, name -> control.pools.room(plan, name));
+      int started = Math.min(entry.getValue(), Math.min(ofGroup, Math.max(0, ofJob)));
+      room.put(group, ofGroup - started);
+      usable += started;
+      refused += entry.getValue() - started;
     }
     return Math.max(0, Math.min(idle - usable, refused));
   }

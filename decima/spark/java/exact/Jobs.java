@@ -1,9 +1,10 @@
 package decima.spark;
 
 import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Properties;
 
-/** What a job is: by the properties that Spark and the application have set. */
+/** Identity of a job, from the properties that Spark and the application have set. */
 final class Jobs {
   private static final String[] NAMING = {
     "decima.job", "spark.sql.execution.root.id", "spark.sql.execution.id", "spark.jobGroup.id"
@@ -31,13 +32,13 @@ final class Jobs {
     return "spark " + sparkJob;
   }
 
-  /** Those of a Spark job's properties that say what it is. */
-  static LinkedHashMap reported(Properties properties) {
-    LinkedHashMap found = new LinkedHashMap();
-    for (int index = 0; index < REPORTED.length; index++) {
-      String value = properties == null ? null : properties.getProperty(REPORTED[index]);
+  /** Those of a Spark job's properties that identify its job and its query. */
+  static Map<String, String> reported(Properties properties) {
+    Map<String, String> found = new LinkedHashMap<>();
+    for (String name : REPORTED) {
+      String value = properties == null ? null : properties.getProperty(name);
       if (value != null) {
-        found.put(REPORTED[index], value);
+        found.put(name, value);
       }
     }
     return found;

@@ -2,18 +2,33 @@ package decima.spark;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.io.InputStream;
 import java.util.Map;
 
-/** What Python reads and writes, by the library that Spark ships. */
-final class Json {
-  static final ObjectMapper MAPPER = new ObjectMapper();
+/** JSON, by the library that Spark ships, and the values that the jar shares with Python. */
+public final class Json {
+  public static final ObjectMapper MAPPER = new ObjectMapper();
+  /** `shared` of decima/spark/jar.py */
+  private static final Map<?, ?> SHARED = shared();
 
-  /** The same as one who reads the text gets: no arrays, and all maps are by names. */
-  static Map plain(Map json) {
-    return (Map) MAPPER.convertValue(json, Map.class);
-  }
+  private Json() {}
 
   static String text(Object value) throws JsonProcessingException {
     return MAPPER.writeValueAsString(value);
+  }
+
+  private static Map<?, ?> shared() {
+    try (InputStream file = Json.class.getResourceAsStream("/decima/shared.json")) {
+      return MAPPER.readValue(file, Map.class);
+    } catch (IOException error) {
+      throw new IllegalStateException("the jar's shared.json: " + error.getMessage(), error);
+    }
+  }
+
+  /** A value that Python declares. */
+  @SuppressWarnings("unchecked")
+  public static <T> T shared(String name) {
+    return (T) SHARED.get(name);
   }
 }

@@ -19,7 +19,7 @@ final class Limited extends TaskSetManager {
     control.caps.take(watched);
   }
 
-  // Who reads logs looks for Spark's names.
+  // Log readers look for Spark's names.
   public String logName() {
     return TaskSetManager.class.getName();
   }
@@ -46,7 +46,7 @@ final class Limited extends TaskSetManager {
       return true;
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
-      return isCapped(); // what a plan says is lost, and caps hold
+      return isCapped(); // the plan is lost, and caps hold
     } finally {
       control.counters.addToRound(System.nanoTime() - began);
     }

@@ -9,13 +9,12 @@ import org.apache.spark.scheduler.TaskSetManager;
  * Pools of Spark's FAIR scheduler that have a weight or minShare of their own, and the slots that
  * their task sets hold. All other pools are one group.
  */
-final class PoolCounts {
-  /** as `PoolGroup` calls the other pools */
-  static final String OTHERS = "";
+public final class PoolCounts {
+  public static final String OTHERS = "";
 
   /** false: pools have no meaning */
   volatile boolean areKept = false;
-  private final ConcurrentHashMap held = new ConcurrentHashMap();
+  private final ConcurrentHashMap<String, AtomicInteger> held = new ConcurrentHashMap<>();
 
   /** The group of a task set; it is in a pool before its first task starts. */
   String groupOf(Watched set) {
@@ -27,15 +26,11 @@ final class PoolCounts {
       return OTHERS;
     }
     Pool pool = poolOf(set.manager);
-    String found = pool == null || !hasOwn(pool) ? OTHERS : pool.name();
-    held.putIfAbsent(found, new AtomicInteger());
-    set.groupHeld = (AtomicInteger) held.get(found);
+    boolean isOther = pool == null || (pool.weight() == 1 && pool.minShare() <= 0);
+    String found = isOther ? OTHERS : pool.name();
+    set.groupHeld = held.computeIfAbsent(found, name -> new AtomicInteger());
     set.group = found;
     return found;
-  }
-
-  private static boolean hasOwn(Pool pool) {
-    return pool.weight() != 1 || pool.minShare() > 0;
   }
 
   /** Its pool; null where the scheduler is FIFO, or pools have no meaning. */
@@ -53,19 +48,15 @@ final class PoolCounts {
     }
   }
 
-  int heldBy(String group) {
-    AtomicInteger count = (AtomicInteger) held.get(group);
-    return count == null ? 0 : count.get();
-  }
-
   /** Slots that the plan leaves a group. */
   int room(Plan plan, String group) {
-    int limit = plan.limitOfPool(group);
-    return limit == Control.NO_LIMIT ? limit : Math.max(0, limit - heldBy(group));
+    Integer limit = plan.pools.get(group);
+    AtomicInteger count = held.get(group);
+    return limit == null ? Plan.NO_LIMIT : Math.max(0, limit - (count == null ? 0 : count.get()));
   }
 
   /** Whether the plan leaves the task set's group a slot. */
   boolean hasRoom(Plan plan, Watched set) {
-    return plan.poolLimit.isEmpty() || room(plan, groupOf(set)) > 0;
+    return plan.pools.isEmpty() || room(plan, groupOf(set)) > 0;
   }
 }

@@ -1,8 +1,6 @@
 package decima.spark;
 
 import java.util.ArrayList;
-import java.util.Iterator;
-import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
@@ -10,11 +8,11 @@ import org.apache.spark.scheduler.TaskSetManager;
 import scala.collection.mutable.ArrayBuffer;
 
 /**
- * The only child of Spark's root pool while we are attached: it holds what that held, and sorts the
- * task sets in the order of the plan. The root pool's field is final and stays as it is.
+ * The only child of Spark's root pool while attached: it holds what that held, and sorts the task
+ * sets in the order of the plan. The root pool's field is final and stays as it is.
  */
 final class RankPool extends Pool {
-  /** no pool of a user's is called so */
+  /** no user's pool has this name */
   static final String NAME = "decima order";
 
   private final Control control;
@@ -28,13 +26,11 @@ final class RankPool extends Pool {
 
   /** Take what the root pool holds; under the scheduler's lock. */
   void takeOver() {
-    List all = new ArrayList(root.schedulableQueue());
-    for (Iterator each = all.iterator(); each.hasNext(); ) {
-      Schedulable one = (Schedulable) each.next();
-      root.schedulableQueue().remove(one);
-      addSchedulable(one);
+    for (Schedulable child : new ArrayList<>(root.schedulableQueue())) {
+      root.schedulableQueue().remove(child);
+      addSchedulable(child);
     }
-    // Before the root is our parent, else it would count what runs once more.
+    // Before the root is the parent, else it would count what runs once more.
     runningTasks_$eq(root.runningTasks());
     root.addSchedulable(this);
   }
@@ -42,11 +38,9 @@ final class RankPool extends Pool {
   /** Give it back; likewise. */
   void giveBack() {
     root.removeSchedulable(this);
-    List all = new ArrayList(schedulableQueue());
-    for (Iterator each = all.iterator(); each.hasNext(); ) {
-      Schedulable one = (Schedulable) each.next();
-      schedulableQueue().remove(one);
-      root.addSchedulable(one);
+    for (Schedulable child : new ArrayList<>(schedulableQueue())) {
+      schedulableQueue().remove(child);
+      root.addSchedulable(child);
     }
   }
 
@@ -72,21 +66,21 @@ final class RankPool extends Pool {
   private void sort(ArrayBuffer sets) {
     Plan plan = control.plan;
     control.forgetContention();
-    int ranks = plan.ranks();
+    int ranks = plan.chosen.size();
     TaskSetManager[] found = new TaskSetManager[sets.size()];
     int[] place = new int[sets.size()];
     int[] ends = new int[ranks + 3];
     int count = 0;
     for (int index = 0; index < sets.size(); index++) {
       TaskSetManager manager = (TaskSetManager) sets.apply(index);
-      Watched own = manager instanceof Limited ? ((Limited) manager).watched : null;
-      if (own == null || control.mayStart(own)) {
+      Watched set = Watched.of(manager);
+      if (set == null || control.mayStart(set)) {
         found[count] = manager;
-        place[count] = placeOf(manager, own, plan, ranks);
+        place[count] = placeOf(manager, set, plan, ranks);
         ends[place[count++] + 1]++;
       }
     }
-    // As many sets as places, nearly: counted into their places, each place as Spark has it.
+    // A counting sort, which keeps Spark's order within a place.
     for (int index = 1; index < ends.length; index++) {
       ends[index] += ends[index - 1];
     }
@@ -96,24 +90,21 @@ final class RankPool extends Pool {
     sets.remove(count, sets.size() - count);
   }
 
-  private int placeOf(TaskSetManager manager, Watched own, Plan plan, int ranks) {
-    int rank =
-        own == null
-            ? plan.rankOf(Integer.valueOf(manager.taskSet().stageId()))
-            : own.in(plan).rank;
-    if (rank != PlanEntry.UNRANKED) {
+  private int placeOf(TaskSetManager manager, Watched set, Plan plan, int ranks) {
+    int rank = set == null ? plan.rankOf(manager.taskSet().stageId()) : set.in(plan).rank;
+    if (rank != Plan.UNRANKED) {
       return rank + 1;
     }
     // A new one within its share comes first, as it would under FAIR, until a plan knows it.
-    return own != null && control.isNew(own, plan) ? 0 : ranks + 1;
+    return set != null && control.isNew(set, plan) ? 0 : ranks + 1;
   }
 
-  // Who reads logs looks for Spark's names.
+  // Log readers look for Spark's names.
   public String logName() {
     return Pool.class.getName();
   }
 
-  // Who asks the root pool for a pool by its name finds it as before.
+  // The root pool is looked up by name as before.
   public ConcurrentHashMap schedulableNameToSchedulable() {
     return root == null
         ? super.schedulableNameToSchedulable()

@@ -1,22 +1,18 @@
 package decima.spark;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
-import java.util.Iterator;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.scheduler.TaskInfo;
 
-/** What one who waits for events has not read yet; others have readers of their own. */
+/** Events that the planner has not read yet, and its waits for the next ones. */
 final class Reader {
-  /** lists, as they are sent */
-  private final LinkedBlockingQueue events;
+  private final LinkedBlockingQueue<Report.Event> events;
   private final AtomicLong dropped = new AtomicLong();
-  /** by stage: number, total, first launch and last finish of the tasks that succeeded */
-  private final HashMap measured = new HashMap();
+  /** by stage */
+  private final Map<Integer, Report.Measured> measured = new HashMap<>();
   private boolean isDirty = true;
   /** a task set waits for its first decision */
   private boolean isUrgent = false;
@@ -24,7 +20,7 @@ final class Reader {
   private int leastIdle = 0;
 
   Reader(int capacity) {
-    events = new LinkedBlockingQueue(capacity);
+    events = new LinkedBlockingQueue<>(capacity);
   }
 
   synchronized void touch() {
@@ -62,49 +58,29 @@ final class Reader {
     isUrgent = false;
   }
 
-  void add(List event) {
+  void add(Report.Event event) {
     if (!events.offer(event)) {
       dropped.incrementAndGet();
     }
+    touch();
   }
 
-  long dropped() {
-    return dropped.get();
-  }
-
-  List takeEvents() {
-    ArrayList found = new ArrayList();
-    events.drainTo(found);
-    return found;
-  }
-
-  /** Durations are summed up by stage: there may be thousands of tasks between two reports. */
-  void measure(Integer stage, TaskInfo task) {
+  void measure(int stage, TaskInfo task) {
     synchronized (measured) {
-      long[] sums = (long[]) measured.get(stage);
-      if (sums == null) {
-        sums = new long[] {0L, 0L, Long.MAX_VALUE, 0L};
-        measured.put(stage, sums);
-      }
-      sums[0] += 1;
-      sums[1] += Math.max(0L, task.finishTime() - task.launchTime());
-      sums[2] = Math.min(sums[2], task.launchTime());
-      sums[3] = Math.max(sums[3], task.finishTime());
+      Report.Measured sums = measured.computeIfAbsent(stage, id -> new Report.Measured());
+      sums.stage = stage;
+      sums.add(task.launchTime(), task.finishTime());
     }
   }
 
-  List takeMeasured() {
-    ArrayList found = new ArrayList();
+  /** Move what was not read yet into a report. */
+  void drainTo(Report report) {
+    report.dropped = dropped.get();
+    events.drainTo(report.events);
     synchronized (measured) {
-      for (Iterator all = measured.entrySet().iterator(); all.hasNext(); ) {
-        Map.Entry entry = (Map.Entry) all.next();
-        long[] sums = (long[]) entry.getValue();
-        found.add(
-            Arrays.asList(new Object[] {entry.getKey(), sums[0], sums[1], sums[2], sums[3]}));
-      }
+      report.measured = new ArrayList<>(measured.values());
       measured.clear();
     }
-    return found;
   }
 
   /** So many slots stand idle now; a slot that a task has just left is no waste. */

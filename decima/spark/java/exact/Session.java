@@ -3,10 +3,10 @@ package decima.spark;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
-import java.util.Iterator;
-import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.TaskSet;
 import org.apache.spark.scheduler.TaskSetManager;
 
@@ -21,37 +21,31 @@ final class Session {
     this.control = control;
   }
 
-  /** One consistent picture of all task sets, and what `reader` has not read yet. */
-  LinkedHashMap report(Reader reader) {
-    LinkedHashMap out = new LinkedHashMap();
-    out.put("time_ms", System.currentTimeMillis());
-    out.put("plan", control.plan.number);
-    out.put("lapsed", control.lapsed);
-    out.put("attached", control.isServed());
-    out.put("dropped", reader.dropped());
-    ArrayList reported = new ArrayList();
+  /** Report a consistent picture of all task sets, and the events that `reader` holds. */
+  Report report(Reader reader) {
+    Report report = new Report();
+    report.timeMs = System.currentTimeMillis();
+    report.lapsed = control.lapsed;
+    report.attached = control.isServed();
     synchronized (control.scheduler) {
       countSlots();
-      List sets = taskSets();
-      forgetOthers(sets);
-      for (int index = 0; index < sets.size(); index++) {
-        TaskSetManager manager = (TaskSetManager) sets.get(index);
+      List<TaskSetManager> managers = taskSets();
+      forgetOthers(managers);
+      for (TaskSetManager manager : managers) {
         if (Watched.isOfDefaultProfile(manager)) {
-          reported.add(reported(manager));
+          report.sets.add(reported(manager));
         }
       }
     }
-    out.put("sets", reported);
-    out.put("slots", slots);
-    out.put("idle_ms", control.idleness.ms());
-    out.put("idle_slots", reader.takeIdle(control.idleness.wasted()));
-    out.put("caps", control.caps.reported());
-    out.put("events", reader.takeEvents());
-    out.put("measured", reader.takeMeasured());
-    return out;
+    report.slots = slots;
+    report.idleMs = control.idleness.ms();
+    report.idleSlots = reader.takeIdle(control.idleness.wasted());
+    report.caps = control.caps.reported();
+    reader.drainTo(report);
+    return report;
   }
 
-  /** What reports do besides: for when nobody asks for one. */
+  /** Housekeeping of `report`, for when none is requested. */
   void tidy() {
     synchronized (control.scheduler) {
       countSlots();
@@ -66,37 +60,36 @@ final class Session {
   }
 
   /** Those of Spark's pools, in no order; read without a lock. */
-  List taskSets() {
-    ArrayList found = new ArrayList();
+  List<TaskSetManager> taskSets() {
+    List<TaskSetManager> found = new ArrayList<>();
     collect(control.root, found);
     return found;
   }
 
   /** All task sets; the sorted queue of a pool leaves out those with no task to start. */
-  private static void collect(Pool pool, ArrayList found) {
-    for (Iterator all = pool.schedulableQueue().iterator(); all.hasNext(); ) {
-      Object one = all.next();
-      if (one instanceof Pool) {
-        collect((Pool) one, found);
-      } else if (one instanceof TaskSetManager) {
-        found.add(one);
+  private static void collect(Pool pool, List<TaskSetManager> found) {
+    for (Schedulable child : pool.schedulableQueue()) {
+      if (child instanceof Pool) {
+        collect((Pool) child, found);
+      } else if (child instanceof TaskSetManager) {
+        found.add((TaskSetManager) child);
       }
     }
   }
 
-  /** Keep nothing of task sets that Spark has let go of; tell the others of new executors. */
-  private void forgetOthers(List sets) {
-    HashSet keys = new HashSet();
-    HashSet jobs = new HashSet();
-    HashSet caps = new HashSet();
-    for (int index = 0; index < sets.size(); index++) {
-      if (sets.get(index) instanceof Limited) {
-        Limited own = (Limited) sets.get(index);
-        keys.add(own.watched.key());
-        jobs.add(own.watched.job);
-        caps.addAll(Arrays.asList(own.watched.caps));
+  /** Drop task sets that Spark has let go of; inform the others of new executors. */
+  private void forgetOthers(List<TaskSetManager> managers) {
+    Set<String> keys = new HashSet<>();
+    Set<String> jobs = new HashSet<>();
+    Set<String> caps = new HashSet<>();
+    for (TaskSetManager manager : managers) {
+      Watched set = Watched.of(manager);
+      if (set != null) {
+        keys.add(set.key());
+        jobs.add(set.job);
+        caps.addAll(Arrays.asList(set.caps));
         if (slots > knownSlots) {
-          own.executorAdded(); // an offer round tells only those that `RankPool` lets through
+          manager.executorAdded(); // an offer round tells only those that `RankPool` lets through
         }
       }
     }
@@ -106,25 +99,24 @@ final class Session {
     control.caps.retain(caps, jobs);
   }
 
-  private List reported(TaskSetManager manager) {
+  private Report.TaskSet reported(TaskSetManager manager) {
     TaskSet set = manager.taskSet();
-    String job =
-        manager instanceof Limited
-            ? ((Limited) manager).watched.job
-            : Jobs.jobOf(set.properties(), set.priority());
+    Watched watched = Watched.of(manager);
+    Report.TaskSet row = new Report.TaskSet();
+    row.stage = set.stageId();
+    row.attempt = set.stageAttemptId();
+    row.job = watched == null ? Jobs.jobOf(set.properties(), set.priority()) : watched.job;
+    row.numTasks = manager.numTasks();
+    row.successful = manager.tasksSuccessful();
+    row.running = manager.runningTasks();
+    row.isZombie = manager.isZombie();
     Pool pool = control.pools.poolOf(manager);
-    return Arrays.asList(
-        new Object[] {
-          set.stageId(),
-          set.stageAttemptId(),
-          job,
-          manager.numTasks(),
-          manager.tasksSuccessful(),
-          manager.runningTasks(),
-          manager.isZombie(),
-          pool == null ? null : pool.name(),
-          pool == null ? 0 : pool.weight(),
-          pool == null ? 0 : pool.minShare()
-        });
+    if (pool != null) {
+      row.pool = new Report.PoolInfo();
+      row.pool.name = pool.name();
+      row.pool.weight = pool.weight();
+      row.pool.minShare = pool.minShare();
+    }
+    return row;
   }
 }

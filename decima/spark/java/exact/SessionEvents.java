@@ -1,10 +1,7 @@
 package decima.spark;
 
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Iterator;
-import java.util.LinkedHashMap;
-import java.util.List;
+import java.util.Collections;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
@@ -15,11 +12,11 @@ import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.storage.RDDInfo;
 
-/** Events of Spark and changes of task sets, for the one who waits for them. */
+/** Spark's events, for the planner and for the caps of users. */
 final class SessionEvents extends SparkListener {
   private final Control control;
   private final Reader reader;
-  /** nobody reads any more */
+  /** the planner reads no more */
   private volatile boolean isOver = false;
 
   SessionEvents(Control control, Reader reader) {
@@ -27,48 +24,53 @@ final class SessionEvents extends SparkListener {
     this.reader = reader;
   }
 
-  /** Nobody reads any more. */
+  /** The planner reads no more. */
   void end() {
     isOver = true;
     reader.touch();
   }
 
-  private void add(Object[] event) {
+  private void add(Report.Event event) {
     if (!isOver) {
-      reader.add(Arrays.asList(event));
-      reader.touch();
+      reader.add(event);
     }
   }
 
-  public void onJobStart(SparkListenerJobStart event) {
+  public void onJobStart(SparkListenerJobStart start) {
     try {
-      ArrayList stages = new ArrayList();
-      for (Iterator all = Fields.list(event, "stageInfos").iterator(); all.hasNext(); ) {
-        stages.add(reported((StageInfo) all.next()));
+      Report.Event event = new Report.Event(Report.Event.Kind.JOB_START, start.jobId());
+      event.timeMs = start.time();
+      event.job = Jobs.jobOf(start.properties(), start.jobId());
+      event.properties = Jobs.reported(start.properties());
+      event.stages = new ArrayList<>();
+      for (Object stage : Fields.list(start, "stageInfos")) {
+        event.stages.add(reported((StageInfo) stage));
       }
-      LinkedHashMap properties = Jobs.reported(event.properties());
-      String job = Jobs.jobOf(event.properties(), event.jobId());
-      add(new Object[] {"J", event.jobId(), event.time(), stages, properties, job});
-      control.noteStart(event.jobId());
+      add(event);
+      control.noteStart(start.jobId());
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
     }
   }
 
-  private static List reported(StageInfo stage) throws Exception {
-    ArrayList rdds = new ArrayList();
-    for (Iterator all = Fields.list(stage, "rddInfos").iterator(); all.hasNext(); ) {
-      rdds.add(((RDDInfo) all.next()).id());
+  private static Report.StageInfo reported(StageInfo stage) throws Exception {
+    Report.StageInfo info = new Report.StageInfo();
+    info.stage = stage.stageId();
+    info.numTasks = stage.numTasks();
+    info.parents = Fields.list(stage, "parentIds");
+    info.rdds = new ArrayList<>();
+    for (Object rdd : Fields.list(stage, "rddInfos")) {
+      info.rdds.add(((RDDInfo) rdd).id());
     }
-    return Arrays.asList(
-        new Object[] {
-          stage.stageId(), stage.numTasks(), Fields.list(stage, "parentIds"), rdds
-        });
+    Collections.sort(info.rdds);
+    return info;
   }
 
-  public void onJobEnd(SparkListenerJobEnd event) {
-    control.caps.users.noteEnd(event.jobId());
-    add(new Object[] {"E", event.jobId(), event.time()});
+  public void onJobEnd(SparkListenerJobEnd end) {
+    control.caps.users.noteEnd(end.jobId());
+    Report.Event event = new Report.Event(Report.Event.Kind.JOB_END, end.jobId());
+    event.timeMs = end.time();
+    add(event);
   }
 
   public void onOtherEvent(SparkListenerEvent event) {
@@ -79,17 +81,17 @@ final class SessionEvents extends SparkListener {
     }
   }
 
-  public void onStageCompleted(SparkListenerStageCompleted event) {
-    StageInfo stage = event.stageInfo();
-    boolean succeeded = !stage.failureReason().isDefined();
-    add(new Object[] {"S", stage.stageId(), stage.attemptNumber(), succeeded});
+  public void onStageCompleted(SparkListenerStageCompleted end) {
+    StageInfo stage = end.stageInfo();
+    Report.Event event = new Report.Event(Report.Event.Kind.STAGE_END, stage.stageId());
+    event.succeeded = !stage.failureReason().isDefined();
+    add(event);
   }
 
-  public void onTaskEnd(SparkListenerTaskEnd event) {
-    TaskInfo task = event.taskInfo();
-    if (isOver || task == null || !task.successful()) {
-      return;
+  public void onTaskEnd(SparkListenerTaskEnd end) {
+    TaskInfo task = end.taskInfo();
+    if (!isOver && task != null && task.successful()) {
+      reader.measure(end.stageId(), task);
     }
-    reader.measure(Integer.valueOf(event.stageId()), task);
   }
 }

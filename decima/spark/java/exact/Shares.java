@@ -1,8 +1,6 @@
 package decima.spark;
 
 import java.util.HashMap;
-import java.util.Iterator;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulingMode;
@@ -20,7 +18,7 @@ final class Shares {
 
   private final Control control;
   /** by pool: its own share and weight */
-  private final Map<Schedulable, int[]> original = new HashMap<Schedulable, int[]>();
+  private final Map<Schedulable, int[]> original = new HashMap<>();
 
   /** @throws IllegalStateException the session does not use the FAIR scheduler. */
   Shares(Control control) {
@@ -35,12 +33,13 @@ final class Shares {
   /** Set the share of each job's pool to the job's limit; jobs without one get none. */
   void apply(Plan plan) throws Exception {
     synchronized (control.scheduler) {
-      List sets = control.session.taskSets();
-      for (Iterator all = sets.iterator(); all.hasNext() && control.attached; ) {
-        TaskSetManager manager = (TaskSetManager) all.next();
+      if (!control.attached) {
+        return;
+      }
+      for (TaskSetManager manager : control.session.taskSets()) {
         TaskSet set = manager.taskSet();
         int limit = plan.limitOf(Jobs.jobOf(set.properties(), set.priority()));
-        int share = limit == Control.NO_LIMIT ? 0 : limit;
+        int share = limit == Plan.NO_LIMIT ? 0 : limit;
         set(manager.parent(), share, Math.max(1, share));
       }
     }
@@ -49,8 +48,8 @@ final class Shares {
   /** Give the pools their own shares back. */
   void giveBack() throws Exception {
     synchronized (control.scheduler) {
-      for (Map.Entry<Schedulable, int[]> one : new HashMap<Schedulable, int[]>(original).entrySet()) {
-        set(one.getKey(), one.getValue()[0], one.getValue()[1]);
+      for (Map.Entry<Schedulable, int[]> pool : new HashMap<>(original).entrySet()) {
+        set(pool.getKey(), pool.getValue()[0], pool.getValue()[1]);
       }
       original.clear();
     }

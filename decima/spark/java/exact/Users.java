@@ -9,7 +9,7 @@ import java.util.Set;
 import org.apache.spark.scheduler.SparkListenerEvent;
 
 /**
- * Whose a job is. An application, Kyuubi and Spark Connect set a local property. A Thrift server does
+ * Owners of jobs. An application, Kyuubi and Spark Connect set a local property. A Thrift server does
  * not: it posts an event that names the user of a statement, and the statement's jobs have its id as
  * their group.
  */
@@ -24,17 +24,17 @@ final class Users {
   private static final float LOAD = 0.75f;
 
   /** Thrift statements by id, those that were asked for last are kept */
-  private final Map ofStatement =
-      new LinkedHashMap(16, LOAD, true) {
-        protected boolean removeEldestEntry(Map.Entry eldest) {
+  private final Map<String, String> ofStatement =
+      new LinkedHashMap<String, String>(16, LOAD, true) {
+        protected boolean removeEldestEntry(Map.Entry<String, String> eldest) {
           return size() > MOST_STATEMENTS;
         }
       };
 
   /** Spark jobs that run and whose start was read: all events before it were, too */
-  private final Set started = new HashSet();
+  private final Set<Integer> started = new HashSet<>();
 
-  /** events that Spark has dropped as we were too slow; null: it does not count them */
+  /** events that Spark has dropped because they were read too slowly; null: not counted */
   volatile Counter dropped = null;
 
   /** The user that the properties of a job name; null where none is named. */
@@ -52,14 +52,14 @@ final class Users {
 
   /** The user of a Thrift server's statement; null if it is none, or its event was not read yet. */
   synchronized String ofStatement(String group) {
-    return (String) ofStatement.get(group);
+    return ofStatement.get(group);
   }
 
   /** An event that Spark's core does not know. */
   void note(SparkListenerEvent event) throws Exception {
     if (event.getClass().getSimpleName().equals(STATEMENT)) {
-      Object group = Fields.call(event, "groupId");
-      Object user = Fields.call(event, "userName");
+      String group = (String) Fields.call(event, "groupId");
+      String user = (String) Fields.call(event, "userName");
       synchronized (this) {
         ofStatement.put(group, user);
       }
@@ -67,15 +67,15 @@ final class Users {
   }
 
   synchronized void noteStart(int sparkJob) {
-    started.add(Integer.valueOf(sparkJob));
+    started.add(sparkJob);
   }
 
   synchronized void noteEnd(int sparkJob) {
-    started.remove(Integer.valueOf(sparkJob));
+    started.remove(sparkJob);
   }
 
   /** Whether all events before the start of this job were read, and Spark has dropped none. */
   synchronized boolean isRead(int sparkJob) {
-    return started.contains(Integer.valueOf(sparkJob)) && (dropped == null || dropped.getCount() == 0);
+    return started.contains(sparkJob) && (dropped == null || dropped.getCount() == 0);
   }
 }

@@ -1,13 +1,11 @@
 package decima.spark;
 
-import java.util.Iterator;
-
 /** The dead man's switch, and the end of a new task set's wait for its first decision. */
 final class Watchdog extends Thread {
   private static final long TICK_MS = 25;
-  /** silence grows by at most so much a tick: where the whole driver was paused, nobody was silent */
+  /** silence grows by at most so much a tick: a pause of the whole driver is no silence */
   private static final long MOST_TICK_NS = 100000000L;
-  /** after so many times `lapseNs` without a sign of life nobody will come back */
+  /** after so many times `lapseNs` without a heartbeat the planner is given up */
   private static final long ABANDONED = 30;
   /** ticks from one tidying to the next, where no reports are asked for */
   private static final long TIDY = 8;
@@ -38,7 +36,7 @@ final class Watchdog extends Thread {
 
   private void look() throws Exception {
     long now = System.nanoTime();
-    listen(now);
+    measureSilence(now);
     if (silentNs > ABANDONED * control.lapseNs && !control.hasGivenUp) {
       control.abandon(silentNs);
       return;
@@ -55,13 +53,13 @@ final class Watchdog extends Thread {
       control.lapsed = true;
       control.counters.lapses.incrementAndGet();
       control.revive();
-    } else if (control.idleness.idle() > 0 && !control.observeOnly && isSomebodyLate(now)) {
+    } else if (control.idleness.idle() > 0 && !control.observeOnly && isSetLate(now)) {
       control.revive();
     }
   }
 
-  /** How long nothing was heard of what plans. */
-  private void listen(long now) {
+  /** Measure how long the planner has been silent. */
+  private void measureSilence(long now) {
     if (control.beatNs != heardNs) {
       heardNs = control.beatNs;
       silentNs = 0;
@@ -72,11 +70,10 @@ final class Watchdog extends Thread {
   }
 
   /** Whether a task set may start tasks that it could not when slots were last offered. */
-  private boolean isSomebodyLate(long now) {
+  private boolean isSetLate(long now) {
     boolean found = false;
     control.forgetContention();
-    for (Iterator all = control.watched.values().iterator(); all.hasNext(); ) {
-      Watched set = (Watched) all.next();
+    for (Watched set : control.watched.values()) {
       if (!set.expired
           && set.waiting() > 0
           && now - set.bornNs > control.holdNs / Control.SHARE_PART) {

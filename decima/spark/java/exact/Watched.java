@@ -4,10 +4,10 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.scheduler.TaskSet;
 import org.apache.spark.scheduler.TaskSetManager;
 
-/** A task set of ours: what never changes of it, and whether its wait for a decision ended. */
+/** A task set of the plugin's, and whether its wait for a decision has ended. */
 final class Watched {
   final TaskSetManager manager;
-  final Integer stage;
+  final int stage;
   final int attempt;
   final String job;
   /** the caps that it is under (`Caps`); they change only before a task of it starts */
@@ -18,7 +18,7 @@ final class Watched {
   volatile String group = null;
   /** slots that the group holds; null as `group` */
   volatile AtomicInteger groupHeld = null;
-  /** slots that its job holds through task sets of ours */
+  /** slots that its job holds through task sets of the plugin's */
   final AtomicInteger held;
   /** needs all its slots at once, or slots of another kind than those that plans give away */
   final boolean isUnlimited;
@@ -26,17 +26,22 @@ final class Watched {
   volatile boolean expired = false;
   volatile boolean ranDry = false;
   volatile boolean isDecided = false;
-  /** it waits for its first decision, and whoever decides was told */
+  /** it waits for its first decision, and the planner was urged */
   volatile boolean hasAsked = false;
-  private volatile PlanEntry entry = null;
+  private volatile Plan.Entry entry = null;
 
   Watched(TaskSetManager manager, String job, AtomicInteger held) {
     this.manager = manager;
-    this.stage = Integer.valueOf(manager.taskSet().stageId());
+    this.stage = manager.taskSet().stageId();
     this.attempt = manager.taskSet().stageAttemptId();
     this.job = job;
     this.held = held;
     this.isUnlimited = manager.isBarrier() || isPipelined() || !isOfDefaultProfile(manager);
+  }
+
+  /** The task set of a manager of the plugin's; null for one of Spark's own. */
+  static Watched of(TaskSetManager manager) {
+    return manager instanceof Limited ? ((Limited) manager).watched : null;
   }
 
   static boolean isOfDefaultProfile(TaskSetManager manager) {
@@ -46,9 +51,7 @@ final class Watched {
   /** Spark 4.3 may run a stage and the one that reads its output at the same time. */
   private boolean isPipelined() {
     try {
-      Object answer =
-          TaskSet.class.getMethod("isPipelined", new Class[0]).invoke(manager.taskSet(), new Object[0]);
-      return Boolean.TRUE.equals(answer);
+      return Boolean.TRUE.equals(TaskSet.class.getMethod("isPipelined").invoke(manager.taskSet()));
     } catch (NoSuchMethodException older) {
       return false;
     } catch (Exception unknown) {
@@ -60,11 +63,11 @@ final class Watched {
     return stage + "." + attempt;
   }
 
-  /** What this plan says of it. */
-  PlanEntry in(Plan plan) {
-    PlanEntry known = entry;
+  /** Decisions of this plan on it. */
+  Plan.Entry in(Plan plan) {
+    Plan.Entry known = entry;
     if (known == null || known.plan != plan) {
-      known = new PlanEntry(plan, stage, job);
+      known = new Plan.Entry(plan, stage, job);
       entry = known;
     }
     return known;

@@ -7,8 +7,9 @@ import java.util.Arrays;
  * only jobs that have changed are embedded anew.
  */
 public final class Embeddings {
+  private static final int NODE = Network.columns("NODE").size();
+
   private final Network network;
-  private final Scratch at;
   private int[] firstStage = {0};
   private int[] firstChild = {0};
   private int[] children = {};
@@ -28,12 +29,11 @@ public final class Embeddings {
   private final float[] hidden;
   private final float[] joined;
 
-  public Embeddings(Network network, Scratch at) {
+  public Embeddings(Network network) {
     this.network = network;
-    this.at = at;
     total = new float[network.embedding];
     hidden = new float[network.embedding];
-    joined = new float[ModelFile.NODE + network.embedding];
+    joined = new float[NODE + network.embedding];
   }
 
   /**
@@ -48,7 +48,7 @@ public final class Embeddings {
     this.children = children;
     int jobs = firstStage.length - 1;
     int stages = firstStage[jobs];
-    x = grown(x, stages, ModelFile.NODE);
+    x = grown(x, stages, NODE);
     e = grown(e, stages, network.embedding);
     sent = grown(sent, stages, network.embedding);
     y = grown(y, jobs, network.embedding);
@@ -110,13 +110,13 @@ public final class Embeddings {
     }
     Arrays.fill(total, 0.0f);
     for (int row = firstStage[job]; row < firstStage[job + 1]; row++) {
-      System.arraycopy(x[row], 0, joined, 0, ModelFile.NODE);
-      System.arraycopy(e[row], 0, joined, ModelFile.NODE, network.embedding);
-      network.fJob.apply(joined, hidden, at);
+      System.arraycopy(x[row], 0, joined, 0, NODE);
+      System.arraycopy(e[row], 0, joined, NODE, network.embedding);
+      network.fJob.apply(joined, hidden);
       add(hidden, total);
     }
-    network.gJob.apply(total, y[job], at);
-    network.fCluster.apply(y[job], added[job], at);
+    network.gJob.apply(total, y[job]);
+    network.fCluster.apply(y[job], added[job]);
   }
 
   private void embedStage(int row) {
@@ -129,10 +129,10 @@ public final class Embeddings {
       for (int edge = firstChild[row]; edge < firstChild[row + 1]; edge++) {
         add(sent[children[edge]], total);
       }
-      network.gNode.apply(total, hidden, at);
+      network.gNode.apply(total, hidden);
       add(hidden, e[row]);
     }
-    network.fNode.apply(e[row], sent[row], at);
+    network.fNode.apply(e[row], sent[row]);
   }
 
   /** Write the embedding z of all jobs together. */
@@ -145,7 +145,7 @@ public final class Embeddings {
     for (int column = 0; column < total.length; column++) {
       total[column] = (float) ((double) total[column] / Math.max(1, jobs));
     }
-    network.gCluster.apply(total, z, at);
+    network.gCluster.apply(total, z);
   }
 
   private static void add(float[] source, float[] target) {

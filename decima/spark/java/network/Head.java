@@ -7,6 +7,8 @@ package decima.network;
 public final class Head {
   private final Layer[] parts;
   private final Layer[] body;
+  /** rows between layers */
+  private final float[][] hidden;
   /** weights of the only output */
   private final float[] last;
   private final float lastBias;
@@ -14,6 +16,7 @@ public final class Head {
   Head(Layer[] parts, Layer[] body, Layer last) {
     this.parts = parts;
     this.body = body;
+    hidden = Transform.rows(body);
     this.last = new float[last.inputs()];
     for (int input = 0; input < this.last.length; input++) {
       this.last[input] = last.weight[input][0];
@@ -36,20 +39,15 @@ public final class Head {
     parts[table].apply(embedding, x, target);
   }
 
-  /** The score for the sum of all parts, which is spoiled. */
-  public float score(float[] total, Scratch at) {
-    float[] source = total;
-    Transform.bend(source, hidden());
+  /** The score for the sum of all parts, a row of size `hidden`, which is overwritten. */
+  public float score(float[] parts) {
+    float[] values = parts;
     for (int number = 0; number < body.length; number++) {
-      float[] into = number % 2 == 0 ? at.one : at.other;
-      body[number].apply(source, into);
-      Transform.bend(into, body[number].outputs());
-      source = into;
+      Transform.bend(values);
+      body[number].apply(values, hidden[number]);
+      values = hidden[number];
     }
-    return last(source);
-  }
-
-  private float last(float[] values) {
+    Transform.bend(values);
     float total = lastBias;
     int row = 0;
     for (; row + 4 <= last.length; row += 4) {
@@ -61,13 +59,5 @@ public final class Head {
       total += values[row] * last[row];
     }
     return total;
-  }
-
-  int widest() {
-    int found = hidden();
-    for (Layer layer : body) {
-      found = Math.max(found, layer.outputs());
-    }
-    return found;
   }
 }

@@ -1,5 +1,6 @@
 package decima.network;
 
+import decima.spark.Json;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -12,18 +13,11 @@ import java.util.Set;
 final class ModelFile {
   private static final String FORMAT = "decima-model";
   private static final int VERSION = 1;
-  /** `FEATURE_VERSION` of decima/agent/columns.py, by which the inputs are computed here too */
-  private static final int FEATURE_VERSION = 9;
+  /** version of decima/agent/columns.py, by which the inputs are computed here, too */
+  private static final int FEATURE_VERSION = Json.<Integer>shared("feature_version");
   /** of a whole network */
   private static final long MAX_PARAMETERS = 4_000_000;
 
-  // columns of each table (decima/agent/columns.py)
-  static final int NODE = 6;
-  static final int JOB = 18;
-  static final int STAGE = 13;
-  static final int CLUSTER = 18;
-  static final int LIMIT = 9;
-  private static final int CLASS = 7;
 
   final Shape shape;
   private final Tensors tensors;
@@ -56,21 +50,24 @@ final class ModelFile {
 
   private void expectAll() {
     int size = shape.embedding;
-    expectLinear("encoder.lift", NODE, size);
+    expectLinear("encoder.lift", width("NODE"), size);
     expectSum("encoder.node_sum", size);
-    expectSum("encoder.job_sum", NODE + size);
+    expectSum("encoder.job_sum", width("NODE") + size);
     expectSum("encoder.cluster_sum", size);
-    expectHead("stage_head", shape.headHidden, size + STAGE, size + JOB, size + CLUSTER);
-    expectHead("limit_head", shape.headHidden, LIMIT, size + JOB, size + CLUSTER);
+    int ofJob = size + width("JOB");
+    int ofCluster = size + width("CLUSTER");
+    int ofStage = size + width("STAGE");
+    expectHead("stage_head", shape.headHidden, ofStage, ofJob, ofCluster);
+    expectHead("limit_head", shape.headHidden, width("LIMIT"), ofJob, ofCluster);
     // The critic, and the classes of executors that a session has not: there, and not read.
-    expectHead("value_head", shape.headHidden, size + CLUSTER);
-    expectHead("class_head", shape.headHidden, CLASS, size + STAGE, size + JOB, size + CLUSTER);
-    expectHead("end_head", lastHidden(), size + CLUSTER);
+    expectHead("value_head", shape.headHidden, ofCluster);
+    expectHead("class_head", shape.headHidden, width("CLASS"), ofStage, ofJob, ofCluster);
+    int[] lastHidden = {shape.headHidden[shape.headHidden.length - 1]};
+    expectHead("end_head", lastHidden, ofCluster);
   }
 
-  private int[] lastHidden() {
-    int count = shape.headHidden.length;
-    return Arrays.copyOfRange(shape.headHidden, count - 1, count);
+  private static int width(String table) {
+    return Network.columns(table).size();
   }
 
   private void expectLinear(String name, int inputs, int outputs) {

@@ -1,15 +1,15 @@
 package decima.network;
 
+import decima.spark.Json;
 import java.util.Arrays;
-import java.util.stream.IntStream;
+import java.util.List;
+import java.util.Map;
 
 /**
  * The weights of a policy (`PolicyNetwork` in decima/agent/network.py), for sessions: all slots are
- * alike. Nothing changes them, so threads may share one. Letters as in gnn/encoder.py.
+ * alike. For one thread: its layers keep rows. Letters as in gnn/encoder.py.
  */
 public final class Network {
-  /** columns of STAGE that tell where in its job's graph a stage lies, for the ablation */
-  private static final int[] PATH = {4, 5, 10};
   /** parts of the heads for stages and limits: the finest table, jobs, the cluster */
   public static final int OWN = 0;
   public static final int OF_JOB = 1;
@@ -49,8 +49,8 @@ public final class Network {
     gCluster = file.transform("encoder.cluster_sum.g");
     Layer[] ofStage = file.parts("stage_head");
     if (!shape.pathColumns) {
-      for (int column : PATH) {
-        Arrays.fill(ofStage[OWN].weight[embedding + column], 0.0f);
+      for (String name : columns("PATH")) {
+        Arrays.fill(ofStage[OWN].weight[embedding + columns("STAGE").indexOf(name)], 0.0f);
       }
     }
     Layer[] ofLimit = file.parts("limit_head");
@@ -62,7 +62,12 @@ public final class Network {
     endHead = file.head("end_head", ofEnd);
   }
 
-  /** What an ablation leaves out gets weights of zero. */
+  /** Names of the columns of a table of decima/agent/columns.py. */
+  public static List<String> columns(String table) {
+    return Json.<Map<String, List<String>>>shared("columns").get(table);
+  }
+
+  /** Parts that an ablation leaves out get weights of zero. */
   private void blind(Layer... layers) {
     for (Layer layer : layers) {
       for (int input = 0; input < embedding && !hasEmbeddings; input++) {
@@ -83,15 +88,5 @@ public final class Network {
     } catch (IllegalArgumentException fault) {
       throw new IllegalArgumentException(where + ": " + fault.getMessage(), fault);
     }
-  }
-
-  /** Room for the rows between its layers. */
-  public Scratch scratch() {
-    IntStream transforms =
-        IntStream.of(fNode.widest(), gNode.widest(), fJob.widest(), gJob.widest(),
-            fCluster.widest(), gCluster.widest());
-    IntStream heads =
-        IntStream.of(stageHead.widest(), limitHead.widest(), endHead.widest());
-    return new Scratch(IntStream.concat(transforms, heads).max().getAsInt());
   }
 }

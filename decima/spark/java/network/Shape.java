@@ -37,12 +37,9 @@ final class Shape {
     for (Object name : header.keySet()) {
       check(NAMES.contains(name), "'" + name + "' is unknown");
     }
-    embedding = size("embedding", header.containsKey("embedding") ? header.get("embedding") : 16);
-    hidden = sizes("hidden", header.containsKey("hidden") ? header.get("hidden") : Arrays.asList(16));
-    headHidden =
-        sizes(
-            "head_hidden",
-            header.containsKey("head_hidden") ? header.get("head_hidden") : Arrays.asList(32, 16));
+    embedding = size("embedding", given(header, "embedding", 16));
+    hidden = sizes("hidden", given(header, "hidden", Arrays.asList(16)));
+    headHidden = sizes("head_hidden", given(header, "head_hidden", Arrays.asList(32, 16)));
     check(headHidden.length > 0, "head_hidden is empty");
     twoLevel = flag(header, "two_level");
     messages = flag(header, "messages");
@@ -70,8 +67,12 @@ final class Shape {
     return values.stream().mapToInt(one -> size(name, one)).toArray();
   }
 
-  private static boolean flag(Map<?, ?> value, String name) {
-    Object found = value.containsKey(name) ? value.get(name) : Boolean.TRUE;
+  private static Object given(Map<?, ?> header, String name, Object otherwise) {
+    return header.containsKey(name) ? header.get(name) : otherwise;
+  }
+
+  private static boolean flag(Map<?, ?> header, String name) {
+    Object found = given(header, name, true);
     check(found instanceof Boolean, name + " " + found + " is neither true nor false");
     return (Boolean) found;
   }

@@ -8,32 +8,34 @@ final class Transform {
   private static final double SLOPE = 0.2;
 
   private final Layer[] layers;
+  /** rows between layers */
+  private final float[][] hidden;
 
   Transform(List<Layer> layers) {
     this.layers = layers.toArray(new Layer[0]);
+    hidden = rows(this.layers);
   }
 
-  /** The widest row between its layers. */
-  int widest() {
-    int found = 0;
-    for (Layer layer : layers) {
-      found = Math.max(found, layer.outputs());
+  /** A row for the outputs of each layer. */
+  static float[][] rows(Layer[] layers) {
+    float[][] found = new float[layers.length][];
+    for (int number = 0; number < found.length; number++) {
+      found[number] = new float[layers[number].outputs()];
     }
     return found;
   }
 
-  /** Write the outputs for one row of inputs; `at` holds what is in between. */
-  void apply(float[] values, float[] target, Scratch at) {
+  /** Write the outputs for one row of inputs. */
+  void apply(float[] values, float[] target) {
     if (layers.length == 0) {
       System.arraycopy(values, 0, target, 0, target.length);
       return;
     }
     float[] source = values;
     for (int number = 0; number < layers.length - 1; number++) {
-      float[] into = number % 2 == 0 ? at.one : at.other;
-      layers[number].apply(source, into);
-      bend(into, layers[number].outputs());
-      source = into;
+      layers[number].apply(source, hidden[number]);
+      bend(hidden[number]);
+      source = hidden[number];
     }
     layers[layers.length - 1].apply(source, target);
   }
@@ -42,8 +44,8 @@ final class Transform {
    * LeakyReLU in place, which rounds as the compiled Python code does; without branches, which would
    * often be guessed wrongly.
    */
-  static void bend(float[] values, int size) {
-    for (int column = 0; column < size; column++) {
+  static void bend(float[] values) {
+    for (int column = 0; column < values.length; column++) {
       values[column] = Math.max(values[column], (float) (SLOPE * values[column]));
     }
   }

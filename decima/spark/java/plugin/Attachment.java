@@ -5,6 +5,7 @@ import decima.policy.Policies;
 import decima.policy.Policy;
 import decima.policy.Priors;
 import decima.policy.WarmUp;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
@@ -15,9 +16,6 @@ import org.apache.spark.SparkContext;
  */
 public final class Attachment {
   private static final int CAPACITY = 100_000;
-  private static final int OLDEST_MAJOR = 3;
-  private static final int OLDEST_MINOR = 5;
-  private static final int NEWEST_MAJOR = 4;
 
   final Decider decider;
   private final Map<?, ?> parameters;
@@ -69,7 +67,7 @@ public final class Attachment {
             context, settings.lapseMs, settings.holdMs, CAPACITY, settings.mode, settings.caps);
     control.pools.areKept = settings.arePoolsKept;
     control.isSparkOrder = settings.isSparkOrder() || settings.isAuto();
-    Policy absent = Policies.named(settings.standIn(), null);
+    Policy absent = Policies.named(settings.standIn, null);
     Planner planner =
         settings.isSparkOrder()
             ? null
@@ -126,8 +124,9 @@ public final class Attachment {
     String[] parts = version.split("[^0-9]+");
     int major = Integer.parseInt(parts[0]);
     int minor = Integer.parseInt(parts[1]);
-    boolean isOld = major < OLDEST_MAJOR || (major == OLDEST_MAJOR && minor < OLDEST_MINOR);
-    if (isOld || major > NEWEST_MAJOR) {
+    List<Integer> oldest = Json.shared("oldest_spark");
+    boolean isOld = major < oldest.get(0) || (major == oldest.get(0) && minor < oldest.get(1));
+    if (isOld || major > Json.<Integer>shared("newest_spark_major")) {
       throw new SettingsError("Spark " + version + ": supported are 3.5 to 4.x");
     }
   }

@@ -2,10 +2,8 @@ package decima.spark;
 
 import decima.policy.Due;
 import decima.policy.LiveJobs;
-import decima.policy.Plan;
 import decima.policy.Planner;
 import decima.policy.Priors;
-import decima.policy.Report;
 import java.io.IOException;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -26,7 +24,7 @@ final class Decider extends Thread {
   final Planner planner;
   final Latencies latencies = new Latencies();
   final Status status = new Status();
-  /** null: no Python is asked */
+  /** null: the JVM needs no Python */
   private Worker worker;
   /** null: one policy for the whole session */
   private Judge judge;
@@ -43,7 +41,7 @@ final class Decider extends Thread {
   /** its thread plans no more */
   private volatile boolean hasEnded = false;
 
-  /** @param refuse receives the reason, where we let go by ourselves. */
+  /** @param refuse receives the reason, where the decider lets go by itself. */
   Decider(Settings settings, Control control, Planner planner, Consumer<Throwable> refuse) {
     super("decima-planner");
     setDaemon(true);
@@ -122,9 +120,9 @@ final class Decider extends Thread {
   }
 
   private boolean step() throws Exception {
-    // Twice a lapse: who waits for news is not silent.
+    // Twice a lapse: a wait for news is not silence.
     long waitMs = Math.min(WAIT_MS, control.lapseNs / 2_000_000L);
-    Report now = new Report(Json.plain(control.await(waitMs)));
+    Report now = control.await(waitMs);
     long began = System.nanoTime();
     take(now);
     DecisionLog lines = log;
@@ -148,7 +146,7 @@ final class Decider extends Thread {
       return true;
     }
     if (!due.isDue(now, plan, began)) {
-      if (now.sets.stream().noneMatch(one -> one.waiting() > 0)) {
+      if (!now.hasWaitingTasks()) {
         control.reader.pause(PAUSE_MS);
       }
       return true;
@@ -187,7 +185,7 @@ final class Decider extends Thread {
     }
     long number = control.counters.plans.get() + 1;
     long beganMs = System.currentTimeMillis();
-    apply(made, number);
+    apply(made);
     long[] appliedMs = {beganMs, System.currentTimeMillis()};
     latencies.note(System.nanoTime() - began);
     status.notePlan(made.chosen.size());
@@ -198,21 +196,21 @@ final class Decider extends Thread {
     }
   }
 
-  private void apply(Plan made, long number) throws Exception {
+  private void apply(Plan made) throws Exception {
     limits = made.limits;
     if (settings.isShadow()) {
       control.counters.plans.incrementAndGet();
     } else {
-      control.apply(decima.spark.Plan.of(made.message(number)));
+      control.apply(made);
     }
   }
 
-  // --- what is told --------------------------------------------------------------------------
+  // --- status --------------------------------------------------------------------------------
 
   /**
-   * Who orders tasks, and why.
+   * What orders tasks, and why.
    *
-   * @param refusal what was asked for cannot be had, because of this; or null.
+   * @param refusal why the settings cannot be followed; or null.
    */
   SchedulingState state(String refusal) {
     String ended = whyEnded();
@@ -262,7 +260,7 @@ final class Decider extends Thread {
     Map<String, Object> out = new LinkedHashMap<>();
     out.put("mode", settings.mode);
     out.put("policy", settings.policy);
-    out.put("choice", judge == null ? null : choice());
+    out.put("choice", judge == null ? null : judge.choice());
     SchedulingState state = state(null);
     out.put("state", state.kind.words);
     out.put("reason", state.reason);
@@ -284,20 +282,12 @@ final class Decider extends Thread {
     return out;
   }
 
-  private Map<String, Object> choice() {
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("policy", judge.chosen);
-    found.put("is_shadow", judge.isShadow);
-    found.put("why", judge.why);
-    return found;
-  }
-
-  /** Whether the policy can be asked; another decides while it cannot. */
+  /** Whether the policy has loaded; another decides until then. */
   boolean isReady() {
     return settings.isInside() || settings.isAuto() || asksPython();
   }
 
-  /** Whether a Python is there to be asked. */
+  /** Whether Python answers. */
   boolean asksPython() {
     return worker != null && worker.link() != null;
   }
@@ -325,7 +315,7 @@ final class Decider extends Thread {
     return control.attached && whyEnded() == null;
   }
 
-  /** Why the control is not attached any more; null while it is, or where somebody detached it. */
+  /** Why the control is not attached any more; null while it is, or after `close`. */
   private String whyEnded() {
     if (isClosed || endedBecause != null) {
       return endedBecause;
@@ -335,7 +325,7 @@ final class Decider extends Thread {
     }
     boolean isAbandoned = control.counters.abandoned.get() > 0;
     return isAbandoned
-        ? "the JVM detached by itself after too long without a sign of life"
+        ? "the JVM detached by itself after too long without a heartbeat"
         : null;
   }
 
@@ -359,19 +349,19 @@ final class Decider extends Thread {
     endLog();
   }
 
-  /** The last jobs, and those that run on. */
+  /** Write the last jobs, and those that run on. */
   private synchronized void endLog() {
     if (log == null) {
       return;
     }
     try {
-      take(new Report(Json.plain(control.await(0))));
+      take(control.await(0));
     } catch (Exception error) {
       DriverSide.LOG.debug("the last report", error); // Spark is gone
     }
     try {
       log.jobs(live.ended);
-      log.jobs(live.untold());
+      log.jobs(live.unreported());
     } catch (IOException error) {
       DriverSide.LOG.debug("the last lines of the log", error);
     }

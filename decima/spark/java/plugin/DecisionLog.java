@@ -1,7 +1,6 @@
 package decima.spark;
 
 import decima.policy.LiveJob;
-import decima.policy.Report;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -15,22 +14,19 @@ import java.util.UUID;
  * decima/spark/decision_log.py reads it. Each line is flushed, so that a crash loses none.
  */
 final class DecisionLog {
-  private static final String FORMAT = "decima-decisions";
-  private static final int VERSION = 3;
-
   private final LogFiles lines;
 
   /**
    * Begin a log.
    *
    * @param parameters of the policy, where they are not those that the package ships; or null.
-   * @param ran what really decides: the policy, or in shadow mode Spark's own order.
+   * @param ran the policy in force; in shadow mode, Spark's own order.
    * @throws IOException the file cannot be written, or its path is a link.
    */
   DecisionLog(Settings settings, Map<?, ?> parameters, String ran) throws IOException {
     Map<String, Object> header = new LinkedHashMap<>();
-    header.put("format", FORMAT);
-    header.put("version", VERSION);
+    header.put("format", Json.shared("decision_log_format"));
+    header.put("version", Json.shared("decision_log_version"));
     header.put("run", UUID.randomUUID().toString());
     header.put("mode", settings.mode);
     header.put("policy", settings.policy);
@@ -47,7 +43,7 @@ final class DecisionLog {
 
   /** @param appliedMs the plan came into force between these. */
   void plan(
-      long number, Report report, decima.policy.Plan plan, long[] appliedMs, boolean isInForce)
+      long number, Report report, Plan plan, long[] appliedMs, boolean isInForce)
       throws IOException {
     Map<String, Object> row = new LinkedHashMap<>();
     row.put("plan", number);
@@ -57,11 +53,11 @@ final class DecisionLog {
     row.put("by", plan.by);
     row.put("fault", plan.fault);
     List<Object> sets = new ArrayList<>();
-    for (Report.TaskSet one : report.sets) {
+    for (Report.TaskSet set : report.sets) {
       sets.add(
           Arrays.asList(
-              one.stage, one.attempt, one.job, one.numTasks, one.successful, one.running,
-              one.isZombie));
+              set.stage, set.attempt, set.job, set.numTasks, set.successful, set.running,
+              set.isZombie));
     }
     row.put("sets", sets);
     row.put("chosen", plan.chosen);
@@ -70,7 +66,7 @@ final class DecisionLog {
     lines.write(Json.text(row));
   }
 
-  /** Jobs that are over, or that run while we let go. */
+  /** Write jobs that are over, or that run on after the end of the log. */
   void jobs(Iterable<LiveJob> jobs) throws IOException {
     for (LiveJob job : jobs) {
       lines.write(Json.text(job.row()));

@@ -13,7 +13,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The plugin in the driver. Whatever is wrong with a setting, with this Spark or with us: a warning, a
+ * The plugin in the driver. A wrong setting, an unfit Spark or a fault of the plugin: a warning, a
  * metric, and Spark's own order goes on under the caps. Where these cannot hold, the application does
  * not start.
  */
@@ -29,7 +29,7 @@ final class DriverSide implements DriverPlugin {
   private volatile Decider decider;
 
   /**
-   * Spark calls this before its scheduler is there, and before it tells of its environment.
+   * Spark calls this before its scheduler is there, and before it posts its environment.
    *
    * @throws SettingsError the application does not start (`Settings.isStop`).
    */
@@ -146,7 +146,7 @@ final class DriverSide implements DriverPlugin {
     }
   }
 
-  /** Metrics tell what is wrong, and caps do not depend on them. */
+  /** Serve metrics, on which caps do not depend. */
   private void serve(int port) {
     try {
       metrics.serve(port);

@@ -36,6 +36,14 @@ final class Frames {
     return Json.MAPPER.readValue(data, Map.class);
   }
 
+  static String hex(byte[] bytes) {
+    StringBuilder text = new StringBuilder();
+    for (byte value : bytes) {
+      text.append(String.format("%02x", value));
+    }
+    return text.toString();
+  }
+
   static void write(OutputStream to, Map<?, ?> message) throws IOException {
     byte[] data = Json.MAPPER.writeValueAsBytes(message);
     DataOutputStream out = new DataOutputStream(new java.io.BufferedOutputStream(to));

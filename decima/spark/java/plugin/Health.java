@@ -9,16 +9,16 @@ final class Health {
   private final Consumer<String> page;
   private volatile Decider decider;
   private volatile String refusal;
-  /** as it was last told; null: it was not */
-  private String told;
+  /** the newest one in the log; null: none */
+  private String logged;
   private Thread watcher;
 
-  /** @param page receives each new state, for who shows it. */
+  /** @param page receives each new state. */
   Health(Consumer<String> page) {
     this.page = page;
   }
 
-  /** From now on the state is this one's. */
+  /** Take the state of this decider. */
   void of(Decider made) {
     decider = made;
   }
@@ -41,25 +41,22 @@ final class Health {
     return asked.state(refusal);
   }
 
-  /** Log the state if it is another one than was told last, and show it. */
+  /** Log the state if it has changed, and show it. */
   synchronized void tell() {
     String now = now().toString();
-    // That a session has ended is no change to warn of; asked after the state, which may say so.
-    if (now.equals(told) || hasEnded()) {
+    // The end of a session is no change to warn of; looked up after the state, which may name it.
+    Decider asked = decider;
+    boolean hasEnded = asked != null && asked.control.context.isStopped();
+    if (now.equals(logged) || hasEnded) {
       return;
     }
-    told = now;
-    // No warning, but Spark's shells show nothing below: who uses them must see who schedules.
+    logged = now;
+    // No warning, but Spark's shells show nothing below: their users must see what schedules.
     DriverSide.LOG.warn("decima: {}", now);
     page.accept(now);
   }
 
-  private boolean hasEnded() {
-    Decider asked = decider;
-    return asked != null && asked.control.context.isStopped();
-  }
-
-  /** Tell of each change from now on; twice does no harm. */
+  /** Log each change from now on; twice does no harm. */
   synchronized void watch() {
     if (watcher != null) {
       return;
@@ -76,7 +73,7 @@ final class Health {
         Thread.sleep(LOOK_MS);
       }
     } catch (InterruptedException closing) {
-      // nobody asks any more
+      // closed
     }
   }
 

@@ -15,29 +15,29 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 
 /**
- * Puts in force what policy "auto" chooses: Spark's own order, or one of several policies. Python
- * chooses (decima/spark/auto.py), by simulations of the jobs that it is told of here.
+ * Puts the choice of policy "auto" in force: Spark's own order, or one of several policies. Python
+ * chooses (decima/spark/auto.py), by simulations of the jobs that are reported here.
  */
 final class Judge {
   private static final long LOOK_NS = 200_000_000L;
   /** a look may take so many times `lapse`: a candidate may be loaded meanwhile */
   private static final int LAPSES = 15;
-  /** so many of the newest jobs are told of (`MOST_JOBS` of decima/spark/auto.py) */
-  private static final int MOST_JOBS = 300;
+  /** so many of the newest jobs are reported */
+  private static final int MOST_JOBS = Json.<Integer>shared("auto_most_jobs");
 
   private final Control control;
   private final Planner planner;
   private final Worker worker;
   /** a policy that is not inside the JVM, by name */
   private final Function<String, Policy> outside;
-  /** jobs that are over, and were not told of yet */
+  /** jobs that are over, and not reported yet */
   private final List<Map<String, ?>> over = new ArrayList<>();
   private CompletableFuture<Map<?, ?>> answer;
   private long askedNs = 0;
   private boolean wantsKnown = false;
-  /** why the policy in force cannot decide, until that was told */
+  /** why the policy in force cannot decide, until that is reported */
   private String givenUp = null;
-  /** whose policy the planner has; null: none */
+  /** name of the planner's policy; null: none */
   private String policy = null;
   private Boolean isLeft = null;
 
@@ -55,7 +55,16 @@ final class Judge {
     chosen = control.order();
   }
 
-  /** Whether order is left to Spark, whatever is planned. */
+  /** The choice, for status pages. */
+  Map<String, Object> choice() {
+    Map<String, Object> found = new LinkedHashMap<>();
+    found.put("policy", chosen);
+    found.put("is_shadow", isShadow);
+    found.put("why", why);
+    return found;
+  }
+
+  /** Whether order is left to Spark in spite of plans. */
   boolean isLeft() {
     return Boolean.TRUE.equals(isLeft);
   }
@@ -107,16 +116,16 @@ final class Judge {
     return found;
   }
 
-  private void take(CompletableFuture<Map<?, ?>> told) {
-    if (told.isCompletedExceptionally()) {
-      return; // who was asked is gone
+  private void take(CompletableFuture<Map<?, ?>> reply) {
+    if (reply.isCompletedExceptionally()) {
+      return; // Python is gone
     }
-    Map<?, ?> found = told.getNow(Collections.emptyMap());
-    if (!(found.get("choice") instanceof Map)) {
+    Map<?, ?> message = reply.getNow(Collections.emptyMap());
+    if (!(message.get("choice") instanceof Map)) {
       return;
     }
-    wantsKnown = Boolean.TRUE.equals(found.get("wants_known"));
-    Map<?, ?> choice = (Map<?, ?>) found.get("choice");
+    wantsKnown = Boolean.TRUE.equals(message.get("wants_known"));
+    Map<?, ?> choice = (Map<?, ?>) message.get("choice");
     chosen = String.valueOf(choice.get("policy"));
     isShadow = Boolean.TRUE.equals(choice.get("is_shadow"));
     isSparkOrder = Boolean.TRUE.equals(choice.get("is_spark_order"));

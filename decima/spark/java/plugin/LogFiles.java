@@ -41,7 +41,7 @@ final class LogFiles {
   private final byte[] header;
   private volatile OutputStream out;
   private long size = 0;
-  /** which file is open, where the system tells: another may have its path by now */
+  /** identity of the open file, if the system has one: another may have its path by now */
   private Object key = null;
 
   /**
@@ -118,7 +118,7 @@ final class LogFiles {
     return Files.readAttributes(path, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS).fileKey();
   }
 
-  /** Begin anew where somebody has removed or moved the file: its lines would reach nobody. */
+  /** Begin anew if the file was removed or moved. */
   private void follow() throws IOException {
     Object now = null;
     try {

@@ -10,19 +10,21 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
-/** What is told of a session: to Spark's own metrics by the plugin, and to Prometheus on loopback. */
+/** Metrics of a session: for Spark's own sinks, and for Prometheus on loopback. */
 final class Metrics {
   private static final List<String> COUNTERS =
       Arrays.asList(
           "plans", "refused_offers", "launches_under_limit", "launches_over_limit",
           "launches_over_cap", "early_launches", "expired_holds", "lapses", "faults", "abandoned");
 
-  /** our part of an offer round, in microseconds, over the newest thousand */
+  /** the plugin's part of an offer round, in microseconds, over the newest thousand */
   private static final List<String> ROUNDS =
       Arrays.asList("offer_round_us_median", "offer_round_us_p99");
 
@@ -31,72 +33,61 @@ final class Metrics {
   private volatile Decider decider;
   private HttpServer server;
 
-  /** @param page receives each new state, for who shows it. */
+  /** @param page receives each new state. */
   Metrics(Consumer<String> page) {
     health = new Health(page);
   }
 
-  /** From now on they are this one's; null: nobody's. */
+  /** Take the metrics of this decider; null: of none. */
   void of(Decider made) {
     decider = made;
     health.of(made);
   }
 
+  /** Gauges by name, without those of counters. */
+  private Map<String, Supplier<Number>> gauges() {
+    Map<String, Supplier<Number>> found = new LinkedHashMap<>();
+    found.put("state", () -> health.now().kind.ordinal());
+    found.put("attached", () -> flag(decider != null && decider.control.attached));
+    found.put("schedules", () -> flag(health.now().isPlanned()));
+    found.put("refused", () -> flag(health.isRefused()));
+    found.put("decision_log", () -> flag(decider != null && decider.isLogged()));
+    found.put("worker", () -> flag(decider != null && decider.asksPython()));
+    found.put("coordinated", () -> flag(follower() != null && follower().isConnected()));
+    found.put("executors_granted", () -> follower() == null ? -1 : follower().granted());
+    found.put("startup_ms", () -> startupMs);
+    for (String name : ROUNDS) {
+      found.put(name, () -> (Number) counters().getOrDefault(name, 0.0));
+    }
+    return found;
+  }
+
+  private static int flag(boolean isSet) {
+    return isSet ? 1 : 0;
+  }
+
+  private Follower follower() {
+    return decider == null ? null : decider.follower();
+  }
+
   /** To Spark's metrics, as `plugin.decima.spark.DecimaPlugin.NAME`. */
   void register(MetricRegistry registry) {
-    registry.register("state", (Gauge<Integer>) () -> health.now().kind.ordinal());
+    gauges().forEach((name, value) -> registry.register(name, (Gauge<Number>) value::get));
     registry.register("state_reason", (Gauge<String>) () -> health.now().toString());
-    registry.register("attached", (Gauge<Integer>) () -> isAttached() ? 1 : 0);
-    registry.register("schedules", (Gauge<Integer>) () -> schedules() ? 1 : 0);
-    registry.register("refused", (Gauge<Integer>) () -> health.isRefused() ? 1 : 0);
-    registry.register("decision_log", (Gauge<Integer>) () -> isLogged() ? 1 : 0);
-    registry.register("startup_ms", (Gauge<Long>) () -> startupMs);
     registry.register("fallbacks", (Gauge<Long>) this::fallbacks);
-    registry.register("worker", (Gauge<Integer>) () -> workerDecides() ? 1 : 0);
-    registry.register("coordinated", (Gauge<Integer>) () -> isCoordinated() ? 1 : 0);
-    registry.register("executors_granted", (Gauge<Integer>) this::granted);
-    for (String name : ROUNDS) {
-      registry.register(name, (Gauge<Object>) () -> counters().getOrDefault(name, 0.0));
-    }
     for (String name : COUNTERS) {
       registry.register(name, (Gauge<Object>) () -> counters().getOrDefault(name, 0L));
     }
-  }
-
-  private boolean isAttached() {
-    return decider != null && decider.control.attached;
-  }
-
-  /** Whether the plans of a policy are in force. */
-  private boolean schedules() {
-    return health.now().isPlanned();
-  }
-
-  private boolean isLogged() {
-    return decider != null && decider.isLogged();
-  }
-
-  private boolean isCoordinated() {
-    return decider != null && decider.follower() != null && decider.follower().isConnected();
-  }
-
-  private int granted() {
-    return decider == null || decider.follower() == null ? -1 : decider.follower().granted();
-  }
-
-  private boolean workerDecides() {
-    return decider != null && decider.asksPython();
   }
 
   private long fallbacks() {
     return decider == null || decider.planner == null ? 0 : decider.planner.fallbacks();
   }
 
-  @SuppressWarnings("unchecked")
   private Map<String, Object> counters() {
     return decider == null
         ? Collections.emptyMap()
-        : Json.plain(decider.control.counters.now(decider.control));
+        : decider.control.counters.now(decider.control);
   }
 
   /**
@@ -130,22 +121,11 @@ final class Metrics {
   private String text() {
     StringBuilder out = new StringBuilder();
     SchedulingState state = health.now();
-    add(out, "decima_state", "gauge", state.kind.ordinal());
+    gauges().forEach((name, value) -> add(out, "decima_" + name, "gauge", value.get()));
     out.append("# TYPE decima_state_info gauge\n");
     out.append("decima_state_info{state=").append(quoted(state.kind.words));
     out.append(",reason=").append(quoted(state.reason)).append("} 1\n");
-    add(out, "decima_attached", "gauge", isAttached() ? 1 : 0);
-    add(out, "decima_schedules", "gauge", schedules() ? 1 : 0);
-    add(out, "decima_refused", "gauge", health.isRefused() ? 1 : 0);
-    add(out, "decima_decision_log", "gauge", isLogged() ? 1 : 0);
-    add(out, "decima_worker", "gauge", workerDecides() ? 1 : 0);
-    add(out, "decima_coordinated", "gauge", isCoordinated() ? 1 : 0);
-    add(out, "decima_executors_granted", "gauge", granted());
-    add(out, "decima_startup_ms", "gauge", startupMs);
     Map<String, Object> counters = counters();
-    for (String name : ROUNDS) {
-      add(out, "decima_" + name, "gauge", counters.getOrDefault(name, 0.0));
-    }
     for (String name : COUNTERS) {
       add(out, "decima_" + name + "_total", "counter", counters.getOrDefault(name, 0));
     }

@@ -1,9 +1,7 @@
 package decima.spark;
 
-import decima.policy.AbsentException;
 import decima.policy.Action;
 import decima.policy.Policy;
-import decima.policy.PolicyFault;
 import decima.policy.Round;
 import decima.policy.RoundMessage;
 import java.util.Collections;
@@ -52,23 +50,23 @@ final class OutsidePolicy implements Policy {
     WorkerLink link = worker.link();
     if (link == null) {
       late = null;
-      throw new AbsentException(worker.awayBecause());
+      throw new Absent(worker.awayBecause());
     }
     if (late != null && !late.isDone()) {
       if (worker.giveUpIfSilent(lateSinceNs, 1)) {
-        throw new AbsentException(name + " is silent");
+        throw new Absent(name + " is silent");
       }
       if (System.nanoTime() - countsNs < 0) {
-        throw new AbsentException(name + " is late");
+        throw new Absent(name + " is late");
       }
       countsNs = System.nanoTime() + timeoutMs * 1_000_000L;
-      throw new PolicyFault("it is still busy with an earlier decision");
+      throw new Fault("it is still busy with an earlier decision");
     }
     Map<String, Object> question = RoundMessage.of(round);
     question.put("policy", name);
     Map<?, ?> answer = answer(link, question);
     if (answer.get("fault") != null) {
-      throw new PolicyFault(String.valueOf(answer.get("fault")));
+      throw new Fault(String.valueOf(answer.get("fault")));
     }
     Object actions = answer.get("actions");
     RoundMessage.apply(
@@ -85,14 +83,14 @@ final class OutsidePolicy implements Policy {
       lateSinceNs = askedNs;
       countsNs = System.nanoTime() + timeoutMs * 1_000_000L;
       if (!worker.isInDriver()) {
-        throw new AbsentException(name + " is silent"); // a process that hangs is started anew
+        throw new Absent(name + " is silent"); // a process that hangs is started anew
       }
-      throw new PolicyFault("no answer within " + timeoutMs / 1_000.0 + " s");
+      throw new Fault("no answer within " + timeoutMs / 1_000.0 + " s");
     } catch (ExecutionException gone) {
-      throw new AbsentException(gone.getMessage());
+      throw new Absent(gone.getMessage());
     } catch (InterruptedException closing) {
       Thread.currentThread().interrupt();
-      throw new AbsentException("closing");
+      throw new Absent("closing");
     }
   }
 }

@@ -1,6 +1,6 @@
 package decima.spark;
 
-/** Who orders the tasks of a session, and why: metrics, status pages and logs all say this. */
+/** What orders the tasks of a session, and why; metrics, status pages and logs show it. */
 final class SchedulingState {
   /** From bad to good; the ordinal is the value of the metric. */
   enum Kind {
@@ -25,7 +25,7 @@ final class SchedulingState {
     this.reason = reason.split("\n")[0];
   }
 
-  /** Whether plans are in force, whoever makes them. */
+  /** Whether plans of the policy or its stand-in are in force. */
   boolean isPlanned() {
     return kind == Kind.POLICY || kind == Kind.STAND_IN;
   }

@@ -3,6 +3,7 @@ package decima.spark;
 import decima.policy.Policies;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -15,7 +16,7 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.network.util.JavaUtils;
 import scala.Tuple2;
 
-/** The settings `spark.decima.*`, checked; docs/plugin.md tells of each. */
+/** The settings `spark.decima.*` (docs/plugin.md), checked. */
 final class Settings {
   private static final String PREFIX = "spark.decima.";
   /** the policy that leaves order to Spark: only users' caps hold */
@@ -24,28 +25,18 @@ final class Settings {
   private static final String AUTO = "auto";
   /** pools with a weight or minShare of their own get their slots first, or mean nothing */
   private static final String KEEP = "keep";
+  private static final List<String> POOLS = Arrays.asList(KEEP, "ignore");
   private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");
   private static final Map<String, String> DEFAULTS = new LinkedHashMap<>();
   private static final int MAX_PORT = 65_535;
-  /** as of the coordinator (decima/spark/coordinator/settings.py) */
-  private static final double LEAST_WEIGHT = 1e-6;
-  private static final double MOST_WEIGHT = 1e6;
+  /** least and most weight of an application */
+  private static final List<Double> WEIGHTS = Json.shared("weights");
   private static final String REQUIRED = "required";
   /** the application does not start without the caps that it was given */
   private static final String CAPS = "caps";
   private static final List<String> REQUIRED_VALUES = Arrays.asList("true", CAPS, "false");
-  /** by setting: the least and the most; what lies outside is a slip of the pen */
-  private static final Map<String, String[]> TIMES = new HashMap<>();
-
-  static {
-    TIMES.put("lapse", new String[] {"100ms", "1h"});
-    TIMES.put("hold", new String[] {"0ms", "1min"});
-    TIMES.put("decision", new String[] {"1ms", "10min"});
-    TIMES.put("starve", new String[] {"100ms", "7d"});
-    TIMES.put("idle", new String[] {"100ms", "7d"});
-    TIMES.put("autoEvery", new String[] {"1s", "7d"});
-    TIMES.put("coordinatorPatience", new String[] {"1s", "7d"});
-  }
+  /** by setting: the least and the most milliseconds; beyond lies a typo */
+  private static final Map<String, List<Integer>> TIMES_MS = Json.shared("times_ms");
 
   static {
     DEFAULTS.put("policy", "strict_fair");
@@ -122,11 +113,12 @@ final class Settings {
   /** whether pools with a weight or minShare of their own get their slots first */
   final boolean arePoolsKept;
   final Map<String, Integer> caps = new TreeMap<>();
-  /** who is asked is the Python of the driver itself, not a process of `python` */
+  /** the driver's own Python answers, not a process of `python` */
   final boolean isInDriver;
   /** the policy is an object of the driver, whatever its name */
   private final boolean isGuest;
-  private final String standIn;
+  /** decides while a policy in Python does not */
+  final String standIn;
   private final Map<String, String> values;
 
   /** A driver's settings as they were given, without the prefix. */
@@ -243,16 +235,8 @@ final class Settings {
       }
     }
     policy = values.get("policy");
-    mode = values.get("mode");
-    if (!MODES.contains(mode)) {
-      throw new SettingsError(
-          PREFIX + "mode: '" + mode + "', there are " + String.join(", ", MODES));
-    }
-    String required = values.get(REQUIRED);
-    if (!REQUIRED_VALUES.contains(required)) {
-      throw new SettingsError(
-          PREFIX + "required: '" + required + "', there are " + String.join(", ", REQUIRED_VALUES));
-    }
+    mode = oneOf("mode", MODES);
+    oneOf(REQUIRED, REQUIRED_VALUES);
     lapseMs = duration("lapse");
     holdMs = duration("hold");
     starveMs = duration("starve");
@@ -267,14 +251,15 @@ final class Settings {
     decisionLog = values.get("decisionLog");
     priors = values.get("priors");
     python = values.get("python");
-    standIn = values.get("standIn");
+    standIn = oneOf("standIn", Policies.NAMES);
     coordinator = values.get("coordinator");
     coordinatorSecretFile = values.get("coordinatorSecretFile");
     isCoordinatorTls = values.get("coordinatorTls").equals("true");
     coordinatorPatienceMs = duration("coordinatorPatience");
     queue = values.get("queue");
     weight = weight();
-    arePoolsKept = arePoolsKept();
+    // soft mode sets weights and minShares itself
+    arePoolsKept = oneOf("pools", POOLS).equals(KEEP) && !isSoft();
     checkCoordinator();
     checkWorker();
   }
@@ -366,11 +351,11 @@ final class Settings {
       throw new SettingsError(
           PREFIX + key + ": '" + value + "' is no time such as 100ms, 2s or 1min");
     }
-    String[] bounds = TIMES.get(key);
-    if (found < JavaUtils.timeStringAsMs(bounds[0]) || found > JavaUtils.timeStringAsMs(bounds[1])) {
+    List<Integer> bounds = TIMES_MS.get(key);
+    if (found < bounds.get(0) || found > bounds.get(1)) {
       throw new SettingsError(
-          PREFIX + key + ": '" + value + "' is " + found + " ms: from " + bounds[0] + " to "
-              + bounds[1] + " are allowed, and a number without a unit is milliseconds");
+          PREFIX + key + ": '" + value + "' is " + found + " ms: from " + bounds.get(0) + " to "
+              + bounds.get(1) + " ms are allowed, and a number without a unit is milliseconds");
     }
     return found;
   }
@@ -401,24 +386,21 @@ final class Settings {
           PREFIX + (priors == null ? "decisionLog" : "priors") + " needs a policy other than "
               + SPARK);
     }
-    if (!Policies.NAMES.contains(standIn)) {
-      throw new SettingsError(
-          PREFIX + "standIn: '" + standIn + "', there are " + String.join(", ", Policies.NAMES));
-    }
   }
 
-  private boolean arePoolsKept() {
-    String found = values.get("pools");
-    if (!found.equals(KEEP) && !found.equals("ignore")) {
-      throw new SettingsError(PREFIX + "pools: '" + found + "', there are keep, ignore");
+  private String oneOf(String key, Collection<String> allowed) {
+    String value = values.get(key);
+    if (!allowed.contains(value)) {
+      throw new SettingsError(
+          PREFIX + key + ": '" + value + "', there are " + String.join(", ", allowed));
     }
-    return found.equals(KEEP) && !isSoft(); // soft mode sets weights and minShares itself
+    return value;
   }
 
   private double weight() {
     try {
       double found = Double.parseDouble(values.get("weight").trim());
-      if (found >= LEAST_WEIGHT && found <= MOST_WEIGHT) {
+      if (found >= WEIGHTS.get(0) && found <= WEIGHTS.get(1)) {
         return found;
       }
     } catch (NumberFormatException other) {
@@ -470,11 +452,6 @@ final class Settings {
   /** Whether Python is asked for anything: to decide, to choose, or to read earlier runs. */
   boolean needsPython() {
     return !isInside() || priors != null;
-  }
-
-  /** Who decides while a Python policy does not. */
-  String standIn() {
-    return standIn;
   }
 
   @Override

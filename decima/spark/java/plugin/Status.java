@@ -2,7 +2,6 @@ package decima.spark;
 
 import decima.policy.LiveJob;
 import decima.policy.LiveJobs;
-import decima.policy.Report;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -12,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** What is told of a session from one report to the next, for those who look at it. */
+/** Status of a session, from one report to the next. */
 final class Status {
   /** rates are over so many of the last seconds */
   private static final double RATE_S = 10.0;
@@ -53,8 +52,8 @@ final class Status {
   synchronized Map<String, Integer> held() {
     Map<String, Integer> found = new LinkedHashMap<>();
     if (report != null) {
-      for (Report.TaskSet one : report.sets) {
-        found.merge(one.job, one.running, Integer::sum);
+      for (Report.TaskSet set : report.sets) {
+        found.merge(set.job, set.running, Integer::sum);
       }
     }
     return found;
@@ -63,8 +62,8 @@ final class Status {
   /** Tasks that could start now, by job. */
   private Map<String, Integer> waiting() {
     Map<String, Integer> found = new LinkedHashMap<>();
-    for (Report.TaskSet one : report.sets) {
-      found.merge(one.job, one.waiting(), Integer::sum);
+    for (Report.TaskSet set : report.sets) {
+      found.merge(set.job, set.waiting(), Integer::sum);
     }
     return found;
   }

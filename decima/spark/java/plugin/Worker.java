@@ -9,9 +9,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 /**
- * The Python that is asked what the JVM cannot answer: the driver's own, or a process
+ * The Python that answers what the JVM cannot: the driver's own, or a process
  * (`decima.spark.plugin_worker`) that is started, watched and started again. It connects to our
- * `WorkerSocket` with a secret, says when it is ready, and then answers questions. While it is not
+ * `WorkerSocket` with a secret, reports that it is ready, and then answers questions. While it is not
  * there, or silent, the JVM decides.
  */
 final class Worker {
@@ -29,11 +29,11 @@ final class Worker {
   private final Thread watcher = new Thread(this::watch, "decima-worker");
   private volatile Process process;
   private volatile WorkerLink link;
-  /** why nobody is ready to be asked */
+  /** why Python cannot answer */
   private volatile String awayBecause = "Python is starting";
-  /** it has said a word */
+  /** it has connected */
   private volatile boolean wasHeard = false;
-  /** nobody is waited for any more */
+  /** it is closed, or closing */
   private volatile boolean isClosing = false;
   /** it has done all that it was needed for */
   private boolean isDone = false;
@@ -83,7 +83,7 @@ final class Worker {
     return awayBecause;
   }
 
-  /** Whom to ask; null while nobody is ready. */
+  /** Connection to Python; null while it is not ready. */
   WorkerLink link() {
     return link;
   }
@@ -149,10 +149,10 @@ final class Worker {
         return;
       }
       if (starts >= MAX_STARTS) {
-        DriverSide.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn());
+        DriverSide.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn);
         return;
       }
-      DriverSide.LOG.warn("{}; {} decides until it is back", ended, settings.standIn());
+      DriverSide.LOG.warn("{}; {} decides until it is back", ended, settings.standIn);
       try {
         Thread.sleep(pauseMs);
         pauseMs *= 2;
@@ -216,7 +216,7 @@ final class Worker {
         return found;
       }
       if (isOver()) {
-        throw new IOException("nobody is waited for any more");
+        throw new IOException("it is closed, or closing");
       }
       if (process != null && !process.isAlive()) {
         throw new IOException("ended before it said a word (exit code " + process.exitValue() + ")");

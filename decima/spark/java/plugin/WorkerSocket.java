@@ -19,7 +19,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Where a worker connects over loopback: it must know a secret. Every process of this machine may
- * connect: each has a short time for a short hello, and none keeps another from being heard.
+ * connect: each has a short time for a short hello, and none blocks another.
  */
 final class WorkerSocket implements Closeable {
   static final int HELLO_BYTES = 1_024;
@@ -43,11 +43,7 @@ final class WorkerSocket implements Closeable {
   private static String newSecret() {
     byte[] random = new byte[SECRET_BYTES];
     new SecureRandom().nextBytes(random);
-    StringBuilder found = new StringBuilder();
-    for (byte one : random) {
-      found.append(String.format("%02x", one));
-    }
-    return found.toString();
+    return Frames.hex(random);
   }
 
   private static void start(String name, Runnable work) {
@@ -60,7 +56,7 @@ final class WorkerSocket implements Closeable {
     return server.getLocalPort();
   }
 
-  /** The next connection of one who knows the secret; null if there is none in time. */
+  /** The next connection with the secret; null if there is none in time. */
   Socket poll(long timeoutMs) throws InterruptedException {
     return known.poll(timeoutMs, TimeUnit.MILLISECONDS);
   }
@@ -82,7 +78,9 @@ final class WorkerSocket implements Closeable {
 
   private void hear(Socket connection) {
     try {
-      if (isSecret(readHello(connection))) {
+      Object given = readHello(connection).get("secret");
+      byte[] text = String.valueOf(given).getBytes(StandardCharsets.UTF_8);
+      if (MessageDigest.isEqual(text, secret.getBytes(StandardCharsets.UTF_8))) {
         connection.setTcpNoDelay(true);
         connection.setSoTimeout(0);
         connections.remove(connection);
@@ -104,7 +102,7 @@ final class WorkerSocket implements Closeable {
     }
   }
 
-  /** What it says first: a frame (`Frames`) of a bounded length, within one time for all of it. */
+  /** Read the first message: a frame (`Frames`) of a bounded length, within one time for all of it. */
   private static Map<?, ?> readHello(Socket connection) throws IOException {
     long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(HELLO_MS);
     int length = ByteBuffer.wrap(read(connection, Integer.BYTES, endNs)).getInt();
@@ -133,13 +131,7 @@ final class WorkerSocket implements Closeable {
     return found;
   }
 
-  private boolean isSecret(Map<?, ?> hello) {
-    String found = hello == null ? "" : String.valueOf(hello.get("secret"));
-    return MessageDigest.isEqual(
-        found.getBytes(StandardCharsets.UTF_8), secret.getBytes(StandardCharsets.UTF_8));
-  }
-
-  /** Hear nobody any more. */
+  /** Close all connections. */
   @Override
   public void close() throws IOException {
     server.close();

@@ -19,7 +19,7 @@ public final class Allowances {
     this.left = Arrays.copyOf(capacity, capacity.length);
   }
 
-  /** Where nobody has set a cap. */
+  /** Without caps. */
   static Allowances none(int jobs) {
     return new Allowances(new int[jobs][0], new int[0]);
   }

@@ -1,5 +1,6 @@
 package decima.policy;
 
+import decima.network.Network;
 import java.util.Arrays;
 
 /**
@@ -10,12 +11,13 @@ final class Columns {
   static final double LOG_2 = Math.log(2.0);
   private static final double LEAST_WORK_MS = 1.0;
   private static final double TYPICAL_SLOTS = 50.0;
-  private static final int JOB = 18;
-  private static final int STAGE = 13;
-  private static final int CLUSTER = 18;
-  /** columns of STAGE that a job repeats of its leading stage, from the column of JOB on */
-  private static final int[] LEADING = {2, 7, 8, 9, 10};
-  private static final int FIRST_LEADING = 13;
+  private static final int JOB = Network.columns("JOB").size();
+  private static final int STAGE = Network.columns("STAGE").size();
+  private static final int CLUSTER = Network.columns("CLUSTER").size();
+  /** columns of STAGE that the last columns of JOB repeat for its leading stage */
+  private static final int[] LEADING =
+      Network.columns("LEADING").stream().mapToInt(Network.columns("STAGE")::indexOf).toArray();
+  private static final int FIRST_LEADING = JOB - LEADING.length;
 
   /** (J, JOB) */
   float[][] jobX = {};

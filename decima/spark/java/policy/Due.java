@@ -1,13 +1,13 @@
 package decima.policy;
 
+import decima.spark.Plan;
+import decima.spark.Report;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 
-/** Whether a report calls for a plan, or what waits will start without one. */
+/** Whether a report calls for a plan, or waiting tasks will start without one. */
 public final class Due {
   /** what can start at once has started after so long, or something holds it back */
   private static final long SETTLE_NS = 50_000_000L;
@@ -23,15 +23,15 @@ public final class Due {
    * @param nowNs on any clock.
    */
   public boolean isDue(Report report, Plan plan, long nowNs) {
-    if (report.sets.stream().noneMatch(one -> one.waiting() > 0)) {
+    if (!report.hasWaitingTasks()) {
       return false;
     }
     List<Integer> now = new ArrayList<>();
     now.add(report.slots);
-    for (Report.TaskSet one : report.sets) {
-      now.add(one.stage);
-      now.add(one.attempt);
-      now.add(one.waiting() > 0 ? 1 : 0);
+    for (Report.TaskSet set : report.sets) {
+      now.add(set.stage);
+      now.add(set.attempt);
+      now.add(set.waiting() > 0 ? 1 : 0);
     }
     boolean isNew = !now.equals(signature);
     if (isNew) {
@@ -45,37 +45,28 @@ public final class Due {
   }
 
   /** Whether every waiting task has an idle slot, and the plan in force keeps none from it. */
-  static boolean startsByItself(Report report, Plan plan) {
-    int waiting = 0;
-    for (Report.TaskSet one : report.sets) {
-      waiting += one.waiting();
-    }
+  private static boolean startsByItself(Report report, Plan plan) {
+    int waiting = report.sets.stream().mapToInt(Report.TaskSet::waiting).sum();
     if (waiting > report.slots - report.running()) {
       return false;
     }
     if (plan == null) {
       return true;
     }
-    Set<Integer> heldBack = new HashSet<>(plan.considered);
-    heldBack.removeAll(plan.chosen);
     Map<String, Integer> wants = new HashMap<>();
     Map<String, Integer> ofPools = new HashMap<>();
-    for (Report.TaskSet one : report.sets) {
-      if (one.waiting() > 0 && heldBack.contains(one.stage)) {
+    for (Report.TaskSet set : report.sets) {
+      if (set.waiting() > 0 && plan.leftOut.contains(set.stage)) {
         return false;
       }
-      wants.merge(one.job, one.running + one.waiting(), Integer::sum);
-      ofPools.merge(one.group(), one.running + one.waiting(), Integer::sum);
+      wants.merge(set.job, set.running + set.waiting(), Integer::sum);
+      ofPools.merge(set.group(), set.running + set.waiting(), Integer::sum);
     }
     return areWithin(wants, plan.limits) && areWithin(ofPools, plan.pools);
   }
 
   private static boolean areWithin(Map<String, Integer> wants, Map<String, Integer> limits) {
-    for (Map.Entry<String, Integer> limit : limits.entrySet()) {
-      if (wants.getOrDefault(limit.getKey(), 0) > limit.getValue()) {
-        return false;
-      }
-    }
-    return true;
+    return limits.entrySet().stream()
+        .allMatch(limit -> wants.getOrDefault(limit.getKey(), 0) <= limit.getValue());
   }
 }

@@ -1,5 +1,6 @@
 package decima.policy;
 
+import decima.spark.Report;
 import java.util.Collection;
 
 /** Expected durations of tasks: what was measured, what earlier runs took, else a guess. */
@@ -49,13 +50,19 @@ final class Durations {
     }
   }
 
-  /** Take in tasks that succeeded: those of `LiveStage.measure`. */
-  void measure(LiveJob job, LiveStage stage, long[] row) {
-    stage.measure(row);
-    job.measured += row[1];
-    job.measuredMs += row[2];
-    measured += row[1];
-    measuredMs += row[2];
+  /** Take in tasks of the stage that succeeded. */
+  void measure(LiveJob job, LiveStage stage, Report.Measured tasks) {
+    stage.measured += tasks.tasks;
+    stage.measuredMs += tasks.totalMs;
+    stage.firstLaunchMs =
+        stage.firstLaunchMs < 0
+            ? tasks.firstLaunchMs
+            : Math.min(stage.firstLaunchMs, tasks.firstLaunchMs);
+    stage.lastFinishMs = Math.max(stage.lastFinishMs, tasks.lastFinishMs);
+    job.measured += tasks.tasks;
+    job.measuredMs += tasks.totalMs;
+    measured += tasks.tasks;
+    measuredMs += tasks.totalMs;
   }
 
   /**

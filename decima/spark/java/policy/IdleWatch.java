@@ -1,7 +1,7 @@
 package decima.policy;
 
 /**
- * Tells when idle slots are a fault of the policy: if more stand idle than strict fair would leave,
+ * Detects idle slots that are a fault of the policy: more stand idle than strict fair would leave,
  * for as long as the bound.
  */
 final class IdleWatch {
@@ -28,7 +28,7 @@ final class IdleWatch {
     return true;
   }
 
-  /** Slots that its plan would give to nobody though a task waits. */
+  /** Slots that strict fair would leave idle though a task waits. */
   private static int idleUnderStrictFair(LiveJobs live, LiveGraphs graphs) {
     LiveTables found = LiveTables.of(live, graphs);
     if (found == null) {

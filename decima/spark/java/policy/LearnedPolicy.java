@@ -3,7 +3,6 @@ package decima.policy;
 import decima.network.Embeddings;
 import decima.network.Head;
 import decima.network.Network;
-import decima.network.Scratch;
 
 /**
  * A network as a policy (decima/agent/policy.py): one pass plans a round, likeliest stages first, each
@@ -15,7 +14,6 @@ final class LearnedPolicy implements Policy {
 
   private final String name;
   private final Network network;
-  private final Scratch at;
   private final Embeddings kept;
   private final Units units = new Units();
   private final NodeColumns nodes = new NodeColumns();
@@ -24,6 +22,7 @@ final class LearnedPolicy implements Policy {
   private final Order order = new Order();
   private final float[] z;
   private final float[] hidden;
+  private final float[] ofEnd;
   private final float[] ofCluster;
   private final float[] limitOfCluster;
   private final float[] ofJob;
@@ -46,10 +45,10 @@ final class LearnedPolicy implements Policy {
   LearnedPolicy(String name, Network network) {
     this.name = name;
     this.network = network;
-    at = network.scratch();
-    kept = new Embeddings(network, at);
+    kept = new Embeddings(network);
     z = new float[network.embedding];
-    hidden = new float[Math.max(network.stageHead.hidden(), network.endHead.hidden())];
+    hidden = new float[network.stageHead.hidden()];
+    ofEnd = new float[network.endHead.hidden()];
     ofCluster = new float[network.stageHead.hidden()];
     limitOfCluster = new float[network.limitHead.hidden()];
     ofJob = new float[network.stageHead.hidden()];
@@ -121,8 +120,8 @@ final class LearnedPolicy implements Policy {
     kept.cluster(z);
     network.stageHead.part(Network.OF_CLUSTER, z, columns.clusterX, ofCluster);
     network.limitHead.part(Network.OF_CLUSTER, z, columns.clusterX, limitOfCluster);
-    network.endHead.part(0, z, columns.clusterX, hidden);
-    end = network.endHead.score(hidden, at);
+    network.endHead.part(0, z, columns.clusterX, ofEnd);
+    end = network.endHead.score(ofEnd);
   }
 
   private void scoreStages() {
@@ -140,7 +139,7 @@ final class LearnedPolicy implements Policy {
       head.part(
           Network.OWN, kept.e[columns.openStage[entry]], columns.stageX[entry], hidden);
       add(ofJob, hidden);
-      stage[entry] = head.score(hidden, at);
+      stage[entry] = head.score(hidden);
     }
   }
 
@@ -181,7 +180,7 @@ final class LearnedPolicy implements Policy {
       if (network.hasLimitHead) {
         head.part(Network.OWN, menu.x, hidden);
         add(ofJob, hidden);
-        limit[count] = head.score(hidden, at);
+        limit[count] = head.score(hidden);
       } else {
         limit[count] = CERTAIN * menu.x[0];
       }

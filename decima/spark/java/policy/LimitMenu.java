@@ -1,5 +1,7 @@
 package decima.policy;
 
+import decima.network.Network;
+
 /**
  * The parallelism limits that a job may be given, with columns LIMIT of decima/agent/columns.py: the
  * slots added are 1 to 8, then in steps of a quarter octave; those that bring the job to its fair share,
@@ -7,7 +9,6 @@ package decima.policy;
  */
 final class LimitMenu {
   private static final int EVERY = 8;
-  static final int LIMIT = 9;
 
   private final Columns of;
   private int job;
@@ -17,7 +18,7 @@ final class LimitMenu {
   private int room;
   private int added;
   /** columns of the limit that `next` came to */
-  final float[] x = new float[LIMIT];
+  final float[] x = new float[Network.columns("LIMIT").size()];
 
   LimitMenu(Columns of) {
     this.of = of;

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.NavigableSet;
 
 /** Keeps the graphs of a session from one plan to the next, until they change. */
-final class LiveGraphs {
+public final class LiveGraphs {
   private static final double LEAST_MS = 1e-3;
 
   private Graphs graphs;

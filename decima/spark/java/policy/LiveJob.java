@@ -1,11 +1,11 @@
 package decima.policy;
 
+import decima.spark.Report;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -28,7 +28,7 @@ public final class LiveJob {
   List<Queries.Query> queries = Collections.emptyList();
   List<LiveStage> stages = new ArrayList<>();
   /** stages by their RDDs: several where these are shuffled in several ways */
-  Map<List<Long>, List<Integer>> rowsOf = new HashMap<>();
+  Map<List<Integer>, List<Integer>> rowsOf = new HashMap<>();
   /** stages that are not done */
   TreeSet<Integer> openRows = new TreeSet<>();
   /** all ids that Spark has given its stages */
@@ -43,7 +43,7 @@ public final class LiveJob {
   long measured = 0;
   double measuredMs = 0.0;
   /** of its newest task set; null: it is in none, or pools have no meaning */
-  JobPool pool = null;
+  Report.PoolInfo pool = null;
   /** when a Spark job of it last began or ended, or held a task set */
   long seenMs;
   /** when the last of its Spark jobs ended; -1: none has */
@@ -148,15 +148,8 @@ public final class LiveJob {
       stage.parents = new TreeSet<>(renamed(stage.parents, newOf));
     }
     openRows = new TreeSet<>(renamed(openRows, newOf));
-    for (Iterator<List<Integer>> all = rowsOf.values().iterator(); all.hasNext(); ) {
-      List<Integer> rows = all.next();
-      List<Integer> left = renamed(rows, newOf);
-      rows.clear();
-      rows.addAll(left);
-      if (rows.isEmpty()) {
-        all.remove();
-      }
-    }
+    rowsOf.replaceAll((rdds, rows) -> renamed(rows, newOf));
+    rowsOf.values().removeIf(List::isEmpty);
     return newOf;
   }
 
@@ -204,26 +197,22 @@ public final class LiveJob {
     if (!hasEnded()) {
       return null;
     }
-    long freeMs = 0;
-    long sinceMs = arrivalMs;
-    for (long[] busyMs : busyMs()) {
-      freeMs += Math.max(0, busyMs[0] - sinceMs);
-      sinceMs = Math.max(sinceMs, busyMs[1]);
-    }
-    return freeMs + Math.max(0, doneMs - sinceMs);
-  }
-
-  /** The intervals (begin, end) in which stages ran or waited for slots, by begin. */
-  private List<long[]> busyMs() {
-    List<long[]> found = new ArrayList<>();
+    // (begin, end) in which stages ran or waited for slots
+    List<long[]> busy = new ArrayList<>();
     for (LiveStage stage : stages) {
       if (stage.measured > 0) {
         long beginMs = stage.firstLaunchMs;
         beginMs = stage.keptSinceMs < 0 ? beginMs : Math.min(beginMs, stage.keptSinceMs);
-        found.add(new long[] {beginMs, stage.lastFinishMs});
+        busy.add(new long[] {beginMs, stage.lastFinishMs});
       }
     }
-    found.sort(Comparator.comparingLong(interval -> interval[0]));
-    return found;
+    busy.sort(Comparator.comparingLong(interval -> interval[0]));
+    long freeMs = 0;
+    long sinceMs = arrivalMs;
+    for (long[] busyMs : busy) {
+      freeMs += Math.max(0, busyMs[0] - sinceMs);
+      sinceMs = Math.max(sinceMs, busyMs[1]);
+    }
+    return freeMs + Math.max(0, doneMs - sinceMs);
   }
 }

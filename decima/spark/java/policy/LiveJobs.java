@@ -1,5 +1,6 @@
 package decima.policy;
 
+import decima.spark.Report;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -25,7 +26,7 @@ public final class LiveJobs {
   private static final long FORGET_MS = 60_000;
   /** a job that held no task set for so long has ended, and its event was lost */
   private static final long LOST_MS = 600_000;
-  /** a job of which nothing was heard since its last end for so long is taken to be over */
+  /** a job without news since its last end for so long is taken to be over */
   private static final long QUIET_MS = 500;
   /** of a job that the application has named: after so long it is another run */
   private static final long NEXT_RUN_MS = 5_000;
@@ -39,7 +40,7 @@ public final class LiveJobs {
   public int slots;
   /** of any job, those that are over included */
   long lastArrivalMs;
-  /** by job: slots of tasks that run on though nobody needs them any more */
+  /** by job: slots of tasks that run on though their results are not needed any more */
   Map<String, Integer> lostSlots = new HashMap<>();
   /** by job: the caps that it is under */
   Map<String, Map<String, Integer>> caps = Collections.emptyMap();
@@ -102,7 +103,7 @@ public final class LiveJobs {
   }
 
   /** Jobs that run, and those that ended and have not been in `ended` yet. */
-  public List<LiveJob> untold() {
+  public List<LiveJob> unreported() {
     List<LiveJob> found = known();
     found.removeIf(job -> !job.isActive() && !ending.containsKey(job.key));
     return found;
@@ -125,20 +126,26 @@ public final class LiveJobs {
     timeMs = report.timeMs;
     slots = report.slots;
     caps = report.caps;
-    for (List<?> event : report.events) {
-      switch ((String) event.get(0)) {
-        case "J":
+    for (Report.Event event : report.events) {
+      switch (event.kind) {
+        case JOB_START:
           start(event);
           break;
-        case "E":
-          end((int) Report.number(event.get(1)), Report.number(event.get(2)));
+        case JOB_END:
+          end(event);
           break;
         default:
-          finishStage((int) Report.number(event.get(1)), Boolean.TRUE.equals(event.get(3)));
+          Place ended = place.get(event.id);
+          if (ended != null && event.succeeded) {
+            ended.job.setDone(ended.row, true);
+          }
       }
     }
-    for (long[] row : report.measured) {
-      measure(row);
+    for (Report.Measured tasks : report.measured) {
+      Place known = place.get(tasks.stage);
+      if (known != null) {
+        durations.measure(known.job, known.stage(), tasks);
+      }
     }
     takeSets(report);
     forget();
@@ -162,49 +169,44 @@ public final class LiveJobs {
 
   // --- events --------------------------------------------------------------------------------
 
-  private void start(List<?> event) {
-    int sparkJob = (int) Report.number(event.get(1));
-    long startMs = Report.number(event.get(2));
-    Map<?, ?> properties = (Map<?, ?>) event.get(4);
-    String key = (String) event.get(5);
-    String execution = executionOf(properties);
-    LiveJob known = jobs.get(key);
-    if (known != null && isOver(known, execution, startMs)) {
-      nextForgotten.add(drop(known));
-    }
-    LiveJob job = job(key, startMs);
-    job.execution = execution;
-    trim(job);
-    if (job.takeNames(Queries.of(properties))) {
-      durations.lookUpOpen(job);
-    }
-    job.unfinished.add(sparkJob);
-    job.seenMs = startMs;
-    jobOfSparkJob.put(sparkJob, job);
-    List<StageInfo> infos = new ArrayList<>();
-    for (Object info : (List<?>) event.get(3)) {
-      infos.add(new StageInfo((List<?>) info));
-    }
-    infos.sort(Comparator.comparingInt(info -> info.stage));
-    addStages(job, infos);
-    for (StageInfo info : infos) {
-      addParents(job, info);
-    }
-  }
-
-  private static String executionOf(Map<?, ?> properties) {
+  private void start(Report.Event event) {
+    String execution = null;
     for (String name : EXECUTIONS) {
-      Object found = properties.get(name);
-      if (found != null && !"".equals(found)) {
-        return (String) found;
+      if (execution == null || execution.isEmpty()) {
+        execution = event.properties.get(name);
       }
     }
-    return null;
+    LiveJob known = jobs.get(event.job);
+    if (known != null && isOver(known, execution, event.timeMs)) {
+      nextForgotten.add(drop(known));
+    }
+    LiveJob job = job(event.job, event.timeMs);
+    job.execution = execution;
+    trim(job);
+    if (job.takeNames(Queries.of(event.properties))) {
+      durations.lookUpOpen(job);
+    }
+    job.unfinished.add(event.id);
+    job.seenMs = event.timeMs;
+    jobOfSparkJob.put(event.id, job);
+    List<Report.StageInfo> infos = new ArrayList<>(event.stages);
+    infos.sort(Comparator.comparingInt(info -> info.stage));
+    addStages(job, infos);
+    for (Report.StageInfo info : infos) {
+      int row = place.get(info.stage).row;
+      for (int parent : info.parents) {
+        Place above = place.get(parent);
+        if (above != null && above.job == job && above.row != row) {
+          version += job.stages.get(row).parents.add(above.row) ? 1 : 0;
+        }
+      }
+    }
   }
 
   /** Whether what begins now under its name is another job, not more of a SQL execution. */
   private static boolean isOver(LiveJob job, String execution, long startMs) {
-    boolean goesOn = job.isActive() || (execution != null && execution.equals(job.execution));
+    boolean isSame = execution != null && !execution.isEmpty() && execution.equals(job.execution);
+    boolean goesOn = job.isActive() || isSame;
     return !goesOn && startMs - job.seenMs > NEXT_RUN_MS;
   }
 
@@ -237,9 +239,9 @@ public final class LiveJobs {
     version += 1;
   }
 
-  private void addStages(LiveJob job, List<StageInfo> infos) {
+  private void addStages(LiveJob job, List<Report.StageInfo> infos) {
     Map<Integer, Integer> rows = knownRows(job, infos);
-    for (StageInfo info : infos) {
+    for (Report.StageInfo info : infos) {
       Integer row = rows.get(info.stage);
       if (row == null) {
         row = newStage(job, info.stage, info.numTasks);
@@ -258,9 +260,9 @@ public final class LiveJobs {
    * that is. Two stages of one Spark job are never the same: the last of those over the same RDDs is
    * the last known.
    */
-  private Map<Integer, Integer> knownRows(LiveJob job, List<StageInfo> infos) {
+  private Map<Integer, Integer> knownRows(LiveJob job, List<Report.StageInfo> infos) {
     Map<Integer, Integer> found = new HashMap<>();
-    for (StageInfo info : infos) {
+    for (Report.StageInfo info : infos) {
       Place known = place.get(info.stage);
       if (known != null && known.job == job) {
         found.put(info.stage, known.row);
@@ -268,7 +270,7 @@ public final class LiveJobs {
     }
     Set<Integer> taken = new HashSet<>(found.values());
     for (int index = infos.size() - 1; index >= 0; index--) {
-      StageInfo info = infos.get(index);
+      Report.StageInfo info = infos.get(index);
       List<Integer> rows = job.rowsOf.getOrDefault(info.rdds, Collections.emptyList());
       for (int last = rows.size() - 1; last >= 0 && !found.containsKey(info.stage); last--) {
         if (taken.add(rows.get(last))) {
@@ -286,37 +288,13 @@ public final class LiveJobs {
     return row;
   }
 
-  private void addParents(LiveJob job, StageInfo info) {
-    int row = place.get(info.stage).row;
-    for (long parent : info.parents) {
-      Place known = place.get((int) parent);
-      if (known != null && known.job == job && known.row != row) {
-        version += job.stages.get(row).parents.add(known.row) ? 1 : 0;
-      }
-    }
-  }
-
-  private void end(int sparkJob, long endMs) {
-    LiveJob job = jobOfSparkJob.remove(sparkJob);
+  private void end(Report.Event event) {
+    LiveJob job = jobOfSparkJob.remove(event.id);
     if (job != null) {
-      job.unfinished.remove(sparkJob);
-      job.seenMs = job.doneMs = endMs;
+      job.unfinished.remove(event.id);
+      job.seenMs = job.doneMs = event.timeMs;
       ending.put(job.key, job);
       version += 1;
-    }
-  }
-
-  private void finishStage(int stage, boolean succeeded) {
-    Place known = place.get(stage);
-    if (known != null && succeeded) {
-      known.job.setDone(known.row, true);
-    }
-  }
-
-  private void measure(long[] row) {
-    Place known = place.get((int) row[0]);
-    if (known != null) {
-      durations.measure(known.job, known.stage(), row);
     }
   }
 
@@ -324,24 +302,30 @@ public final class LiveJobs {
 
   private void takeSets(Report report) {
     lostSlots = new HashMap<>();
-    for (Map.Entry<LiveStage, LiveJob> one : submitted.entrySet()) {
-      one.getKey().isSubmitted = false;
-      one.getKey().running = one.getValue().submitted = one.getValue().running = 0;
-    }
+    submitted.forEach(
+        (stage, job) -> {
+          stage.isSubmitted = false;
+          stage.running = job.submitted = job.running = 0;
+        });
     submitted.clear();
     boolean isFull = report.running() >= report.slots;
     List<Report.TaskSet> sets = new ArrayList<>(report.sets);
     sets.sort(
-        Comparator.comparingInt((Report.TaskSet one) -> one.stage)
-            .thenComparingInt(one -> one.attempt));
-    for (Report.TaskSet one : sets) {
-      Place known = place.containsKey(one.stage) ? place.get(one.stage) : unannounced(one);
+        Comparator.comparingInt((Report.TaskSet set) -> set.stage)
+            .thenComparingInt(set -> set.attempt));
+    for (Report.TaskSet set : sets) {
+      Place known = place.get(set.stage);
+      if (known == null) { // its job's event is still on its way
+        LiveJob job = job(set.job, timeMs);
+        known = new Place(job, newStage(job, set.stage, set.numTasks));
+        place.put(set.stage, known);
+      }
       known.job.seenMs = timeMs;
-      if (one.isZombie) {
-        lostSlots.merge(known.job.key, one.running, Integer::sum);
+      if (set.isZombie) {
+        lostSlots.merge(known.job.key, set.running, Integer::sum);
         continue;
       }
-      takeSet(known, one);
+      takeSet(known, set);
       LiveStage stage = known.stage();
       if (isFull && stage.launched() == 0 && stage.keptSinceMs < 0) {
         stage.keptSinceMs = timeMs;
@@ -349,30 +333,22 @@ public final class LiveJobs {
     }
   }
 
-  private void takeSet(Place known, Report.TaskSet one) {
+  private void takeSet(Place known, Report.TaskSet set) {
     LiveStage stage = known.stage();
-    stage.sparkStage = one.stage;
-    stage.numTasks = one.numTasks;
-    stage.allTasks = Math.max(stage.allTasks, one.numTasks);
-    stage.successful = one.successful;
-    stage.running = one.running;
+    stage.sparkStage = set.stage;
+    stage.numTasks = set.numTasks;
+    stage.allTasks = Math.max(stage.allTasks, set.numTasks);
+    stage.successful = set.successful;
+    stage.running = set.running;
     if (!stage.isSubmitted) {
       stage.isSubmitted = true;
       known.job.submitted += 1;
       submitted.put(stage, known.job);
     }
-    known.job.running += one.running;
-    known.job.pool = one.pool;
-    known.job.setDone(known.row, one.successful >= one.numTasks);
+    known.job.running += set.running;
+    known.job.pool = set.pool;
+    known.job.setDone(known.row, set.successful >= set.numTasks);
     finishAncestors(known);
-  }
-
-  /** A task set whose job's event is still on its way. */
-  private Place unannounced(Report.TaskSet one) {
-    LiveJob job = job(one.job, timeMs);
-    Place made = new Place(job, newStage(job, one.stage, one.numTasks));
-    place.put(one.stage, made);
-    return made;
   }
 
   /** A stage runs, so what it waits for is complete, or was skipped. */

@@ -47,12 +47,4 @@ final class LiveStage {
   private int atMostAll(int count) {
     return isDone ? numTasks : Math.min(numTasks, count);
   }
-
-  /** Take in tasks that succeeded: number, total milliseconds, first launch, last finish. */
-  void measure(long[] row) {
-    measured += row[1];
-    measuredMs += row[2];
-    firstLaunchMs = firstLaunchMs < 0 ? row[3] : Math.min(firstLaunchMs, row[3]);
-    lastFinishMs = Math.max(lastFinishMs, row[4]);
-  }
 }

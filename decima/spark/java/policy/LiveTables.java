@@ -38,13 +38,9 @@ final class LiveTables {
     return new LiveTables(live, group.jobs, Math.max(1, group.slots), graphs);
   }
 
-  /** Slots that plans may give away. */
+  /** Slots that plans may give away: not those of tasks whose results are not needed any more. */
   static int slots(LiveJobs live) {
-    int lost = 0;
-    for (int slots : live.lostSlots.values()) {
-      lost += slots; // they are not there until tasks that nobody needs have ended
-    }
-    return live.slots - lost;
+    return live.slots - live.lostSlots.values().stream().mapToInt(Integer::intValue).sum();
   }
 
   /** The same for an application that may hold no slot at all; null if there is no job. */
@@ -135,7 +131,7 @@ final class LiveTables {
     }
   }
 
-  /** Users' caps; slots of tasks that nobody needs any more are not theirs to give. */
+  /** Caps of the jobs, numbered. */
   private Allowances caps(LiveJobs live) {
     Map<String, Integer> number = new HashMap<>();
     List<Integer> capacity = new ArrayList<>();
@@ -171,11 +167,7 @@ final class LiveTables {
 
   /** Slots that tasks of these jobs hold for nothing. */
   int lost() {
-    int found = 0;
-    for (LiveJob job : jobs) {
-      found += lostSlots.getOrDefault(job.key, 0);
-    }
-    return found;
+    return jobs.stream().mapToInt(job -> lostSlots.getOrDefault(job.key, 0)).sum();
   }
 
   /** Spark's ids of the stages in these rows. */

@@ -1,12 +1,13 @@
 package decima.policy;
 
 import decima.network.Embeddings;
+import decima.network.Network;
 
 /** Columns NODE of decima/agent/columns.py, of every stage; they are written where they have changed. */
 final class NodeColumns {
   /** numbers that the columns of a stage are computed from */
   private static final int KNOWN = 6;
-  private static final int SIZE = 6;
+  private static final int SIZE = Network.columns("NODE").size();
 
   /** (S, KNOWN) */
   private double[] known = {};

@@ -1,5 +1,6 @@
 package decima.policy;
 
+import decima.spark.Plan;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -23,11 +24,11 @@ public final class Planner {
   /** by group of pools */
   private final Map<String, LiveGraphs> graphsOf = new HashMap<>();
   private Map<String, Long> waitsSinceMs = new HashMap<>();
-  /** of the plan that is made: why strict fair decides; null: it does not */
+  /** of the plan in the making: why strict fair decides; null: it does not */
   private String fault = null;
   /** likewise: why the policy is not there; null: it is */
   private String absence = null;
-  /** the policy has decided a round: from then on it is missed where it is not there */
+  /** the policy has decided a round: from then on its absence counts */
   private boolean hasDecided = false;
   /** of the same plan: jobs that had waited too long */
   private final Set<String> served = new HashSet<>();
@@ -46,7 +47,7 @@ public final class Planner {
   public volatile String lastFault = null;
 
   /**
-   * @param policy what decides, unless it fails; null until `switchTo`.
+   * @param policy decides, unless it fails; null until `switchTo`.
    * @param starveMs a job with a task to start that has held no slot for so long is served first.
    * @param idleMs so long slots may stand idle, more than under strict fair, beside tasks that plans
    *     keep from starting.
@@ -63,7 +64,6 @@ public final class Planner {
     this.idleWatch = new IdleWatch(idleMs);
   }
 
-  /** What decides, unless it fails. */
   public Policy policy() {
     return policy;
   }
@@ -76,7 +76,7 @@ public final class Planner {
     standInBecause = null;
   }
 
-  /** The name of what decides while the policy does not. */
+  /** Name of the policy that decides while this one does not. */
   public String standIn() {
     return (lastFault != null && lastFault.equals(standInBecause) ? standIn : absent).name();
   }
@@ -86,7 +86,7 @@ public final class Planner {
     return failures + absences;
   }
 
-  /** What to do now; null if nothing waits. The arguments are those of a `Report`. */
+  /** The next plan; null if nothing waits. The arguments are those of a `Report`. */
   public Plan plan(LiveJobs live, long idleMs, int idleSlots) {
     fault = null;
     absence = null;
@@ -99,92 +99,63 @@ public final class Planner {
     if (groups.isEmpty() || slots < 1) {
       return null;
     }
-    Map<String, PoolPlan> plans = new LinkedHashMap<>();
     Map<String, Long> since = new HashMap<>();
-    for (PoolGroup group : groups) {
-      PoolPlan made = planned(live, group, since);
-      if (made != null) {
-        plans.put(group.name, made);
-      }
-    }
-    if (plans.isEmpty()) {
+    groups.forEach(group -> decide(live, group, since));
+    if (groups.stream().allMatch(group -> group.tables == null)) {
       return null;
     }
-    if (groups.size() > 1 && plans.values().stream().anyMatch(PoolPlan::isIdleBesideTasks)) {
-      passOn(live, groups, plans, since);
+    if (groups.size() > 1 && groups.stream().anyMatch(PoolGroup::isIdleBesideTasks)) {
+      PoolGroup.shareAgain(groups, slots).forEach(group -> decide(live, group, since));
     }
     waitsSinceMs = since;
     starved += served.size();
-    graphsOf.keySet().retainAll(names(groups));
-    note(groups, plans, slots, idleMs);
-    return joined(groups, plans);
+    graphsOf.keySet().removeIf(name -> groups.stream().noneMatch(one -> one.name.equals(name)));
+    note(groups, slots, idleMs);
+    return joined(groups);
   }
 
-  private static Set<String> names(List<PoolGroup> groups) {
-    Set<String> found = new HashSet<>();
-    groups.forEach(group -> found.add(group.name));
-    return found;
-  }
-
-  /** Let groups use the slots that another's plan leaves idle beside its own tasks. */
-  private void passOn(
-      LiveJobs live,
-      List<PoolGroup> groups,
-      Map<String, PoolPlan> plans,
-      Map<String, Long> since) {
-    for (PoolGroup group : groups) {
-      PoolPlan made = plans.get(group.name);
-      if (made != null && made.isIdleBesideTasks()) {
-        group.use(made.used());
-      }
-    }
-    for (PoolGroup group : PoolGroup.shareAgain(groups, LiveTables.slots(live))) {
-      PoolPlan again = planned(live, group, since);
-      if (again != null) {
-        plans.put(group.name, again);
-      }
-    }
-  }
-
-  /** The plan of one group, by the policy or what stands in; null if nothing waits there. */
-  private PoolPlan planned(LiveJobs live, PoolGroup group, Map<String, Long> since) {
-    LiveGraphs own = graphsOf.computeIfAbsent(group.name, name -> new LiveGraphs());
-    LiveTables found = LiveTables.of(live, group, own);
+  /** Decide for one group, by the policy or its stand-in, if a task waits there. */
+  private void decide(LiveJobs live, PoolGroup group, Map<String, Long> since) {
+    LiveTables found =
+        LiveTables.of(
+            live, group, graphsOf.computeIfAbsent(group.name, name -> new LiveGraphs()));
     List<Integer> considered = found.waitingStages();
     if (considered.isEmpty()) {
-      return null;
+      return;
     }
+    group.tables = found;
+    group.considered = considered;
     Round round = new Round(found.tables, found.caps);
     boolean isStarving = noteWaits(round, found, live.timeMs, since);
     if (group.slots < 1 && !isStarving) {
-      return new PoolPlan(found, considered);
+      return;
     }
     if (group.slots < 1) {
       group.slots = 1;
       group.isFirst = true;
     }
     serveStarved(round, found, live.timeMs, since);
-    boolean isAsked = round.isOpen();
+    group.round = round;
+    group.isAsked = round.isOpen();
     Policy decides = fault == null ? policy : standIn;
     try {
       decides.fill(round);
-      hasDecided = hasDecided || (isAsked && decides == policy);
-    } catch (AbsentException away) {
-      isAsked = false;
+      hasDecided = hasDecided || (group.isAsked && decides == policy);
+    } catch (Policy.Absent away) {
+      group.isAsked = false;
       absence = away.getMessage();
       decides = absent;
       decides.fill(round);
     } catch (RuntimeException error) {
-      fault = words(error);
+      fault = error instanceof Policy.Fault ? error.getMessage() : error.toString();
       decides = standIn;
       decides.fill(round);
     }
-    return new PoolPlan(found, considered, round, decides.name(), isAsked);
+    group.by = decides.name();
   }
 
   /** Count a failure, or take the policy for sound. */
-  private void note(
-      List<PoolGroup> groups, Map<String, PoolPlan> plans, int slots, long idleMs) {
+  private void note(List<PoolGroup> groups, int slots, long idleMs) {
     standInBecause = fault == null ? absence : fault;
     if (fault == null && absence != null && hasDecided) {
       absences += 1;
@@ -195,60 +166,45 @@ public final class Planner {
       lastFault = fault;
       return;
     }
-    int unused = slots;
-    boolean isAsked = false;
-    boolean isIdle = false;
-    for (PoolGroup group : groups) {
-      PoolPlan one = plans.get(group.name);
-      unused -= one == null || one.round == null ? group.running() : one.used();
-      isAsked = isAsked || (one != null && one.isAsked);
-      isIdle = isIdle || (one != null && one.isIdleBesideTasks());
-    }
+    int unused = slots - groups.stream().mapToInt(PoolGroup::used).sum();
+    boolean isAsked = groups.stream().anyMatch(group -> group.isAsked);
+    boolean isIdle = groups.stream().anyMatch(PoolGroup::isIdleBesideTasks);
     if (isAsked && idleMs == 0 && !(unused > 0 && isIdle)) {
-      // One that only passes is no proof of health, nor is one that caps or busy slots had closed.
+      // A policy that only passes is no proof of health, nor is a round closed by caps or busy slots.
       failuresInARow = 0;
     }
   }
 
-  private Plan joined(List<PoolGroup> groups, Map<String, PoolPlan> plans) {
+  private Plan joined(List<PoolGroup> groups) {
     List<Integer> chosen = new ArrayList<>();
     List<Integer> considered = new ArrayList<>();
     Map<String, Integer> limits = new LinkedHashMap<>();
     Map<String, Integer> pools = new LinkedHashMap<>();
     String by = policy == null ? absent.name() : policy.name();
     for (PoolGroup group : groups) {
-      PoolPlan one = plans.get(group.name);
-      if (one == null) {
-        continue;
+      considered.addAll(group.considered);
+      if (group.round != null) {
+        List<Integer> stages = group.tables.sparkStages(group.round.chosen());
+        chosen.addAll(group.isFirst ? 0 : chosen.size(), stages);
+        limits.putAll(group.tables.limits(group.round));
+        by = group.by;
       }
-      considered.addAll(one.considered);
-      if (one.round != null) {
-        List<Integer> own = one.tables.sparkStages(one.round.chosen());
-        chosen.addAll(group.isFirst ? 0 : chosen.size(), own);
-        limits.putAll(one.tables.limits(one.round));
-        by = one.by;
-      }
-      if (groups.size() > 1) {
-        pools.put(group.name, group.slots + one.tables.lost());
+      if (groups.size() > 1 && group.tables != null) {
+        pools.put(group.name, group.slots + group.tables.lost());
       }
     }
     return new Plan(chosen, limits, pools, considered, by, fault);
-  }
-
-  /** The message of a fault that says all, else with its class. */
-  private static String words(RuntimeException fault) {
-    return fault instanceof PolicyFault ? fault.getMessage() : fault.toString();
   }
 
   /** Note since when jobs have waited; whether one has for longer than the bound. */
   private boolean noteWaits(Round round, LiveTables live, long nowMs, Map<String, Long> since) {
     boolean isStarving = false;
     for (int job = 0; job < live.jobs.size(); job++) {
-      LiveJob own = live.jobs.get(job);
-      if (own.running == 0 && round.openStages[job] > 0) {
+      LiveJob waiting = live.jobs.get(job);
+      if (waiting.running == 0 && round.openStages[job] > 0) {
         // From the plan at which it was first seen to wait: there may have been none while it ran.
-        long sinceMs = waitsSinceMs.getOrDefault(own.key, nowMs);
-        since.put(own.key, sinceMs);
+        long sinceMs = waitsSinceMs.getOrDefault(waiting.key, nowMs);
+        since.put(waiting.key, sinceMs);
         isStarving = isStarving || nowMs - sinceMs > starveMs;
       }
     }
@@ -260,22 +216,11 @@ public final class Planner {
       Round round, LiveTables live, long nowMs, Map<String, Long> since) {
     for (int job = 0; job < live.jobs.size() && round.isOpen(); job++) {
       long sinceMs = since.getOrDefault(live.jobs.get(job).key, nowMs);
-      int stage = nowMs - sinceMs > starveMs ? firstOpen(round, job) : -1;
+      int stage = nowMs - sinceMs > starveMs ? round.firstOpen(job) : -1;
       if (stage >= 0) {
         round.assign(new Action(stage, round.held(job) + 1));
         served.add(live.jobs.get(job).key);
       }
     }
-  }
-
-  private static int firstOpen(Round round, int job) {
-    for (int stage = round.tables.firstStage[job];
-        stage < round.tables.firstStage[job + 1];
-        stage++) {
-      if (round.isOpen(stage)) {
-        return stage;
-      }
-    }
-    return -1;
   }
 }

@@ -1,7 +1,7 @@
 package decima.policy;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
 import decima.network.Network;
+import decima.spark.Json;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
@@ -9,35 +9,72 @@ import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.function.Supplier;
 
 /** The policies that decide inside the JVM, by name. */
 public final class Policies {
-  public static final List<String> NAMES =
-      Arrays.asList("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", "decima");
   /** other learned policies go by the path of their model file */
   private static final String MODEL = ".safetensors";
+  private static final String SHIPPED = "decima";
   /** in the content of a file: its name */
   private static final String FILE = "file";
   /** of the largest model file */
   private static final long MAX_BYTES = 32_000_000;
   /** files of the jar, read with this class: later the class loader may be closed (`JarClasses`) */
-  private static final Map<String, byte[]> SHIPPED = new HashMap<>();
+  private static final byte[] MODEL_BYTES = resource(SHIPPED + MODEL);
+  private static final byte[] WEIGHTS = resource(ScoringRule.NAME + ".json");
+  /** by name; each takes the content of a file of parameters, or null for those of the jar */
+  private static final Map<String, Function<Map<?, ?>, Policy>> MAKERS = new LinkedHashMap<>();
 
   static {
-    for (String name : Arrays.asList("es_rule.json", "decima" + MODEL)) {
-      SHIPPED.put(name, resource(name));
+    for (Supplier<Policy> maker :
+        Arrays.<Supplier<Policy>>asList(Fifo::new, SparkFair::new, StrictFair::new)) {
+      String name = maker.get().name();
+      MAKERS.put(name, content -> without(name, content, maker));
     }
+    MAKERS.put(
+        ShortestRemaining.NAME,
+        content ->
+            new ShortestRemaining(
+                content == null
+                    ? ShortestRemaining.DEFAULTS
+                    : values(
+                        ShortestRemaining.NAME,
+                        content,
+                        Arrays.asList(ShortestRemaining.PARAMETERS))));
+    MAKERS.put(
+        ScoringRule.NAME,
+        content ->
+            new ScoringRule(
+                values(
+                    ScoringRule.NAME,
+                    content == null ? json("the jar's weights", WEIGHTS) : content,
+                    ScoringRule.parameters())));
+    MAKERS.put(
+        SHIPPED,
+        content ->
+            without(
+                SHIPPED,
+                content,
+                () ->
+                    new LearnedPolicy(SHIPPED, Network.read(MODEL_BYTES, "the jar's model"))));
   }
+
+  public static final Set<String> NAMES = Collections.unmodifiableSet(MAKERS.keySet());
 
   private Policies() {}
 
   /** Whether the policy called `name` needs no Python. */
   public static boolean isInside(String name) {
-    return NAMES.contains(name) || name.endsWith(MODEL);
+    return MAKERS.containsKey(name) || name.endsWith(MODEL);
   }
 
   /**
@@ -49,32 +86,30 @@ public final class Policies {
    *     another policy's or of another version, or a model is not to be read.
    */
   public static Policy named(String name, Map<?, ?> content) {
-    switch (name) {
-      case "tuned_srw":
-        return new ShortestRemaining(
-            content == null
-                ? ShortestRemaining.DEFAULTS
-                : values(name, content, Arrays.asList(ShortestRemaining.PARAMETERS)));
-      case "es_rule":
-        Map<?, ?> weights = content == null ? weights(name) : content;
-        return new ScoringRule(name, values(name, weights, ScoringRule.parameters()));
-      default:
-        if (content != null && isInside(name)) {
-          throw new IllegalArgumentException("policy '" + name + "' takes no parameters");
-        }
-        return name.equals("decima") || name.endsWith(MODEL) ? learned(name) : simple(name);
+    if (MAKERS.containsKey(name)) {
+      return MAKERS.get(name).apply(content);
     }
+    if (!name.endsWith(MODEL)) {
+      throw new IllegalArgumentException(
+          "policy '" + name + "': inside the JVM there are " + String.join(", ", NAMES));
+    }
+    return without(
+        name,
+        content,
+        () -> {
+          try {
+            return new LearnedPolicy(name, Network.read(bytes(new File(name)), name));
+          } catch (IOException error) {
+            throw unreadable(name, error);
+          }
+        });
   }
 
-  private static Policy learned(String name) {
-    boolean isShipped = !name.endsWith(MODEL);
-    String where = isShipped ? "the jar's model" : name;
-    try {
-      return new LearnedPolicy(
-          name, Network.read(isShipped ? SHIPPED.get(name + MODEL) : bytes(new File(name)), where));
-    } catch (IOException error) {
-      throw unreadable(where, error);
+  private static Policy without(String name, Map<?, ?> content, Supplier<Policy> maker) {
+    if (content != null) {
+      throw new IllegalArgumentException("policy '" + name + "' takes no parameters");
     }
+    return maker.get();
   }
 
   private static byte[] bytes(File file) throws IOException {
@@ -108,20 +143,6 @@ public final class Policies {
     return new IllegalArgumentException(where + ": " + reason.split("\n")[0], error);
   }
 
-  private static Policy simple(String name) {
-    switch (name) {
-      case "fifo":
-        return new Fifo();
-      case "spark_fair":
-        return new SparkFair();
-      case "strict_fair":
-        return new StrictFair();
-      default:
-        throw new IllegalArgumentException(
-            "policy '" + name + "': inside the JVM there are " + String.join(", ", NAMES));
-    }
-  }
-
   /** The parameters in the order of `names`; `content` must hold these and no others. */
   private static double[] values(String policy, Map<?, ?> content, List<String> names) {
     Object file = content.get(FILE);
@@ -146,23 +167,23 @@ public final class Policies {
     return found;
   }
 
-  private static Map<?, ?> weights(String policy) {
+  private static Map<?, ?> json(String where, byte[] text) {
     try {
-      return new ObjectMapper().readValue(SHIPPED.get(policy + ".json"), Map.class);
+      return Json.MAPPER.readValue(text, Map.class);
     } catch (IOException error) {
-      throw unreadable("the jar's weights of " + policy, error);
+      throw unreadable(where, error);
     }
   }
 
   /**
-   * What a file of parameters holds.
+   * Read a file of parameters.
    *
-   * @throws IllegalArgumentException (one line) it is not to be read.
+   * @throws IllegalArgumentException (one line) it cannot be read.
    */
   public static Map<?, ?> content(File file) {
     try {
-      Map<Object, Object> found = new HashMap<>();
-      found.putAll(new ObjectMapper().readValue(file, Map.class));
+      Map<Object, Object> found =
+          new HashMap<>(json(file.toString(), Files.readAllBytes(file.toPath())));
       found.put(FILE, file);
       return found;
     } catch (IOException error) {

@@ -2,6 +2,26 @@ package decima.policy;
 
 /** Decides which stage gets slots next; it keeps nothing between rounds. */
 public interface Policy {
+  /** The policy is absent, which is no failure of it: another decides. */
+  final class Absent extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    /** @param reason one line, for logs. */
+    public Absent(String reason) {
+      super(reason);
+    }
+  }
+
+  /** A policy outside the JVM failed; the message says how. */
+  final class Fault extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    /** @param reason one line. */
+    public Fault(String reason) {
+      super(reason);
+    }
+  }
+
   /** By which settings, logs and metrics know it. */
   String name();
 

@@ -1,6 +1,8 @@
 package decima.policy;
 
+import decima.spark.PoolCounts;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -10,13 +12,13 @@ import java.util.PriorityQueue;
 import java.util.Set;
 
 /**
- * Jobs that one policy decides among: those of a pool with a weight or minShare of its own, or those
- * of all other pools together. Each group has the slots that Spark's FairSchedulingAlgorithm would
- * give its pools.
+ * Jobs that one policy decides among, and its decisions: the jobs of a pool with a weight or minShare
+ * of its own, or those of all other pools together. Each group has the slots that Spark's
+ * FairSchedulingAlgorithm would give its pools.
  */
 final class PoolGroup {
   /** group of the pools that have Spark's defaults; as many of these with work are its weight */
-  static final String OTHERS = "";
+  static final String OTHERS = PoolCounts.OTHERS;
 
   /** as Spark compares pools: below the minShare first, then the fewest slots for the weight */
   private static final Comparator<PoolGroup> BY_CLAIM =
@@ -41,13 +43,32 @@ final class PoolGroup {
   private int minShare = 0;
   private int dealt = 0;
 
+  // decisions for the group, once a task of it waits
+  /** null: no task waits */
+  LiveTables tables = null;
+  /** Spark's ids of the stages with a task to start */
+  List<Integer> considered = Collections.emptyList();
+  /** null: no task waits, or the group has no slot */
+  Round round = null;
+  /** name of the policy that decided */
+  String by = null;
+  /** whether the policy had anything to decide */
+  boolean isAsked = false;
+
   private PoolGroup(String name) {
     this.name = name;
   }
 
-  /** Tasks that run. */
-  int running() {
-    return jobs.stream().mapToInt(job -> job.running).sum();
+  /** Slots that its jobs hold or are given. */
+  int used() {
+    return round == null
+        ? jobs.stream().mapToInt(job -> job.running).sum()
+        : round.tables.slots - round.unused();
+  }
+
+  /** Whether slots stand idle beside tasks that could start. */
+  boolean isIdleBesideTasks() {
+    return round != null && round.unused() > 0 && round.tasksLeft() > 0;
   }
 
   private double claim(boolean isNeedy) {
@@ -62,15 +83,19 @@ final class PoolGroup {
   static List<PoolGroup> of(LiveJobs live, int slots) {
     Map<String, PoolGroup> found = new LinkedHashMap<>();
     for (LiveJob job : live.active()) {
-      boolean hasOwn = job.pool != null && job.pool.hasOwn();
-      found.computeIfAbsent(hasOwn ? job.pool.name : OTHERS, PoolGroup::new).jobs.add(job);
+      boolean hasPool = job.pool != null && job.pool.hasSettings();
+      found.computeIfAbsent(hasPool ? job.pool.name : OTHERS, PoolGroup::new).jobs.add(job);
     }
     List<PoolGroup> groups = new ArrayList<>(found.values());
     if (groups.size() == 1) {
       groups.get(0).slots = slots;
     } else {
       groups.forEach(PoolGroup::measure);
-      share(groups, slots);
+      // its share of all, or more where others have no use for theirs
+      deal(groups, slots, false);
+      groups.forEach(group -> group.slots = group.dealt);
+      int left = deal(groups, slots, true);
+      groups.forEach(group -> group.slots = Math.max(group.slots, group.dealt + left));
     }
     return groups;
   }
@@ -92,16 +117,8 @@ final class PoolGroup {
     weight = Math.max(1, weight);
   }
 
-  /** Set the slots of each group: its share of all, or more where others have no use for theirs. */
-  private static void share(List<PoolGroup> groups, int slots) {
-    deal(groups, slots, false);
-    groups.forEach(group -> group.slots = group.dealt);
-    int left = deal(groups, slots, true);
-    groups.forEach(group -> group.slots = Math.max(group.slots, group.dealt + left));
-  }
-
   /**
-   * Deal the slots one by one to the group that is due; returns how many nobody wants.
+   * Deal the slots one by one to the group that is due; returns how many are left.
    *
    * @param isBounded no group gets more than it has tasks for.
    */
@@ -124,19 +141,20 @@ final class PoolGroup {
     return left;
   }
 
-  /** Want no more than so many slots. */
-  void use(int slots) {
-    demand = Math.min(demand, slots);
-  }
-
-  /** Share anew after `use`; the groups that have more slots than before. */
+  /**
+   * Let groups use the slots that another's decisions leave idle beside its own tasks; returns the
+   * groups that have more slots than before.
+   */
   static List<PoolGroup> shareAgain(List<PoolGroup> groups, int slots) {
-    Map<PoolGroup, Integer> before = new LinkedHashMap<>();
-    groups.forEach(group -> before.put(group, group.slots));
+    for (PoolGroup group : groups) {
+      if (group.isIdleBesideTasks()) {
+        group.demand = Math.min(group.demand, group.used());
+      }
+    }
     deal(groups, slots, true);
     List<PoolGroup> found = new ArrayList<>();
     for (PoolGroup group : groups) {
-      if (group.dealt > before.get(group)) {
+      if (group.dealt > group.slots) {
         group.slots = group.dealt;
         found.add(group);
       }

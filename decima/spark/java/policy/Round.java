@@ -15,7 +15,7 @@ public final class Round {
   final int[] local;
   /** (J,) stages that may be chosen */
   final int[] openStages;
-  /** (J,) as the last action said; 0: none did */
+  /** (J,) of the newest action; 0: none */
   final int[] limit;
   /** (S,) tasks that need no slot any more */
   final int[] covered;
@@ -73,7 +73,7 @@ public final class Round {
     return isOpen;
   }
 
-  /** Slots that the plan so far gives to nobody. */
+  /** Slots that the plan so far leaves idle. */
   public int onOffer() {
     return onOffer;
   }
@@ -200,13 +200,23 @@ public final class Round {
     return found;
   }
 
-  /** Slots that stand idle when the plan so far is all: nobody holds them or was given them. */
+  /** Slots that no job holds or is given by the plan so far. */
   int unused() {
     int found = tables.slots;
     for (int job = 0; job < held.length; job++) {
       found -= held[job];
     }
     return found;
+  }
+
+  /** The job's first open stage; -1 if none is open. */
+  int firstOpen(int job) {
+    for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
+      if (open[stage]) {
+        return stage;
+      }
+    }
+    return -1;
   }
 
   /** The job's open stage with the longest critical path; -1 if none is open. */

@@ -5,7 +5,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** A round for a policy that decides outside the JVM, and its answer (decima/spark/tables.py). */
+/**
+ * A round for a policy that decides outside the JVM, and its answer (decima/spark/tables.py), or for a
+ * coordinator (decima/spark/coordinator/messages.py).
+ */
 public final class RoundMessage {
   private RoundMessage() {}
 
@@ -40,17 +43,27 @@ public final class RoundMessage {
     return found;
   }
 
+  private static int whole(Object number) {
+    return ((Number) number).intValue();
+  }
+
+  /** The work of an application, as one round; null if no job has work. */
+  public static Map<String, Object> of(LiveJobs live, LiveGraphs graphs) {
+    LiveTables found = LiveTables.ofApplication(live, graphs);
+    return found == null ? null : of(new Round(found.tables));
+  }
+
   /**
-   * Do what an answer says.
+   * Take the actions of an answer.
    *
    * @param actions pairs of a stage's row and a limit.
-   * @throws IllegalArgumentException an action is not allowed. Where users have set caps, of which
-   *     who answers knows nothing, it is left out, and what is left over then goes to `others`.
+   * @throws IllegalArgumentException an action is not allowed. Under caps, which the policy does not
+   *     observe, it is left out instead, and `others` gives away the slots that are left.
    */
   public static void apply(List<?> actions, Round round, Policy others) {
     for (Object pair : actions) {
-      long[] values = Report.numbers((List<?>) pair);
-      Action action = new Action((int) values[0], (int) values[1]);
+      List<?> values = (List<?>) pair;
+      Action action = new Action(whole(values.get(0)), whole(values.get(1)));
       if (!round.hasCaps() || round.allows(action)) {
         round.assign(action);
       }

@@ -1,6 +1,6 @@
 package decima.policy;
 
-/** What the scoring rule reads of a round; the features are those of decima/heuristics/es_rule.py. */
+/** Features of the scoring rule (decima/heuristics/es_rule.py) in a round. */
 final class RuleView {
   private static final double LEAST_WORK_MS = 1.0;
   private static final double TYPICAL_SLOTS = 50.0;
@@ -39,8 +39,12 @@ final class RuleView {
     int tasks = seen.demand(stage) - given;
     double remainingMs = tables.remainingMs[job];
     double blockingMs = tables.meanMs[stage] * tables.slots / typicalMs;
+    int jobsWithLess = 0;
+    for (double otherMs : tables.remainingMs) {
+      jobsWithLess += otherMs < remainingMs ? 1 : 0;
+    }
     features[0] = halfLog(remainingMs, meanMs);
-    features[1] = 2.0 * jobsWithLess(remainingMs) / tables.jobs() - 1.0;
+    features[1] = 2.0 * jobsWithLess / tables.jobs() - 1.0;
     features[2] = Math.log(held / share);
     features[3] = (double) held / tables.slots;
     features[4] = (double) Math.max(0, seen.local[job] - given) / (seen.onOffer - given);
@@ -55,18 +59,8 @@ final class RuleView {
     features[13] = quiet;
     features[14] = 0.25 * Math.log(Math.max(LEAST, Math.min(MOST, blockingMs)));
     features[15] = 2.0 * tables.inflation;
-    features[16] = 0.0; // nobody is promised to a stage to come
+    features[16] = 0.0; // no slot is reserved
     features[17] = (double) (seen.onOffer - given - 1) / tables.slots;
-  }
-
-  private int jobsWithLess(double remainingMs) {
-    int found = 0;
-    for (int job = 0; job < tables.jobs(); job++) {
-      if (tables.remainingMs[job] < remainingMs) {
-        found += 1;
-      }
-    }
-    return found;
   }
 
   /** 0.5 log of the ratio; 0 where there is nothing to compare with. */

@@ -10,6 +10,7 @@ import java.util.List;
  * the second; a job that holds none may always take one.
  */
 final class ScoringRule implements Policy {
+  static final String NAME = "es_rule";
   private static final String[] FEATURES = {
     "work", "rank", "share", "cluster", "local", "source", "tasks", "jobs", "width", "runnable",
     "session", "moving", "executors", "quiet", "blocking", "inflation", "wait", "free"
@@ -21,12 +22,10 @@ final class ScoringRule implements Policy {
   /** the last is the gate's bias */
   private static final int SIZE = HIDDEN * UNIT + 1;
 
-  private final String name;
   private final double[] weights;
 
   /** @param weights in the order of the names. */
-  ScoringRule(String name, double[] weights) {
-    this.name = name;
+  ScoringRule(double[] weights) {
     this.weights = weights;
   }
 
@@ -47,7 +46,7 @@ final class ScoringRule implements Policy {
 
   @Override
   public String name() {
-    return name;
+    return NAME;
   }
 
   @Override

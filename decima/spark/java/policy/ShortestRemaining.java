@@ -5,6 +5,7 @@ package decima.policy;
  * J jobs, R the work that the job has left (`tuned_srw`; decima/heuristics/tuned_srw.py).
  */
 final class ShortestRemaining implements Policy {
+  static final String NAME = "tuned_srw";
   static final String[] PARAMETERS = {"factor", "jobs_power", "work_power"};
   static final double[] DEFAULTS = {1.5, 1.0, 0.2};
   private static final double FLOOR_MS = 1.0;
@@ -22,7 +23,7 @@ final class ShortestRemaining implements Policy {
 
   @Override
   public String name() {
-    return "tuned_srw";
+    return NAME;
   }
 
   @Override

@@ -1,15 +1,12 @@
 package decima.policy;
 
-import java.util.ArrayList;
+import decima.spark.Report;
 import java.util.Arrays;
 import java.util.Collections;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Plans for jobs that do not exist, so that the first real plan finds compiled code. */
+/** Plans for made-up jobs, so that the first real plan finds compiled code. */
 public final class WarmUp {
   private static final Logger LOG = LoggerFactory.getLogger(WarmUp.class);
   /** after so many the next plan takes less than 1 ms (benchmarks/jvm_decisions.py) */
@@ -54,7 +51,7 @@ public final class WarmUp {
   /**
    * Make so many plans.
    *
-   * @param policy one that decides for nobody else: it may remember what it has seen.
+   * @param policy used for nothing else: it may remember its observations.
    */
   public static void run(Policy policy, int plans) {
     for (int made = 0; made < plans; ) {
@@ -70,56 +67,59 @@ public final class WarmUp {
 
   /** The next report: another task of one job has ended, and a slot runs the one after it. */
   Report next() {
-    List<Object> events = new ArrayList<>();
-    List<Object> sets = new ArrayList<>();
+    Report report = new Report();
+    report.timeMs = 1_000L + step * TASK_MS;
+    report.slots = slots;
     for (int job = 0; job < jobs; job++) {
       if (step == 0) {
-        events.add(begun(job));
+        report.events.add(start(job));
       }
       int turns = (step + jobs - 1 - job) / jobs;
       for (int stage = 0; stage < 2; stage++) {
-        int number = job * STAGES + stage;
-        int done = Math.min(TASKS - 2, turns);
-        int running = stage == 0 ? slots / jobs : 0;
-        sets.add(
-            Arrays.asList(
-                number, 0, key(job), TASKS + job, done, Math.min(running, TASKS - done), false));
+        Report.TaskSet set = new Report.TaskSet();
+        set.stage = job * STAGES + stage;
+        set.job = "spark " + job;
+        set.numTasks = TASKS + job;
+        set.successful = Math.min(TASKS - 2, turns);
+        set.running = stage == 0 ? Math.min(slots / jobs, TASKS - set.successful) : 0;
+        report.sets.add(set);
       }
     }
-    int measured = (step % jobs) * STAGES;
-    Map<String, Object> message = new HashMap<>();
-    message.put("time_ms", 1_000L + step * TASK_MS);
-    message.put("slots", slots);
-    message.put("attached", true);
-    message.put("idle_ms", 0);
-    message.put("idle_slots", 0);
-    message.put("sets", sets);
-    message.put("events", events);
-    message.put(
-        "measured",
-        Collections.singletonList(
-            Arrays.asList(measured, 1, TASK_MS + measured, 1_000L, 1_000L + step * TASK_MS)));
+    Report.Measured measured = new Report.Measured();
+    measured.stage = (step % jobs) * STAGES;
+    measured.tasks = 1;
+    measured.totalMs = TASK_MS + measured.stage;
+    measured.firstLaunchMs = 1_000L;
+    measured.lastFinishMs = report.timeMs;
+    report.measured.add(measured);
     step += 1;
-    return new Report(message);
+    return report;
   }
 
-  private static String key(int job) {
-    return "spark " + job;
-  }
-
-  /** The event of a job: two stages, a third that waits for both, and a fourth for that. */
-  private static List<Object> begun(int job) {
+  /** The start of a job: two stages, a third that waits for both, and a fourth for that. */
+  private static Report.Event start(int job) {
+    Report.Event event = new Report.Event();
+    event.kind = Report.Event.Kind.JOB_START;
+    event.id = job;
+    event.timeMs = 1_000L;
+    event.job = "spark " + job;
+    event.properties = Collections.emptyMap();
     int first = job * STAGES;
-    List<Object> stages =
+    event.stages =
         Arrays.asList(
             stage(first, TASKS + job),
             stage(first + 1, TASKS + job),
             stage(first + 2, TASKS, first, first + 1),
             stage(first + 3, 1, first + 2));
-    return Arrays.asList("J", job, 1_000L, stages, Collections.emptyMap(), key(job));
+    return event;
   }
 
-  private static List<Object> stage(int number, int tasks, Integer... parents) {
-    return Arrays.asList(number, tasks, Arrays.asList(parents), Arrays.asList(number));
+  private static Report.StageInfo stage(int number, int tasks, Integer... parents) {
+    Report.StageInfo info = new Report.StageInfo();
+    info.stage = number;
+    info.numTasks = tasks;
+    info.parents = Arrays.asList(parents);
+    info.rdds = Collections.singletonList(number);
+    return info;
   }
 }

@@ -4,7 +4,6 @@ package decima.spark;
 
 import java.util.ArrayList;
 import java.util.HashMap;
-import org.apache.spark.Dependency;
 import org.apache.spark.HashPartitioner;
 import org.apache.spark.Partition;
 import org.apache.spark.SparkContext;
@@ -14,10 +13,9 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.rdd.ShuffledRDD;
 import scala.collection.Iterator;
 import scala.collection.immutable.List;
-import scala.collection.immutable.List$;
 import scala.collection.immutable.Nil$;
-import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
+import scala.reflect.ClassTag;
 
 /** A stage: one partition for each task, which sleeps for its time and yields nothing. */
 public final class Replay extends RDD {

@@ -2,6 +2,9 @@ package decima.policy;
 
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import decima.spark.Plan;
+import decima.spark.Report;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
@@ -14,13 +17,15 @@ import java.util.Properties;
 
 /**
  * For tests: a live session, one line of JSON after the other. `{"begin": ...}` starts another one,
- * `{"priors": ...}` hands it earlier runs, `{"report": ..., "ask": [...]}` is answered by what it is
- * asked for; `{"due": ...}` asks whether a report calls for a plan, `{"properties": ...}` what a
- * Spark job is called by those.
+ * `{"priors": ...}` hands it earlier runs, `{"report": ..., "ask": [...]}` returns the parts in `ask`;
+ * `{"due": ...}` returns whether a report calls for a plan, `{"properties": ...}` the names of a Spark
+ * job with those.
  */
-public final class Tell {
+public final class DriveSession {
   private static final ObjectMapper MAPPER =
-      new ObjectMapper().configure(JsonGenerator.Feature.ESCAPE_NON_ASCII, true);
+      new ObjectMapper()
+          .configure(JsonGenerator.Feature.ESCAPE_NON_ASCII, true)
+          .setPropertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE);
 
   private final LiveJobs live = new LiveJobs();
   private final Due due = new Due();
@@ -28,7 +33,7 @@ public final class Tell {
   private final Planner planner;
   private Plan plan;
 
-  private Tell(Map<String, ?> begin) {
+  private DriveSession(Map<String, ?> begin) {
     Object policy = begin.get("policy");
     planner =
         new Planner(
@@ -43,22 +48,24 @@ public final class Tell {
   public static void main(String[] arguments) throws Exception {
     BufferedReader in =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-    Tell session = null;
+    DriveSession session = null;
     for (String line = in.readLine(); line != null; line = in.readLine()) {
       Map<String, ?> told = MAPPER.readValue(line, Map.class);
       Object answer = null;
       if (told.containsKey("begin")) {
-        session = new Tell((Map<String, ?>) told.get("begin"));
+        session = new DriveSession((Map<String, ?>) told.get("begin"));
       } else if (told.containsKey("priors")) {
         session.live.setPriors(Priors.of((Map<String, ?>) told.get("priors")));
+      } else if (told.containsKey("policies")) {
+        answer = Policies.NAMES;
       } else if (told.containsKey("properties")) {
         answer = names((Map<?, ?>) told.get("properties"));
       } else if (told.containsKey("due")) {
         Plan inForce = told.get("plan") == null ? null : plan((Map<String, ?>) told.get("plan"));
-        Report report = new Report((Map<String, ?>) told.get("due"));
+        Report report = MAPPER.convertValue(told.get("due"), Report.class);
         answer = session.due.isDue(report, inForce, report.timeMs * 1_000_000L);
       } else {
-        Report report = new Report((Map<String, ?>) told.get("report"));
+        Report report = MAPPER.convertValue(told.get("report"), Report.class);
         answer = session.answer(report, (List<String>) told.get("ask"));
       }
       System.out.println(MAPPER.writeValueAsString(answer));
@@ -102,7 +109,7 @@ public final class Tell {
         case "ends":
           found.put("ended", rows(live.ended));
           found.put("forgotten", rows(live.forgotten));
-          found.put("untold", rows(live.untold()));
+          found.put("unreported", rows(live.unreported()));
           break;
         case "sums":
           found.put("version", live.version);
@@ -131,8 +138,13 @@ public final class Tell {
       return null;
     }
     plan = made;
-    Map<String, Object> found = new LinkedHashMap<>(made.message(0));
-    found.put("considered", made.considered);
+    Map<String, Object> found = new LinkedHashMap<>();
+    found.put("limits", made.limits);
+    if (!made.pools.isEmpty()) {
+      found.put("pools", made.pools);
+    }
+    found.put("chosen", made.chosen);
+    found.put("others", made.leftOut);
     found.put("by", made.by);
     found.put("fault", made.fault);
     return found;
@@ -240,7 +252,7 @@ public final class Tell {
       Object word = script.get(Math.min(next++, script.size() - 1));
       if (word instanceof List) {
         List<?> action = (List<?>) word;
-        return new Action((int) Report.number(action.get(0)), (int) Report.number(action.get(1)));
+        return new Action((Integer) action.get(0), (Integer) action.get(1));
       }
       switch (String.valueOf(word)) {
         case "raise":

@@ -5,8 +5,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 
-/** A program whose scheduler plans once and is never heard again, as a hung one: caps must hold. */
-public final class Unheard {
+/** A program whose planner is silent from the start, as a hung one: caps must hold. */
+public final class SilentPlanner {
   private static final AtomicInteger RUNNING = new AtomicInteger();
   private static final AtomicInteger MOST = new AtomicInteger();
 
@@ -22,7 +22,7 @@ public final class Unheard {
   }
 
   public static void main(String[] arguments) throws Exception {
-    try (JavaSparkContext spark = new JavaSparkContext(new SparkConf().setAppName("unheard"))) {
+    try (JavaSparkContext spark = new JavaSparkContext(new SparkConf().setAppName("silent planner"))) {
       Control control =
           new Control(
               spark.sc(), 100, 10, 1_000, "exact", Collections.singletonMap("user bob", 2));
@@ -30,7 +30,7 @@ public final class Unheard {
       spark.setLocalProperty("decima.user", "bob");
       Thread.sleep(4_000);
       System.out.println("abandoned " + control.counters.abandoned.get());
-      spark.parallelize(Collections.nCopies(24, 1), 24).map(Unheard::nap).count();
+      spark.parallelize(Collections.nCopies(24, 1), 24).map(SilentPlanner::nap).count();
       System.out.println("most " + MOST.get());
       // A set goes a moment after the end of its job: wait for that, not for a fixed time.
       String left = left(control);

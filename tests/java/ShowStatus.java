@@ -1,8 +1,8 @@
 package decima.spark;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.PropertyNamingStrategies;
 import decima.policy.LiveJobs;
-import decima.policy.Report;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
@@ -11,9 +11,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** For tests: reads reports of a session and limits, and answers the status after each report. */
-public final class TellStatus {
-  private static final ObjectMapper MAPPER = new ObjectMapper();
+/** For tests: reads reports of a session and limits, and writes the status after each report. */
+public final class ShowStatus {
+  private static final ObjectMapper MAPPER = new ObjectMapper().setPropertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE);
 
   @SuppressWarnings("unchecked")
   public static void main(String[] arguments) throws Exception {
@@ -25,7 +25,7 @@ public final class TellStatus {
       LiveJobs live = new LiveJobs();
       List<Object> found = new ArrayList<>();
       for (Object one : (List<?>) asked.get("reports")) {
-        Report report = new Report((Map<String, ?>) one);
+        Report report = MAPPER.convertValue(one, Report.class);
         live.update(report);
         status.note(report);
         status.notePlan(1);
