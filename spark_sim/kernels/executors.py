@@ -98,6 +98,9 @@ def advance(state: State) -> int:
             return TRUNCATED
         advance_time(state, time_ms)
 
+        is_due = True  # a round is
+        source = NONE  # the stage that ran out of tasks, if that opens the round
+
         if event_ms > time_ms:
             if timer_ms <= time_ms:
                 ring(state)
@@ -108,83 +111,79 @@ def advance(state: State) -> int:
                     for root in range(new["first_stage"], new["first_stage"] + new["num_stages"]):
                         if state.stages[root]["parents_uncovered"] == 0:
                             set_open(state, root)
-            if _open_round(state, NONE):
-                return DECIDE
-            continue
+        else:
+            executor = take(state)
+            worker = state.executors[executor]
+            stage = worker["stage"]
+            row = state.stages[stage]
+            if worker["state"] == RUNNING and row["launched"] < row["num_tasks"]:
+                # The most frequent event: the executor runs the stage's next task, undecided.
+                count_finished(state, executor)
+                row["covered"] += 1
+                start_task(state, executor, stage)
+                if row["covered"] == row["num_tasks"]:
+                    cover(state, stage)
+                continue
 
-        executor = take(state)
-        worker = state.executors[executor]
-        stage = worker["stage"]
-        row = state.stages[stage]
-        if worker["state"] == RUNNING and row["launched"] < row["num_tasks"]:
-            # The most frequent event: the executor runs the stage's next task, without a decision.
-            count_finished(state, executor)
-            row["covered"] += 1
-            start_task(state, executor, stage)
-            if row["covered"] == row["num_tasks"]:
-                cover(state, stage)
-            continue
+            job = state.jobs[row["job"]]
+            is_due = False
+            if worker["state"] != RUNNING:
+                # The executor has started in the job of the stage that it was given to.
+                clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
+                if job["active"] == 0:
+                    become_unattached(state, executor)
+                    is_due = True
+                else:
+                    worker["job"] = row["job"]
+                    job["attached"] += 1
+                    if row["launched"] < row["num_tasks"]:
+                        _start_or_wait(state, executor, stage)
+                    else:
+                        job["held"] -= 1
+                        become_idle(state, executor)
+                        is_due = True
 
-        job = state.jobs[row["job"]]
-        is_due = False  # a round is
-        source = NONE  # the stage that ran out of tasks, if that opens the round
-        if worker["state"] != RUNNING:
-            # The executor has started in the job of the stage that it was given to.
-            clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
-            if job["active"] == 0:
-                become_unattached(state, executor)
-                is_due = True
             else:
-                worker["job"] = row["job"]
-                job["attached"] += 1
-                if row["launched"] < row["num_tasks"]:
-                    _start_or_wait(state, executor, stage)
+                # A task ends, and its stage has no further one to start.
+                count_finished(state, executor)
+                kind = worker["kind"]
+                state.running[stage, kind] -= 1
+                if row["finished"] == row["num_tasks"]:
+                    is_due = unlock_children(state, stage)
+                if row["released"] == 0:
+                    row["released"] = 1
+                    is_due = True
+                    source = stage
+                if row["released"] == HELD_BACK and job["open_stages"] + job["misfits"] > 0:
+                    is_due = True
+
+                if has_promise_for(state, row, kind):
+                    promised = take_promise(state, row)
+                    target = state.stages[promised]
+                    if len(state.classes) > 1 and worker["job"] != target["job"]:
+                        state.jobs[worker["job"]]["held"] -= 1
+                    if target["launched"] == target["num_tasks"]:
+                        state.jobs[target["job"]]["held"] -= 1
+                        become_idle(state, executor)
+                        is_due = True
+                    elif worker["job"] == target["job"]:
+                        _start_or_wait(state, executor, promised)
+                    else:
+                        move(state, executor, promised)
                 else:
                     job["held"] -= 1
                     become_idle(state, executor)
-                    is_due = True
 
-        else:
-            # A task ends, and its stage has no further one to start.
-            count_finished(state, executor)
-            kind = worker["kind"]
-            state.running[stage, kind] -= 1
-            if row["finished"] == row["num_tasks"]:
-                is_due = unlock_children(state, stage)
-            if row["released"] == 0:
-                row["released"] = 1
-                is_due = True
-                source = stage
-            if row["released"] == HELD_BACK and job["open_stages"] + job["misfits"] > 0:
-                is_due = True
-
-            if has_promise_for(state, row, kind):
-                promised = take_promise(state, row)
-                target = state.stages[promised]
-                if len(state.classes) > 1 and worker["job"] != target["job"]:
-                    state.jobs[worker["job"]]["held"] -= 1
-                if target["launched"] == target["num_tasks"]:
-                    state.jobs[target["job"]]["held"] -= 1
-                    become_idle(state, executor)
-                    is_due = True
-                elif worker["job"] == target["job"]:
-                    _start_or_wait(state, executor, promised)
-                else:
-                    move(state, executor, promised)
-            else:
-                job["held"] -= 1
-                become_idle(state, executor)
-
-            if job["stages_done"] == job["num_stages"]:
-                retire(state, row["job"])
-                for each_kind in range(len(state.classes)):
-                    idle = first_idle(state, row["job"], each_kind)
-                    while idle != NONE:
-                        leave_idle(state, idle)
-                        become_unattached(state, idle)
+                if job["stages_done"] == job["num_stages"]:
+                    retire(state, row["job"])
+                    for each_kind in range(len(state.classes)):
                         idle = first_idle(state, row["job"], each_kind)
-                is_due = True
-                source = NONE
+                        while idle != NONE:
+                            leave_idle(state, idle)
+                            become_unattached(state, idle)
+                            idle = first_idle(state, row["job"], each_kind)
+                    is_due = True
+                    source = NONE
 
         if is_due and _open_round(state, source):
             return DECIDE
