@@ -75,8 +75,8 @@ def test_a_public_trace_becomes_a_table(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no column 'arrival'"),
-        ("arrival,duration,demand_1\n0,1,1\n", "no column 'demand_2'"),
+        ("", "column 'arrival' is missing"),
+        ("arrival,duration,demand_1\n0,1,1\n", "column 'demand_2' is missing"),
         ("arrival,duration,demand_1,demand_2,colour\n", "unknown column 'colour'"),
         ("arrival,duration,demand_1,demand_2\n", "no jobs"),
         (TABLE + "200,16,1,1\n", "duration is '16': a number from 1 to 15"),

@@ -118,7 +118,7 @@ def test_a_public_trace_becomes_a_table(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("arrival_min,model\n", "no column 'workers'"),
+        ("arrival_min,model\n", "column 'workers' is missing"),
         (HEADER, "no jobs"),
         (HEADER + "0,ResNet,1,0,10\n", "model is 'ResNet'; there are MobileNetV3"),
         (HEADER + "0,MoE,4,0,10\n", "workers is '4': a number from 1 to 3"),

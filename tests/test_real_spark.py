@@ -28,7 +28,7 @@ def test_a_marked_test_is_skipped_before_its_fixtures_start(tmp_path: Path) -> N
     """In a process without Java: two that share a session, and one that starts its own."""
     bare = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", REQUIRED)}
     command = [sys.executable, "-m", "pytest", "-m", "real_spark", "-rs", "-p", "no:cacheprovider"]
-    files = ("tests/test_spark_soft.py", "tests/test_spark_log_recording.py")
+    files = ("tests/test_spark_soft.py", "tests/test_spark_connect.py")
     done = subprocess.run(  # noqa: S603 - our own command
         [*command, *files],
         cwd=ROOT,

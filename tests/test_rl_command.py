@@ -99,7 +99,7 @@ def test_a_training_on_a_table_that_is_none_leaves_nothing(
     told = refused(
         command, "train", "--out", str(tmp_path / "a" / "b"), "--jobs", str(table)
     ).stderr
-    assert "jobs.csv: no column" in told
+    assert "jobs.csv: unknown column 'odd'" in told
     assert os.listdir(tmp_path) == ["jobs.csv"]
 
 

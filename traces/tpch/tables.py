@@ -46,7 +46,7 @@ def find_generator() -> Path:
     beside = shutil.which(PROGRAM, path=str(Path(sys.executable).parent))
     program = beside if beside is not None else shutil.which(PROGRAM)
     if program is None:
-        raise TraceError(f"{PROGRAM}: not program; install it with pip install {PROGRAM}")
+        raise TraceError(f"{PROGRAM}: not found; install it with pip install {PROGRAM}")
     return Path(program)
 
 

@@ -7,10 +7,12 @@ import contextlib
 import logging
 import ssl
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as LateError
 from typing import Any
+
+import numpy as np
 
 from decima.spark.coordinator.connections import HELLO_S, Connection
 from decima.spark.coordinator.log import CoordinatorLog
@@ -22,7 +24,6 @@ from decima.spark.coordinator.messages import (
 )
 from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.coordinator.settings import CoordinatorSettings
-from decima.spark.coordinator.status import PlanTimes
 from decima.spark.loading import PolicyFor
 from decima.spark.worker import Worker
 from traces.files.names import one_line
@@ -43,6 +44,8 @@ _RECONNECT_S = 2.0
 """in which drivers that another coordinator served come back: each tries once a second"""
 _MISSING_S = 120.0
 """an executor that is granted and does not register for so long is worth a warning"""
+_TIMES = 1_000
+_RATE_S = 10.0
 
 
 class PolicyCalls:
@@ -68,6 +71,31 @@ class PolicyCalls:
                 self._worker = Worker("decima-coordinator-policy")
                 raise TimeoutError(f"no decision within {self._decision_s:g} s") from late
             raise
+
+
+class PlanTimes:
+    """Times of the newest plans."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.began_s = time.monotonic()
+        self._took_s: deque[float] = deque(maxlen=_TIMES)
+        self._at_s: deque[float] = deque(maxlen=_TIMES)
+
+    def note(self, took_s: float) -> None:
+        """A plan was made."""
+        self.count += 1
+        self._took_s.append(took_s)
+        self._at_s.append(time.monotonic())
+
+    def quantile_s(self, part: float) -> float:
+        """Return a quantile of the time of a plan, 0 before the first."""
+        return float(np.quantile(list(self._took_s), part)) if self._took_s else 0.0
+
+    def per_s(self) -> float:
+        """Return the number of plans per second, over the last seconds."""
+        begin_s = time.monotonic() - _RATE_S
+        return sum(at_s > begin_s for at_s in list(self._at_s)) / _RATE_S
 
 
 class CoordinatorServer:
