@@ -1,6 +1,5 @@
-"""`EvaluatorProcess`: a process that simulates and ends, at the lowest priority; and that process.
-
-The driver keeps nothing of it.
+"""`EvaluatorProcess`: starts `decima.spark.candidates`, which simulates and ends; the driver keeps
+nothing of it.
 """
 
 from __future__ import annotations
@@ -9,11 +8,8 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from decima.spark.worker import Worker
@@ -22,8 +18,6 @@ from traces.files.reading import parse_json
 
 PATIENCE_S = 1_800.0
 """kernels may have to be compiled, at the lowest priority"""
-_NICEST = 19
-_PARENT_LOOK_S = 5.0
 
 
 class Question(NamedTuple):
@@ -74,7 +68,7 @@ class EvaluatorProcess:
         if self._is_closed:
             raise EvaluatorError("closed")
         process = subprocess.Popen(  # noqa: S603 - this package's module
-            [sys.executable, "-P", "-m", "decima.spark.evaluator_process", str(os.getpid())],
+            [sys.executable, "-P", "-m", "decima.spark.candidates", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -102,32 +96,6 @@ class EvaluatorProcess:
         return verdict
 
 
-def main() -> None:
-    """Read a question from standard input, write the verdict to standard output."""
-    with suppress(OSError):
-        os.nice(_NICEST)
-    _end_with(int(sys.argv[1]))
-    # Not before: the driver imports this module.
-    from decima.spark.candidates import compare
-
-    json.dump(compare(Question(**json.load(sys.stdin))).as_json(), sys.stdout)
-
-
 def import_path() -> str:
     """Return the module path of this process, for the other process."""
     return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-
-
-def _end_with(driver: int) -> None:
-    """End this process when the driver has ended, however that was."""
-
-    def watch() -> None:
-        while os.getppid() == driver:
-            time.sleep(_PARENT_LOOK_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-if __name__ == "__main__":
-    main()
