@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -13,7 +14,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from click.testing import CliRunner
 
+from decima.cli.main import main
 from traces.errors import TraceError
 from traces.spark_log import elsewhere
 from traces.spark_log.elsewhere import Selection, copy_logs, is_elsewhere, parse_since
@@ -197,3 +200,51 @@ def test_other_times_are_refused(text: str) -> None:
 )
 def test_addresses_are_no_paths(place: str, expected: bool) -> None:
     assert is_elsewhere(place) is expected
+
+
+def test_a_replay_of_a_history_servers_logs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Copies are gone when the command has ended, and also if it fails."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    log = next((Path(__file__).parent / "data" / "spark_logs" / "spark-4.0-default").iterdir())
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for path in sorted(log.rglob("*")) if log.is_dir() else [log]:
+            file.write(path, path.relative_to(log.parent))
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        send(handler, LISTED if "logs" not in handler.path else content.getvalue())
+
+    with serving(answer) as (address, asked):
+        done = CliRunner().invoke(
+            main, ["replay", address, "--application", "app-1", "--draws", "1"]
+        )
+        assert done.exit_code == 0, done.output
+        assert "revenue by region" in done.output
+        assert len(asked) == 1
+        broken = CliRunner().invoke(main, ["whatif", address, "--application", "../odd"])
+        assert broken.exit_code == 2, broken.output
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["logs", "--since", "7d"], "History Server"),
+        (["http://127.0.0.1:1", "--since", "7x"], "7x"),
+        (["http://127.0.0.1:1", "--since", "7d", "--application", "app-1"], "not both"),
+        (["http://127.0.0.1:1"], "cannot connect"),
+    ],
+)
+def test_a_command_refuses_what_it_cannot_copy(
+    options: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("logs").mkdir()
+    done = CliRunner().invoke(main, ["whatif", *options, "--json", "out.json"])
+    assert done.exit_code == 2
+    assert words in done.output
+    assert "Traceback" not in done.output
+    assert not Path("out.json").exists()

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from decima.cli.console import progress_bar, stdout
+from decima.cli.logs import log_arguments
 from decima.cli.options import GROUP_BY, JSON, check_models, config_options
-from decima.rl.option_types import INPUT, INPUT_TREE, POLICIES, Whole
+from decima.rl.option_types import INPUT, POLICIES, Whole
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.allocation import NAMES, parse_changes
@@ -19,7 +20,6 @@ from spark_sim.compiled.progress import announce
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
-LOGS = click.argument("logs", nargs=-1, required=True, type=INPUT_TREE)
 POOLS = click.option(
     "--pools",
     callback=lambda _context, _option, path: None if path is None else read_pools(path),
@@ -37,7 +37,7 @@ ALLOCATION = click.option(
 
 
 @click.command()
-@LOGS
+@log_arguments
 @click.option(
     "--slots",
     type=Whole(1, MAX_EXECUTORS),
@@ -71,7 +71,8 @@ def replay(
 ) -> None:
     """Simulate the jobs of Spark event LOGS as they were recorded, and compare.
 
-    LOGS are files, rolled logs, zip archives, or folders of them. Prints the difference between
+    LOGS are files, rolled logs, zip archives, or folders of them, or where they are: a History
+    Server (http://HOST:18080), s3://, hdfs://, gs://, abfs://. Prints the difference between
     simulated and recorded job durations: the error to expect of `decima whatif` on the same logs.
     """
     settings = ReplaySettings(slots, allocation, policy, draws, seed)

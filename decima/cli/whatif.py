@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from decima.cli.console import bullets, progress_bar, stdout, wrapped
+from decima.cli.logs import log_arguments
 from decima.cli.options import (
     ESTIMATES_HELP,
     GROUP_BY,
@@ -19,7 +20,7 @@ from decima.cli.options import (
     refuse_given,
     write_report,
 )
-from decima.cli.replay import ALLOCATION, LOGS, POOLS
+from decima.cli.replay import ALLOCATION, POOLS
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.option_types import POLICIES, Whole
 from decima.rl.statistics import method
@@ -62,7 +63,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 
 
 @click.command()
-@LOGS
+@log_arguments
 @click.option(
     "--executors",
     type=Whole(1, MAX_EXECUTORS),
@@ -122,7 +123,8 @@ def whatif(
 ) -> None:
     """Simulate other schedulers and other numbers of executors for the jobs of Spark event LOGS.
 
-    LOGS are files, rolled logs, zip archives, or folders of them. Replays the recorded jobs under
+    LOGS are files, rolled logs, zip archives, or folders of them, or where they are: a History
+    Server (http://HOST:18080), s3://, hdfs://, gs://, abfs://. Replays the recorded jobs under
     several policies and on half and twice the executors, and recommends the largest improvement.
     """
     if is_of_applications:

@@ -1,0 +1,91 @@
+"""The argument LOGS: paths, or addresses whose logs are copied to this machine first."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from decima.cli.console import progress_bar
+from decima.rl.option_types import InputPath
+from traces.spark_log.elsewhere import Selection, copy_logs, is_elsewhere, parse_since
+
+
+class _Place(InputPath):
+    """A path that exists, or an address, which stays text."""
+
+    name = "path or address"
+
+    def __init__(self) -> None:
+        super().__init__(folders=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and is_elsewhere(value):
+            return value
+        return super().convert(value, param, ctx)
+
+
+def _since(_context: click.Context, _option: click.Parameter, text: str | None) -> timedelta | None:
+    try:
+        return None if text is None else parse_since(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def log_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command LOGS and the options that select among those of a History Server.
+
+    The command gets `logs`, a tuple of paths; copies are removed when it has ended.
+    """
+
+    @click.argument("logs", nargs=-1, required=True, type=_Place())
+    @click.option(
+        "--application",
+        "applications",
+        multiple=True,
+        metavar="ID",
+        help="Of a History Server; may be repeated (default: all that have ended).",
+    )
+    @click.option(
+        "--since",
+        callback=_since,
+        metavar="TIME",
+        help="Of a History Server: those that ended in this time before now: 12h, 7d, 2w.",
+    )
+    @functools.wraps(command)
+    def with_logs(
+        *,
+        logs: tuple[Path | str, ...],
+        applications: tuple[str, ...],
+        since: timedelta | None,
+        **options: Any,
+    ) -> None:
+        is_selected = applications or since is not None
+        if is_selected and not any(str(log).startswith("http") for log in logs):
+            raise click.UsageError("--application and --since are for a History Server: http://...")
+        if applications and since is not None:
+            raise click.UsageError("give --application or --since, not both")
+        selection = Selection(applications, since)
+        paths = tuple(log if isinstance(log, Path) else _copied(log, selection) for log in logs)
+        command(logs=paths, **options)
+
+    return with_logs
+
+
+def _copied(address: str, selection: Selection) -> Path:
+    """Copy the logs at an address into a folder that lasts as long as the command."""
+    context = click.get_current_context()
+    folder = Path(context.with_resource(tempfile.TemporaryDirectory(prefix="decima-logs-")))
+    with progress_bar(f"copying from {address}", 1) as (bar, task):
+        copy_logs(
+            address,
+            folder,
+            selection,
+            lambda _name, number, total: bar.update(task, completed=number - 1, total=total),
+        )
+    return folder
