@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import socket
+import subprocess
 import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +22,12 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
+from decima.spark.jar import spark_jars
 from traces.errors import TraceError
-from traces.spark_log import elsewhere
+from traces.spark_log import elsewhere, read_spark_logs
 from traces.spark_log.elsewhere import Selection, copy_logs, is_elsewhere, parse_since
 
+RECORDED = Path(__file__).parent / "data" / "spark_logs"
 LISTED = b'[{"id": "app-2", "attempts": [{"completed": true}]}, {"id": "app-1"}]'
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -208,7 +215,7 @@ def test_a_replay_of_a_history_servers_logs(
     """Copies are gone when the command has ended, and also if it fails."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    log = next((Path(__file__).parent / "data" / "spark_logs" / "spark-4.0-default").iterdir())
+    log = next((RECORDED / "spark-4.0-default").iterdir())
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as file:
         for path in sorted(log.rglob("*")) if log.is_dir() else [log]:
@@ -248,3 +255,46 @@ def test_a_command_refuses_what_it_cannot_copy(
     assert words in done.output
     assert "Traceback" not in done.output
     assert not Path("out.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.real_spark
+def test_a_real_history_server(tmp_path: Path) -> None:
+    """Spark's own, on two recorded logs: the copies are read as the originals are."""
+    logs, copies = tmp_path / "logs", tmp_path / "copies"
+    logs.mkdir()
+    copies.mkdir()
+    for name in ("spark-4.0-default", "spark-4.3-zstd"):
+        shutil.copytree(RECORDED / name, logs, dirs_exist_ok=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = {
+        "spark.history.fs.logDirectory": logs.as_uri(),
+        "spark.history.ui.port": str(port),
+        "spark.history.store.maxDiskUsage": "100m",
+    }
+    options = [f"-D{name}={value}" for name, value in settings.items()]
+    program = "org.apache.spark.deploy.history.HistoryServer"
+    server = subprocess.Popen(  # noqa: S603 - Spark's own class
+        ["java", "-Xmx512m", *options, "-cp", f"{spark_jars()}/*", program],  # noqa: S607
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                copy_logs(f"http://127.0.0.1:{port}", copies)
+                break
+            except TraceError:  # not up, or it has not looked at the folder yet
+                assert time.monotonic() < deadline
+                assert server.poll() is None
+                time.sleep(0.5)  # a process of another language tells nobody that it listens
+    finally:
+        server.kill()
+        server.wait()
+    copied, _ = read_spark_logs([copies])
+    recorded, _ = read_spark_logs([logs])
+    assert {job.name for job in copied.jobs} == {job.name for job in recorded.jobs}
+    assert copied.jobs
