@@ -114,8 +114,9 @@ def test_a_selection_of_applications_asks_for_these_alone(tmp_path: Path) -> Non
     ("answer", "words"),
     [
         (lambda to: send(to, b"[]"), ["no application has ended"]),
-        (lambda to: send(to, b"<html>login</html>"), ["no list of applications"]),
-        (lambda to: send(to, b'[{"name": "without an id"}]'), ["no list of applications"]),
+        (lambda to: send(to, b"<html>login</html>"), ["not JSON"]),
+        (lambda to: send(to, b'{"applications": []}'), ["no list of applications"]),
+        (lambda to: send(to, b'[{"name": "without an id"}]'), ["no id of an application"]),
         (lambda to: send(to, b'[{"id": "../../etc/passwd"}]'), ["'../../etc/passwd'"]),
         (
             lambda to: send(to, b"", 302, location="http://other/login"),
@@ -123,7 +124,7 @@ def test_a_selection_of_applications_asks_for_these_alone(tmp_path: Path) -> Non
         ),
         (lambda to: send(to, b"", 401), ["401", "login"]),
         (lambda to: send(to, b"", 500), ["500"]),
-        (lambda to: send(to, b"short", length=100), ["no list of applications"]),
+        (lambda to: send(to, b"short", length=100), ["not JSON"]),
         (
             lambda to: send(to, LISTED if "logs" not in to.path else b"PK\x03\x04 broken"),
             ["no zip archive"],
@@ -179,7 +180,9 @@ def test_a_folder_of_an_object_store_is_copied(tmp_path: Path) -> None:
     [
         ("ftp://host/logs", ["ftp://host/logs", "unknown kind"]),
         ("file:///no/such/folder", ["/no/such/folder", "no such"]),
-        ("http://user:word@host:18080", ["http://HOST:PORT"]),
+        ("http://user:word@host:18080", ["http://host:18080", "http://HOST:PORT"]),
+        ("s4://user:word@bucket/logs?key=word", ["s4://bucket/logs", "unknown kind"]),
+        ("file:///no/such?key=word", ["file:///no/such"]),
         ("http://", ["http://HOST:PORT"]),
     ],
 )
@@ -187,6 +190,8 @@ def test_addresses_that_cannot_be_read(place: str, words: list[str], tmp_path: P
     with pytest.raises(TraceError) as fault:
         copy_logs(place, tmp_path)
     assert all(word in str(fault.value) for word in words)
+    assert "user" not in str(fault.value)
+    assert "key=" not in str(fault.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -240,6 +245,7 @@ def test_a_replay_of_a_history_servers_logs(
     ("options", "words"),
     [
         (["logs", "--since", "7d"], "History Server"),
+        (["httpd", "--application", "app-1"], "History Server"),
         (["http://127.0.0.1:1", "--since", "7x"], "7x"),
         (["http://127.0.0.1:1", "--since", "7d", "--application", "app-1"], "not both"),
         (["http://127.0.0.1:1"], "cannot connect"),
@@ -250,6 +256,7 @@ def test_a_command_refuses_what_it_cannot_copy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("logs").mkdir()
+    Path("httpd").mkdir()
     done = CliRunner().invoke(main, ["whatif", *options, "--json", "out.json"])
     assert done.exit_code == 2
     assert words in done.output

@@ -13,7 +13,14 @@ import click
 
 from decima.cli.console import progress_bar
 from decima.rl.option_types import InputPath
-from traces.spark_log.elsewhere import Selection, copy_logs, is_elsewhere, parse_since
+from traces.spark_log.elsewhere import (
+    Selection,
+    copy_logs,
+    is_elsewhere,
+    is_history_server,
+    parse_since,
+    without_credentials,
+)
 
 
 class _Place(InputPath):
@@ -66,7 +73,8 @@ def log_arguments(command: Callable[..., None]) -> Callable[..., None]:
         **options: Any,
     ) -> None:
         is_selected = applications or since is not None
-        if is_selected and not any(str(log).startswith("http") for log in logs):
+        addresses = [log for log in logs if isinstance(log, str)]
+        if is_selected and not any(map(is_history_server, addresses)):
             raise click.UsageError("--application and --since are for a History Server: http://...")
         if applications and since is not None:
             raise click.UsageError("give --application or --since, not both")
@@ -81,7 +89,7 @@ def _copied(address: str, selection: Selection) -> Path:
     """Copy the logs at an address into a folder that lasts as long as the command."""
     context = click.get_current_context()
     folder = Path(context.with_resource(tempfile.TemporaryDirectory(prefix="decima-logs-")))
-    with progress_bar(f"copying from {address}", 1) as (bar, task):
+    with progress_bar(f"copying from {without_credentials(address)}", 1) as (bar, task):
         copy_logs(
             address,
             folder,

@@ -12,7 +12,7 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPException, HTTPMessage
@@ -23,11 +23,11 @@ from zipfile import is_zipfile
 
 import pyarrow
 from pyarrow import fs
-from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from traces.errors import TraceError
 from traces.files.errors import reason
 from traces.files.names import clean, counted
+from traces.files.reading import parse_json
 
 STORES = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss", "file")
 MAX_BYTES = 50 << 30
@@ -64,6 +64,17 @@ def is_elsewhere(place: str) -> bool:
     return "://" in place
 
 
+def is_history_server(place: str) -> bool:
+    """Return whether an address is that of a History Server."""
+    return urlsplit(place).scheme.lower() in ("http", "https")
+
+
+def without_credentials(place: str) -> str:
+    """Return an address for messages, without a user, a password, or options that may hold keys."""
+    parts = urlsplit(place)
+    return clean(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+
+
 def parse_since(text: str) -> timedelta:
     """Return the time that ``12h``, ``7d`` or ``2w`` means; ValueError for others."""
     parts = _SINCE.fullmatch(text)
@@ -84,55 +95,48 @@ def copy_logs(
     Raises:
         TraceError: the address, the server, or what it answers is at fault; one line.
     """
-    scheme = urlsplit(place).scheme.lower()
     show = progress or (lambda _what, _number, _all: None)
-    if scheme in ("http", "https"):
+    if is_history_server(place):
         _HistoryServer(place).copy(folder, selection, show)
-    elif scheme in STORES:
+    elif urlsplit(place).scheme.lower() in STORES:
         _copy_tree(place, folder, show)
     else:
         schemes = ", ".join(f"{scheme}://" for scheme in ("http", "https", *STORES))
-        raise TraceError(f"{clean(place)}: unknown kind of address; known: {schemes}")
+        raise TraceError(f"{without_credentials(place)}: unknown kind of address; known: {schemes}")
 
 
 def _copy_tree(place: str, folder: Path, progress: Progress) -> None:
+    shown = without_credentials(place)
     try:
         system, path = fs.FileSystem.from_uri(place)
         info = system.get_file_info(path)
         if info.type == fs.FileType.NotFound:
-            raise TraceError(f"{place}: no such file or folder")
-        if info.type == fs.FileType.Directory:
-            infos = system.get_file_info(fs.FileSelector(path, recursive=True))
-        else:
-            infos = [info]
-        files = [entry for entry in infos if entry.type == fs.FileType.File]
-        _check_size(place, len(files), sum(entry.size or 0 for entry in files))
+            raise TraceError(f"{shown}: no such file or folder")
+        is_folder = info.type == fs.FileType.Directory
+        listed = (
+            system.get_file_info(fs.FileSelector(path, recursive=True)) if is_folder else [info]
+        )
+        files = [entry for entry in listed if entry.type == fs.FileType.File]
+        size = sum(entry.size or 0 for entry in files)
+        if len(files) > MAX_FILES or size > MAX_BYTES:
+            raise TraceError(
+                f"{shown}: {counted(len(files), 'file')} of {size:,} bytes; at most {MAX_FILES:,} "
+                f"of {MAX_BYTES:,} bytes are copied"
+            )
         for number, entry in enumerate(files, start=1):
             inside = entry.path.removeprefix(path).strip("/") or entry.base_name
             target = folder / inside
             if not target.resolve().is_relative_to(folder.resolve()):
-                raise TraceError(f"{place}: {clean(inside)!r} is outside of it")
+                raise TraceError(f"{shown}: {clean(inside)!r} is outside of it")
             target.parent.mkdir(parents=True, exist_ok=True)
             progress(clean(inside), number, len(files))
             fs.copy_files(entry.path, str(target), source_filesystem=system)
     except OSError as error:
-        raise TraceError(f"{place}: cannot read: {clean(reason(error), 300)}") from error
+        words = reason(error).replace(place, shown)
+        raise TraceError(f"{shown}: cannot read: {clean(words, 300)}") from error
     except pyarrow.ArrowException as error:
-        raise TraceError(f"{place}: {clean(str(error), 300)}") from error
-
-
-def _check_size(place: str, files: int, size: int) -> None:
-    if files > MAX_FILES:
-        raise TraceError(f"{place}: {counted(files, 'file')}; at most {MAX_FILES:,} are copied")
-    if size > MAX_BYTES:
-        raise TraceError(f"{place}: {size:,} bytes of logs; at most {MAX_BYTES:,} are copied")
-
-
-class _Application(BaseModel):
-    id: str
-
-
-_APPLICATIONS = TypeAdapter(list[_Application])
+        words = str(error).replace(place, shown)
+        raise TraceError(f"{shown}: {clean(words, 300)}") from error
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -157,7 +161,9 @@ class _HistoryServer:
     def __init__(self, place: str) -> None:
         parts = urlsplit(place)
         if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
-            raise TraceError(f"{clean(place)}: http://HOST:PORT of a History Server is needed")
+            raise TraceError(
+                f"{without_credentials(place)}: http://HOST:PORT of a History Server is needed"
+            )
         path = parts.path.rstrip("/").removesuffix("/api/v1")
         self.address = f"{parts.scheme}://{parts.netloc}{path}"
         self._opener = urllib.request.build_opener(_NoRedirects)
@@ -165,34 +171,30 @@ class _HistoryServer:
 
     def copy(self, folder: Path, selection: Selection, progress: Progress) -> None:
         """Copy the logs of the applications that are asked for, one archive each."""
-        ids = selection.applications or tuple(self._ended(selection.since))
+        ids: Sequence[object] = selection.applications or self._ended(selection.since)
         if not ids:
             since = "" if selection.since is None else f" in the last {selection.since}"
             raise TraceError(f"{self.address}: no application has ended{since}")
         for number, application in enumerate(ids, start=1):
-            progress(application, number, len(ids))
+            progress(clean(str(application)), number, len(ids))
             self._copy_application(application, folder)
 
-    def _ended(self, since: timedelta | None) -> list[str]:
+    def _ended(self, since: timedelta | None) -> list[object]:
         """Ids of the applications that have ended, newest first as the server lists them."""
         query = {"status": "completed", "limit": str(MAX_APPLICATIONS)}
         if since is not None:
             earliest = datetime.now(UTC) - since
             query["minEndDate"] = earliest.strftime("%Y-%m-%dT%H:%M:%S.000GMT")
         url = f"{self.address}/api/v1/applications?{urlencode(query)}"
-        content = b"".join(self._pieces(url, _MAX_LIST_BYTES))
-        try:
-            listed = _APPLICATIONS.validate_json(content)
-        except ValidationError as error:
-            raise TraceError(
-                f"{url}: the answer is no list of applications ({error.error_count()} faults): "
-                "is it a History Server?"
-            ) from error
-        return [application.id for application in listed]
+        listed = parse_json(b"".join(self._pieces(url, _MAX_LIST_BYTES)), url, TraceError)
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            raise TraceError(f"{url}: no list of applications: is it a History Server?")
+        return [application.get("id") for application in listed]
 
-    def _copy_application(self, application: str, folder: Path) -> None:
-        if _IDENTIFIER.fullmatch(application) is None:
-            raise TraceError(f"{self.address}: {clean(application)!r} is no id of an application")
+    def _copy_application(self, application: object, folder: Path) -> None:
+        if not isinstance(application, str) or _IDENTIFIER.fullmatch(application) is None:
+            name = clean(str(application))
+            raise TraceError(f"{self.address}: {name!r} is no id of an application")
         url = f"{self.address}/api/v1/applications/{quote(application)}/logs"
         path = folder / f"{application}.zip"
         with path.open("wb") as file:
