@@ -86,7 +86,7 @@ class Heuristic:
         self._trace = trace
 
     def on(self, trace: TraceArrays) -> Heuristic:
-        """Return self, rebound to `trace`."""
+        """Return self, rebound to `trace`; a live session has a new one whenever it changes."""
         if self._spec.plan is not None and trace is not self._trace:
             self._trace = trace
             self._numbers = self._numbers[: len(self.parameters)]

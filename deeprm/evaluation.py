@@ -67,7 +67,7 @@ def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Out
     """Let a scheduler play each job set once.
 
     Args:
-        scheduler: chooses.
+        scheduler: the policy, which chooses the actions.
         config: the cluster.
         jobs: S job sets.
         seed: of what is random in the choices.

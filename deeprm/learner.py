@@ -218,5 +218,5 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
             torch.autograd.backward(loss)
             log_loss -= float(taken.detach().sum())
         norm = self._move(rate)
-        # Of actions that were drawn, the mean estimates the entropy.
+        # The mean of -log p over actions that were drawn estimates the entropy.
         return {"gradient_norm": norm, "entropy": log_loss / total, "decisions": float(total)}

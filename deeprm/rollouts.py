@@ -43,7 +43,7 @@ def roll_out(
     """Play all episodes, and return the advantage of each action.
 
     Args:
-        network: chooses.
+        network: the policy, which chooses the actions.
         episodes: E episodes, at their beginning; each N in a row are of one job set.
         draws: of the choices.
         objective: what is rewarded.

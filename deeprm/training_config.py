@@ -53,12 +53,12 @@ class TrainConfig(Settings):
     """iterations at the beginning that imitate a teacher instead"""
     branches: int = 0
     """iterations after those, which lower the cost of trying every action and then going on as the
-    teacher does (`deeprm.branches`)"""
+    teacher does (`deeprm.teachers`)"""
     branch_batch: int = 512
     """decisions of one step of the optimiser in these iterations; each comes twice"""
     teacher: Literal["sjf", "hold"] = "sjf"
-    """imitated, and goes on in branches: shortest job first, as in the released code, or
-    `hold`, tuned"""
+    """the heuristic that is imitated and that plays the branches on: shortest job first, as in the
+    released code, or `hold`, tuned"""
     validate_every: int = 10
     """iterations"""
     validation_sets: int = 100

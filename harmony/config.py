@@ -95,7 +95,7 @@ class Config(Settings):
     """table of jobs (`harmony.job_files`), of which each sequence takes some in a row; "" draws
     them. With `arrivals = "trace"` they arrive as there, at the configuration's mean rate"""
     table_file: str = ""
-    """of interference between one's own models (`harmony.own_table`); "" is the package's"""
+    """of interference between one's own models (`harmony.measured`); "" is the package's"""
     exclusive_share: float = 0.0
     """of the jobs, which share no server with another"""
     jobs: int = 60

@@ -35,7 +35,7 @@ def completion_of(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -
     """Let a scheduler play each sequence once.
 
     Args:
-        scheduler: places the jobs.
+        scheduler: the policy, which places the jobs.
         config: the cluster.
         jobs: S sequences.
         seed: of what is random in choices and speeds.

@@ -49,7 +49,7 @@ class TrainConfig(Settings):
     imitation: int = 20
     """iterations at the beginning that imitate a teacher; 0 in the paper"""
     teacher: Literal["lookahead", "load_balance"] = "lookahead"
-    """its branches are imitated, or its own choices (`tau`)"""
+    """the heuristic whose branches are imitated, or whose own choices are (`tau`)"""
     tau: float = 0.5
     """of `teachers.Branches`: how much longer an action may take, in intervals added over the
     jobs, to be hardly worse; 0 imitates the teacher's own choices"""

@@ -127,12 +127,12 @@ def fitting_classes(trace: TraceArrays, cluster: Cluster) -> Int32:
     classes = classes_of(cluster)
     sizes_mb = np.array([kind.memory_mb for kind in classes])
     cores = np.array([kind.cpu for kind in classes])
-    is_fitting = can_hold(sizes_mb, cores, trace.memory_mb, trace.cpu)
+    is_fitting = fitting(sizes_mb, cores, trace.memory_mb, trace.cpu)
     bits: Int32 = is_fitting @ (1 << np.arange(len(classes), dtype=np.int32))
     return bits
 
 
-def can_hold(sizes_mb: Float64, cores: Float64, memory_mb: Float64, cpu: Float64) -> Bool:
+def fitting(sizes_mb: Float64, cores: Float64, memory_mb: Float64, cpu: Float64) -> Bool:
     """(S, C) whether executors of C classes can hold tasks with these demands of S stages.
 
     A missing demand (NaN) fits everywhere.

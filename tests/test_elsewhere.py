@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -129,7 +130,7 @@ def test_a_selection_of_applications_asks_for_these_alone(tmp_path: Path) -> Non
             lambda to: send(to, LISTED if "logs" not in to.path else b"PK\x03\x04 broken"),
             ["no zip archive"],
         ),
-        (lambda to: send(to, LISTED, 404 if "logs" in to.path else 200), ["404", "app-2"]),
+        (lambda to: send(to, LISTED, 404 if "logs" in to.path else 200), ["404", "app-1"]),
     ],
 )
 def test_faults_of_a_server_are_one_line(answer: Answer, words: list[str], tmp_path: Path) -> None:
@@ -157,6 +158,28 @@ def test_a_server_that_hangs_or_never_ends_is_given_up(
         copy_logs(address, tmp_path)
 
 
+def test_logs_that_have_gone_since_they_were_listed_are_named(tmp_path: Path) -> None:
+    """Of those that were asked for by id, a missing one is an error."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if "app-2" in handler.path:
+            send(handler, b"", 404)
+        else:
+            history(handler)
+
+    with serving(answer) as (address, _):
+        assert copy_logs(address, tmp_path) == ["app-2"]
+        assert [path.name for path in tmp_path.iterdir()] == ["app-1.zip"]
+        with pytest.raises(TraceError, match="404"):
+            copy_logs(address, tmp_path, Selection(applications=("app-2",)))
+
+
+def test_too_many_applications_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elsewhere, "MAX_APPLICATIONS", 1)
+    with serving(history) as (address, _), pytest.raises(TraceError, match="more than 1 "):
+        copy_logs(address, tmp_path)
+
+
 def test_nothing_listens(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"127\.0\.0\.1:1.*cannot connect"):
         copy_logs("http://127.0.0.1:1", tmp_path)
@@ -178,6 +201,11 @@ def test_a_folder_of_an_object_store_is_copied(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "words"),
     [
+        ("http://[::1", ["http://[::1", "IPv6"]),
+        ("s3://[bad", ["s3://[bad"]),
+        ("http://h..st:1", ["http://h..st:1"]),
+        ("s4://user:wo/rd?@bucket/logs", ["s4://bucket/logs", "unknown kind"]),
+        ("abfs://user@account/logs", ["unknown kind"]),
         ("ftp://host/logs", ["ftp://host/logs", "unknown kind"]),
         ("file:///no/such/folder", ["/no/such/folder", "no such"]),
         ("http://user:word@host:18080", ["http://host:18080", "http://HOST:PORT"]),
@@ -235,7 +263,17 @@ def test_a_replay_of_a_history_servers_logs(
         )
         assert done.exit_code == 0, done.output
         assert "revenue by region" in done.output
-        assert len(asked) == 1
+        page = tmp_path.parent / "page.html"
+        monkeypatch.setattr(sys, "argv", ["decima", "whatif", "s3://key:secret@bucket", address])
+        options = ["--application", "app-1", "--draws", "2", "--sequences", "1"]
+        done = CliRunner().invoke(
+            main, ["whatif", address, *options, "--policies", "fifo", "--report", str(page)]
+        )
+        assert done.exit_code == 0, done.output
+        assert f"What if: {address}" in page.read_text()
+        assert "s3://bucket" in page.read_text()
+        assert "secret" not in page.read_text()
+        assert len(asked) == 2
         broken = CliRunner().invoke(main, ["whatif", address, "--application", "../odd"])
         assert broken.exit_code == 2, broken.output
     assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -18,6 +19,7 @@ from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.rl.run_folder import RunFolder, read_run
 from decima.training.config import (
+    EpisodesConfig,
     ImitateConfig,
     ReinforceConfig,
     TrainConfig,
@@ -499,3 +501,20 @@ def test_none_stands_for_what_toml_has_no_word_for() -> None:
     assert config.credit.baseline == "none"
     assert config.validation.patience == 3
     assert config_from(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (EpisodesConfig, {"settings": None}),
+        (EpisodesConfig, {"shards": 1.5}),
+        (EpisodesConfig, {"shards": True}),
+        (EpisodesConfig, {"longest": math.inf}),
+        (TrainConfig, {"seed": 1.5}),
+    ],
+)
+def test_a_program_gives_numbers_of_the_right_kind(kind: type, values: dict[str, Any]) -> None:
+    """As a file does: the annotation of a range does not hide the type."""
+    (name,) = values
+    with pytest.raises(ConfigError, match=name):
+        kind(**values)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
-from decima.cli.console import progress_bar
+from decima.cli.console import progress_bar, say
 from decima.rl.option_types import InputPath
 from traces.spark_log.elsewhere import (
     Selection,
@@ -21,6 +22,31 @@ from traces.spark_log.elsewhere import (
     parse_since,
     without_credentials,
 )
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs that a command was given."""
+
+    places: tuple[Path | str, ...]
+    """paths, and addresses as text"""
+    selection: Selection
+
+    @property
+    def title(self) -> str:
+        """Name of the first, for a page."""
+        first = self.places[0]
+        return first.name if isinstance(first, Path) else without_credentials(first)
+
+    def fetch(self) -> tuple[Path, ...]:
+        """Return their paths, those of addresses in folders that last as long as the command.
+
+        Copies may be large, so this comes after all checks of options.
+        """
+        return tuple(
+            place if isinstance(place, Path) else _copied(place, self.selection)
+            for place in self.places
+        )
 
 
 class _Place(InputPath):
@@ -45,10 +71,7 @@ def _since(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 
 def log_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command LOGS and the options that select among those of a History Server.
-
-    The command gets `logs`, a tuple of paths; copies are removed when it has ended.
-    """
+    """Give a command LOGS, as `logs`, and the options that select among a History Server's."""
 
     @click.argument("logs", nargs=-1, required=True, type=_Place())
     @click.option(
@@ -73,14 +96,12 @@ def log_arguments(command: Callable[..., None]) -> Callable[..., None]:
         **options: Any,
     ) -> None:
         is_selected = applications or since is not None
-        addresses = [log for log in logs if isinstance(log, str)]
+        addresses = [place for place in logs if isinstance(place, str)]
         if is_selected and not any(map(is_history_server, addresses)):
             raise click.UsageError("--application and --since are for a History Server: http://...")
         if applications and since is not None:
             raise click.UsageError("give --application or --since, not both")
-        selection = Selection(applications, since)
-        paths = tuple(log if isinstance(log, Path) else _copied(log, selection) for log in logs)
-        command(logs=paths, **options)
+        command(logs=Logs(logs, Selection(applications, since)), **options)
 
     return with_logs
 
@@ -90,10 +111,12 @@ def _copied(address: str, selection: Selection) -> Path:
     context = click.get_current_context()
     folder = Path(context.with_resource(tempfile.TemporaryDirectory(prefix="decima-logs-")))
     with progress_bar(f"copying from {without_credentials(address)}", 1) as (bar, task):
-        copy_logs(
+        gone = copy_logs(
             address,
             folder,
             selection,
             lambda _name, number, total: bar.update(task, completed=number - 1, total=total),
         )
+    if gone:
+        say(f"note: {len(gone)} listed applications had gone, such as {gone[0]}")
     return folder

@@ -27,6 +27,7 @@ from traces import Trace
 from traces.arrivals import ARRIVALS
 from traces.parquet import check_output
 from traces.spark_log import GroupBy
+from traces.spark_log.elsewhere import is_elsewhere, without_credentials
 
 if TYPE_CHECKING:
     from decima.report import Section
@@ -261,8 +262,9 @@ def write_report(path: Path, sections: Sequence[Section], title: str | None = No
 
 
 def command_line() -> str:
-    """Return the command line as typed."""
-    return shlex.join(["decima", *sys.argv[1:]])
+    """Return the command line as typed, but for credentials in addresses: pages are shared."""
+    words = (without_credentials(word) if is_elsewhere(word) else word for word in sys.argv[1:])
+    return shlex.join(["decima", *words])
 
 
 def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:

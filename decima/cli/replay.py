@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from decima.cli.console import progress_bar, stdout
-from decima.cli.logs import log_arguments
+from decima.cli.logs import Logs, log_arguments
 from decima.cli.options import GROUP_BY, JSON, check_models, config_options
 from decima.rl.option_types import INPUT, POLICIES, Whole
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
@@ -58,7 +58,7 @@ ALLOCATION = click.option(
 )
 @JSON
 def replay(
-    logs: tuple[Path, ...],
+    logs: Logs,
     slots: int | None,
     policy: str | None,
     allocation: dict[str, str] | None,
@@ -72,11 +72,11 @@ def replay(
     """Simulate the jobs of Spark event LOGS as they were recorded, and compare.
 
     LOGS are files, rolled logs, zip archives, or folders of them, or where they are: a History
-    Server (http://HOST:18080), s3://, hdfs://, gs://, abfs://. Prints the difference between
+    Server (http://HOST:18080), s3://, hdfs://, gs://. Prints the difference between
     simulated and recorded job durations: the error to expect of `decima whatif` on the same logs.
     """
     settings = ReplaySettings(slots, allocation, policy, draws, seed)
-    recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
+    recording = read_recording(logs.fetch(), group_by=GroupBy(group_by), pools=pools)
     if policy is not None:
         check_models((policy,))
     announce()

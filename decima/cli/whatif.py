@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from decima.cli.console import bullets, progress_bar, stdout, wrapped
-from decima.cli.logs import log_arguments
+from decima.cli.logs import Logs, log_arguments
 from decima.cli.options import (
     ESTIMATES_HELP,
     GROUP_BY,
@@ -106,7 +106,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 @JSON
 @REPORT
 def whatif(
-    logs: tuple[Path, ...],
+    logs: Logs,
     executors: int | None,
     protocol: Sharing,
     policies: str | None,
@@ -124,14 +124,14 @@ def whatif(
     """Simulate other schedulers and other numbers of executors for the jobs of Spark event LOGS.
 
     LOGS are files, rolled logs, zip archives, or folders of them, or where they are: a History
-    Server (http://HOST:18080), s3://, hdfs://, gs://, abfs://. Replays the recorded jobs under
+    Server (http://HOST:18080), s3://, hdfs://, gs://. Replays the recorded jobs under
     several policies and on half and twice the executors, and recommends the largest improvement.
     """
     if is_of_applications:
         refuse_given("--applications", "allocation", "protocol", "sequences")
     elif moving_delay_s is not None:
         raise click.UsageError("--moving-delay is for --applications")
-    recording = read_recording(logs, group_by=GroupBy(group_by), pools=pools)
+    recording = read_recording(logs.fetch(), group_by=GroupBy(group_by), pools=pools)
     names = None if policies is None else parse_names(policies)
     settings: WhatIfSettings | ApplicationsSettings
     if is_of_applications:
@@ -156,7 +156,7 @@ def whatif(
     if page is not None:
         from decima.report.whatif import whatif_sections
 
-        title = counted(len(recording.slots), "application") if is_of_applications else logs[0].name
+        title = counted(len(recording.slots), "application") if is_of_applications else logs.title
         write_report(page, whatif_sections(study, check), f"What if: {title}")
 
 
@@ -263,7 +263,8 @@ def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport) -> None:
             )
         second = (
             f"resampled: {counted(sizes.sequences, 'sequence')} of arrivals "
-            f"({method(sizes.sequences)}). Other numbers of slots: {sizes.shared_draws} draws. "
+            f"({method(sizes.sequences)}). Other numbers of slots, against the same policy on "
+            f"{sizes.executors}: {counted(sizes.shared_draws, 'draw')}. "
             f"{sizes.protocol} protocol."
         )
     else:

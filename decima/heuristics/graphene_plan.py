@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.kernels import kernel
-from spark_sim.needs import can_hold
+from spark_sim.needs import fitting
 from spark_sim.tables import Table
 from traces.arrays import TraceArrays
 from traces.numbers import Float64, Int64
@@ -190,7 +190,7 @@ def _start(job: JobGraph, at: Scratch, stage: int, now_ms: float, groups: int) -
 def _graph_of(trace: TraceArrays, classes: Table, first: int, last: int) -> JobGraph:
     rows = slice(first, last)
     tasks = trace.num_tasks[rows].astype(np.int64)
-    fits = can_hold(classes["memory_mb"], classes["cpu"], trace.memory_mb[rows], trace.cpu[rows])
+    fits = fitting(classes["memory_mb"], classes["cpu"], trace.memory_mb[rows], trace.cpu[rows])
     count = classes["count"].astype(np.int64)
     simulated = np.minimum(tasks, MOST_WAVES * (fits @ count))
     parents = np.zeros((last - first, last - first), np.bool_)

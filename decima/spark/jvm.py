@@ -48,7 +48,8 @@ def check_session(spark: Any) -> Any:
         raise AttachError("this SparkContext is stopped")
     version = tuple(int(part) for part in context.version.split(".")[:2])
     if version < OLDEST or version[0] > NEWEST_MAJOR:
-        raise AttachError(f"Spark {context.version}: supported are 3.5 to 4.x")
+        oldest = ".".join(map(str, OLDEST))
+        raise AttachError(f"Spark {context.version}: supported are {oldest} to {NEWEST_MAJOR}.x")
     return context
 
 

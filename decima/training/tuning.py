@@ -134,7 +134,7 @@ class Fitted(ABC):
     """Parameters that a search has found, and their check on held-out sequences."""
 
     found: Parameters
-    """the best on the training sequences"""
+    """the best that the search found"""
 
     @property
     @abstractmethod

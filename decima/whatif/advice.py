@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from decima.rl.statistics import difference_percent
 from decima.whatif import load
-from decima.whatif.applications.workload import slots_each
+from decima.whatif.applications.workload import cluster_slots, slots_each
 from decima.whatif.changes import AllocationChange
 from decima.whatif.closed_loop import MOSTLY
 from decima.whatif.replay import ReplayReport
@@ -42,7 +42,7 @@ def facts(study: Study) -> list[str]:
     tasks, stages = sum(job.num_tasks for job in jobs), sum(len(job.stages) for job in jobs)
     if isinstance(study, ApplicationsWhatIf):
         workload = study.workload
-        slots = workload.executors * workload.slots_each
+        slots, recorded = workload.executors * workload.slots_each, cluster_slots(recording)
         size = (
             "" if workload.slots_each == 1 else f" of {counted(workload.slots_each, 'slot')} each"
         )
@@ -52,11 +52,12 @@ def facts(study: Study) -> list[str]:
         if study.is_delay_measured:
             conditions.append(
                 f"An executor takes {seconds(workload.delay_ms / MS_PER_S)} to come, as these logs "
-                "show: from its request, an application's start, or the end of the one before it."
+                "show: from its request, an application's start, or the end of the one whose place "
+                "it took."
             )
     else:
         assert isinstance(study, WhatIf)  # noqa: S101 - the other kind
-        slots, at_once = study.settings.executors, ""
+        slots, at_once, recorded = study.settings.executors, "", load.recorded_slots(recording)
         where = counted(slots, "slot")
         conditions = list(conditions_words(recording))
     span_s = load.span_s(recording)
@@ -66,7 +67,7 @@ def facts(study: Study) -> list[str]:
     return [
         f"{counted(len(jobs), 'job')} ({counted(stages, 'stage')}, {counted(tasks, 'task')}) of "
         f"{counted(len(recording.slots), 'application')}{at_once}, recorded over {span} on "
-        f"{counted(load.recorded_slots(recording), 'slot')}; their tasks keep {where} busy "
+        f"{counted(recorded, 'slot')}; their tasks keep {where} busy "
         f"{100 * load.offered_load(recording, slots):.0f} % of that time. As recorded, a job took "
         f"{seconds(load.recorded_avg_s(recording))} on average.",
         *conditions,
@@ -107,8 +108,8 @@ def findings(study: Study, check: ReplayReport) -> Iterator[str]:
             change = difference_percent(study.all_slots.avg_s, study.reference.avg_s)
             if change.mean <= -LITTLE_WAITING_PERCENT:
                 words += (
-                    " But jobs wait for executors: if none ever went, it would change by "
-                    f"{percent(change)}."
+                    " But jobs wait for executors: if none ever went, the average JCT would change "
+                    f"by {percent(change)}."
                 )
         yield words
     elif best is not None:

@@ -106,20 +106,20 @@ def summary_table(study: Study) -> Table:
     """Every policy beside the reference, other settings of it, and the bound.
 
     With intervals over draws and over the second sample. Other numbers of executors are compared
-    in the draws that all have.
+    with the same policy on the given one, in the draws that both have.
     """
     reference = study.settings.reference
     if isinstance(study, WhatIf):
         sizes = [size for size in study.sizes if size != study.settings.executors]
         table = _summary(reference, "resampled", [counted(size, "slot") for size in sizes])
         for name, result in study.policies.items():
-            cells = [seconds(float(study.shared_avg_s(size, name).mean())) for size in sizes]
+            cells = [_on_size(study, size, name) for size in sizes]
             table.add_row(name, *_changes(study, result), *cells)
         if study.pools is not None:
             table.add_row(Text(study.pools[0].words()), *_changes(study, study.pools[1]))
         if study.all_slots is not None:
             table.add_row(f"{reference}, slots never go", *_changes(study, study.all_slots))
-        cells = [seconds(float(study.shared_avg_s(size, None).mean())) for size in sizes]
+        cells = [_on_size(study, size, None) for size in sizes]
         table.add_row("no other jobs", *_changes(study, study.alone), *cells)
         return table
     table = _summary(reference, "over jobs", ["slot time held"])
@@ -129,6 +129,12 @@ def summary_table(study: Study) -> Table:
             held += f" ({signed(result.held_s.mean() / study.reference.held_s.mean() - 1)})"
         table.add_row(name, *_changes(study, result), held)
     return table
+
+
+def _on_size(study: WhatIf, executors: int, policy: str | None) -> str:
+    """Cell of another number of executors: the change of the average JCT by that number."""
+    both_s = (study.shared_avg_s(size, policy) for size in (executors, study.settings.executors))
+    return signed(difference_percent(*both_s).mean / 100)
 
 
 def _summary(reference: str, second: str, last: Sequence[str]) -> Table:

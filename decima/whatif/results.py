@@ -137,15 +137,18 @@ class Study(ABC):
         interval = None if share.ci95 is None else (100 + share.ci95[0], 100 + share.ci95[1])
         return Estimate(100 + share.mean, interval).within(0.0, 100.0)
 
+    def expected_change(self, result: Result) -> float:
+        """Percent of average JCT against the reference by which policies are ranked."""
+        return sum(estimate.mean for estimate in self.differences(result)) / 2
+
     def best(self) -> str | None:
-        """The policy with the lowest average JCT, over both samples.
+        """The policy with the lowest average JCT, by `expected_change`.
 
         None if that is the reference, or no policy is better with certainty (95 %). A setting of
         Spark is preferred to a policy that is hardly better.
         """
         averages = {
-            name: sum(estimate.mean for estimate in self.differences(result)) / 2
-            - (WORTH_PERCENT if self.is_setting(name) else 0.0)
+            name: self.expected_change(result) - (WORTH_PERCENT if self.is_setting(name) else 0.0)
             for name, result in self.policies.items()
             if name not in (self.settings.reference, RECORDED) and self.is_surely_lower(result)
         }
@@ -262,6 +265,10 @@ class ApplicationsWhatIf(Study):
             difference_percent(result.avg_s, base.avg_s),
             neighbours_difference_percent(values, others),
         )
+
+    def expected_change(self, result: Result) -> float:
+        """Percent over draws alone: stretches of jobs only show whether it is certain."""
+        return self.differences(result)[0].mean
 
     def is_setting(self, policy: str) -> bool:
         """Return whether Spark divides its executors so without a coordinator."""

@@ -2,8 +2,8 @@
 
 A History Server hands out each application's logs as a zip archive through its REST interface
 (Spark's "Monitoring and Instrumentation": ``/api/v1/applications``, ``.../ID/logs``). ``hdfs://``,
-``s3://``, ``gs://`` and ``abfs://`` are read by `pyarrow.fs`, with the credentials that its file
-systems find in the environment.
+``s3://`` and ``gs://`` are read by `pyarrow.fs`, with the credentials that its file systems find in
+the environment.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO, NoReturn
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from zipfile import is_zipfile
 
 import pyarrow
@@ -29,12 +29,13 @@ from traces.files.errors import reason
 from traces.files.names import clean, counted
 from traces.files.reading import parse_json
 
-STORES = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss", "file")
+STORES = ("hdfs", "viewfs", "s3", "gs", "file")
+"""pyarrow ends the process where Azure's credentials are wrong, so abfs is none of them"""
 MAX_BYTES = 50 << 30
-"""of all logs that one command copies"""
+"""of all logs at one address"""
 MAX_FILES = 200_000
 MAX_APPLICATIONS = 1_000
-"""of one History Server, in one command; the newest count"""
+"""of one History Server"""
 SILENCE_S = 30.0
 """without a byte, after which a server counts as hung"""
 LONGEST_S = 1800.0
@@ -66,13 +67,14 @@ def is_elsewhere(place: str) -> bool:
 
 def is_history_server(place: str) -> bool:
     """Return whether an address is that of a History Server."""
-    return urlsplit(place).scheme.lower() in ("http", "https")
+    return place.lower().startswith(("http://", "https://"))
 
 
 def without_credentials(place: str) -> str:
     """Return an address for messages, without a user, a password, or options that may hold keys."""
-    parts = urlsplit(place)
-    return clean(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+    scheme, _, rest = place.partition("://")
+    rest = rest.rpartition("@")[2]  # first: a key that was not escaped may hold a / or a ?
+    return clean(f"{scheme}://{re.split('[?#]', rest, maxsplit=1)[0]}")
 
 
 def parse_since(text: str) -> timedelta:
@@ -85,37 +87,50 @@ def parse_since(text: str) -> timedelta:
 
 def copy_logs(
     place: str, folder: Path, selection: Selection = Selection(), progress: Progress | None = None
-) -> None:
+) -> list[str]:
     """Copy the logs at an address into an empty folder.
 
     Args:
         place: ``http://HOST:18080`` of a History Server, or an address of an object store.
         selection: of the applications of a History Server.
 
+    Returns:
+        Applications that the server listed and whose logs had gone.
+
     Raises:
         TraceError: the address, the server, or what it answers is at fault; one line.
     """
     show = progress or (lambda _what, _number, _all: None)
     if is_history_server(place):
-        _HistoryServer(place).copy(folder, selection, show)
-    elif urlsplit(place).scheme.lower() in STORES:
-        _copy_tree(place, folder, show)
-    else:
-        schemes = ", ".join(f"{scheme}://" for scheme in ("http", "https", *STORES))
-        raise TraceError(f"{without_credentials(place)}: unknown kind of address; known: {schemes}")
+        return _HistoryServer(place).copy(folder, selection, show)
+    if _split(place).scheme.lower() not in STORES:
+        known = ", ".join(f"{scheme}://" for scheme in ("http", "https", *STORES))
+        raise TraceError(f"{without_credentials(place)}: unknown kind of address; known: {known}")
+    _copy_tree(place, folder, show)
+    return []
+
+
+def _split(place: str) -> SplitResult:
+    try:
+        return urlsplit(place)
+    except ValueError as error:
+        raise TraceError(f"{without_credentials(place)}: {error}") from error
 
 
 def _copy_tree(place: str, folder: Path, progress: Progress) -> None:
     shown = without_credentials(place)
+    uri = place
+    if uri.lower().startswith("gs://") and "retry_limit_seconds" not in uri:
+        # Without it, Google's client tries for a quarter of an hour.
+        uri += f"{'&' if '?' in uri else '?'}retry_limit_seconds={SILENCE_S:g}"
     try:
-        system, path = fs.FileSystem.from_uri(place)
+        system, path = fs.FileSystem.from_uri(uri)
         info = system.get_file_info(path)
         if info.type == fs.FileType.NotFound:
             raise TraceError(f"{shown}: no such file or folder")
         is_folder = info.type == fs.FileType.Directory
-        listed = (
-            system.get_file_info(fs.FileSelector(path, recursive=True)) if is_folder else [info]
-        )
+        selector = fs.FileSelector(path, recursive=True)
+        listed = system.get_file_info(selector) if is_folder else [info]
         files = [entry for entry in listed if entry.type == fs.FileType.File]
         size = sum(entry.size or 0 for entry in files)
         if len(files) > MAX_FILES or size > MAX_BYTES:
@@ -132,11 +147,15 @@ def _copy_tree(place: str, folder: Path, progress: Progress) -> None:
             progress(clean(inside), number, len(files))
             fs.copy_files(entry.path, str(target), source_filesystem=system)
     except OSError as error:
-        words = reason(error).replace(place, shown)
+        words = reason(error).replace(uri, shown)
         raise TraceError(f"{shown}: cannot read: {clean(words, 300)}") from error
     except pyarrow.ArrowException as error:
-        words = str(error).replace(place, shown)
+        words = str(error).replace(uri, shown)
         raise TraceError(f"{shown}: {clean(words, 300)}") from error
+
+
+class _GoneError(TraceError):
+    """Error of a server that does not have what was asked for."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -159,48 +178,66 @@ class _HistoryServer:
     """A History Server at an address."""
 
     def __init__(self, place: str) -> None:
-        parts = urlsplit(place)
+        parts = _split(place)
         if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
             raise TraceError(
                 f"{without_credentials(place)}: http://HOST:PORT of a History Server is needed"
             )
         path = parts.path.rstrip("/").removesuffix("/api/v1")
-        self.address = f"{parts.scheme}://{parts.netloc}{path}"
+        self.address = f"{parts.scheme}://{parts.netloc}{quote(path, safe='/%')}"
         self._opener = urllib.request.build_opener(_NoRedirects)
         self._copied_bytes = 0
 
-    def copy(self, folder: Path, selection: Selection, progress: Progress) -> None:
-        """Copy the logs of the applications that are asked for, one archive each."""
-        ids: Sequence[object] = selection.applications or self._ended(selection.since)
-        if not ids:
-            since = "" if selection.since is None else f" in the last {selection.since}"
-            raise TraceError(f"{self.address}: no application has ended{since}")
-        for number, application in enumerate(ids, start=1):
-            progress(clean(str(application)), number, len(ids))
-            self._copy_application(application, folder)
+    def copy(self, folder: Path, selection: Selection, progress: Progress) -> list[str]:
+        """Copy the logs of the applications that are asked for, one archive each.
 
-    def _ended(self, since: timedelta | None) -> list[object]:
-        """Ids of the applications that have ended, newest first as the server lists them."""
-        query = {"status": "completed", "limit": str(MAX_APPLICATIONS)}
+        Returns those that have gone since the server listed them.
+        """
+        asked = selection.applications
+        ids = asked or self._ended(selection.since)
+        gone: list[str] = []
+        for number, application in enumerate(ids, start=1):
+            progress(application, number, len(ids))
+            try:
+                self._copy_application(application, folder)
+            except _GoneError:
+                if asked or len(gone) + 1 == len(ids):
+                    raise
+                gone.append(application)
+        return gone
+
+    def _ended(self, since: timedelta | None) -> list[str]:
+        """Ids of the applications that have ended, as the server lists them."""
+        query = {"status": "completed", "limit": str(MAX_APPLICATIONS + 1)}
         if since is not None:
             earliest = datetime.now(UTC) - since
             query["minEndDate"] = earliest.strftime("%Y-%m-%dT%H:%M:%S.000GMT")
         url = f"{self.address}/api/v1/applications?{urlencode(query)}"
         listed = parse_json(b"".join(self._pieces(url, _MAX_LIST_BYTES)), url, TraceError)
-        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
             raise TraceError(f"{url}: no list of applications: is it a History Server?")
-        return [application.get("id") for application in listed]
+        ids = [str(entry.get("id", "")) for entry in listed]
+        if not ids:
+            words = "" if since is None else f" in the last {since}"
+            raise TraceError(f"{self.address}: no application has ended{words}")
+        if len(ids) > MAX_APPLICATIONS:
+            raise TraceError(
+                f"{self.address}: more than {MAX_APPLICATIONS:,} applications; ask for fewer, by "
+                "the time since they ended or by their ids"
+            )
+        return ids
 
-    def _copy_application(self, application: object, folder: Path) -> None:
-        if not isinstance(application, str) or _IDENTIFIER.fullmatch(application) is None:
-            name = clean(str(application))
-            raise TraceError(f"{self.address}: {name!r} is no id of an application")
-        url = f"{self.address}/api/v1/applications/{quote(application)}/logs"
+    def _copy_application(self, application: str, folder: Path) -> None:
+        if _IDENTIFIER.fullmatch(application) is None:
+            raise TraceError(f"{self.address}: {clean(application)!r} is no id of an application")
+        url = f"{self.address}/api/v1/applications/{application}/logs"
         path = folder / f"{application}.zip"
+        pieces = self._pieces(url, MAX_BYTES - self._copied_bytes)
+        first = next(pieces, b"")  # no file is left where there is no answer
         with path.open("wb") as file:
-            for piece in self._pieces(url, MAX_BYTES - self._copied_bytes):
-                file.write(piece)
-                self._copied_bytes += len(piece)
+            self._copied_bytes += file.write(first)
+            for piece in pieces:
+                self._copied_bytes += file.write(piece)
         if not is_zipfile(path):
             raise TraceError(f"{url}: the answer is no zip archive, or a broken one")
 
@@ -219,16 +256,17 @@ class _HistoryServer:
                     yield piece
         except urllib.error.HTTPError as error:
             hint = {401: ": it needs a login", 403: ": it needs a login", 404: ": not there"}
-            raise TraceError(
+            kind = _GoneError if error.code == 404 else TraceError
+            raise kind(
                 f"{url}: the server answers {error.code}{hint.get(error.code, '')}"
             ) from error
-        except TimeoutError as error:
-            raise TraceError(f"{url}: no answer for {SILENCE_S:g} s") from error
         except urllib.error.URLError as error:
             cause = error.reason
             if isinstance(cause, TimeoutError):
                 raise TraceError(f"{url}: no answer for {SILENCE_S:g} s") from error
             words = reason(cause) if isinstance(cause, OSError) else str(cause)
             raise TraceError(f"{url}: cannot connect: {clean(words, 300)}") from error
-        except (OSError, HTTPException) as error:
-            raise TraceError(f"{url}: the connection broke: {clean(str(error), 300)}") from error
+        except TimeoutError as error:
+            raise TraceError(f"{url}: no answer for {SILENCE_S:g} s") from error
+        except (OSError, HTTPException, UnicodeError) as error:
+            raise TraceError(f"{url}: cannot read: {clean(str(error), 300)}") from error

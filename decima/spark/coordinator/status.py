@@ -1,4 +1,4 @@
-"""Status of a coordinator: times of its plans, for the live page and for Prometheus."""
+"""Status of a coordinator, for the live page and for Prometheus."""
 
 from __future__ import annotations
 

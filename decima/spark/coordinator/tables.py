@@ -45,7 +45,7 @@ def share_of(application: Application, longest_ms: float) -> Share:
     """Return how the executors of an application are used, from its newest report.
 
     Args:
-        one: the application.
+        application: the application.
         longest_ms: a stage that starts its last task later offers its executors now.
     """
     if application.stages is None:

@@ -132,7 +132,7 @@ final class Control {
       throw new IllegalStateException("a scheduler is attached to this SparkContext already");
     }
     // Classes load here, and not while a stage waits for its first plan.
-    Json.text(session.report(reader));
+    session.report(reader);
     beatNs = System.nanoTime();
     attached = true;
     try {

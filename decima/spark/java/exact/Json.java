@@ -20,6 +20,9 @@ public final class Json {
 
   private static Map<?, ?> shared() {
     try (InputStream file = Json.class.getResourceAsStream("/decima/shared.json")) {
+      if (file == null) {
+        throw new IllegalStateException("the jar has no shared.json");
+      }
       return MAPPER.readValue(file, Map.class);
     } catch (IOException error) {
       throw new IllegalStateException("the jar's shared.json: " + error.getMessage(), error);

@@ -26,8 +26,10 @@ public final class PoolCounts {
       return OTHERS;
     }
     Pool pool = poolOf(set.manager);
-    boolean isOther = pool == null || (pool.weight() == 1 && pool.minShare() <= 0);
-    String found = isOther ? OTHERS : pool.name();
+    String found =
+        pool != null && Report.PoolInfo.hasSettings(pool.weight(), pool.minShare())
+            ? pool.name()
+            : OTHERS;
     set.groupHeld = held.computeIfAbsent(found, name -> new AtomicInteger());
     set.group = found;
     return found;

@@ -69,6 +69,10 @@ public final class Report {
 
     /** Whether it has a weight or a minShare: a pool that Spark made for a job has none. */
     public boolean hasSettings() {
+      return hasSettings(weight, minShare);
+    }
+
+    static boolean hasSettings(int weight, int minShare) {
       return weight != 1 || minShare > 0;
     }
   }

@@ -18,7 +18,6 @@ final class ModelFile {
   /** of a whole network */
   private static final long MAX_PARAMETERS = 4_000_000;
 
-
   final Shape shape;
   private final Tensors tensors;
   /** by name: the shape of every tensor */

@@ -127,7 +127,9 @@ public final class Attachment {
     List<Integer> oldest = Json.shared("oldest_spark");
     boolean isOld = major < oldest.get(0) || (major == oldest.get(0) && minor < oldest.get(1));
     if (isOld || major > Json.<Integer>shared("newest_spark_major")) {
-      throw new SettingsError("Spark " + version + ": supported are 3.5 to 4.x");
+      throw new SettingsError(
+          "Spark " + version + ": supported are " + oldest.get(0) + "." + oldest.get(1) + " to "
+              + Json.shared("newest_spark_major") + ".x");
     }
   }
 

@@ -236,6 +236,11 @@ final class Settings {
     }
     policy = values.get("policy");
     mode = oneOf("mode", MODES);
+    // Before any setting that caps do not need: what is wrong there must not let caps go.
+    if (isShadow() && !caps.isEmpty()) {
+      throw new SettingsError(
+          PREFIX + "mode: 'shadow' changes nothing, so these caps would not hold: " + caps, true);
+    }
     oneOf(REQUIRED, REQUIRED_VALUES);
     lapseMs = duration("lapse");
     holdMs = duration("hold");
@@ -373,10 +378,6 @@ final class Settings {
     if (isSoft() && !caps.isEmpty()) {
       throw new SettingsError(
           PREFIX + "mode: 'soft' sets shares of pools, which are no caps; there are " + caps);
-    }
-    if (isShadow() && !caps.isEmpty()) {
-      throw new SettingsError(
-          PREFIX + "mode: 'shadow' changes nothing, so these caps would not hold: " + caps, true);
     }
     if (priors != null && python == null) {
       throw new SettingsError(PREFIX + "priors needs " + PREFIX + "python, which reads the trace");

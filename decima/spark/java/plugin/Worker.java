@@ -216,7 +216,7 @@ final class Worker {
         return found;
       }
       if (isOver()) {
-        throw new IOException("it is closed, or closing");
+        throw new IOException("the session is closing");
       }
       if (process != null && !process.isAlive()) {
         throw new IOException("ended before it said a word (exit code " + process.exitValue() + ")");

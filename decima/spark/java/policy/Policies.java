@@ -114,7 +114,7 @@ public final class Policies {
 
   private static byte[] bytes(File file) throws IOException {
     if (file.length() > MAX_BYTES) {
-      throw new IOException(file.length() + " bytes; a model has at most " + MAX_BYTES);
+      throw new IOException(file.length() + " bytes; at most " + MAX_BYTES);
     }
     return Files.readAllBytes(file.toPath());
   }
@@ -183,7 +183,7 @@ public final class Policies {
   public static Map<?, ?> content(File file) {
     try {
       Map<Object, Object> found =
-          new HashMap<>(json(file.toString(), Files.readAllBytes(file.toPath())));
+          new HashMap<>(json(file.toString(), bytes(file)));
       found.put(FILE, file);
       return found;
     } catch (IOException error) {
