@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from traces.numbers import Float32, Float64, Int64
 
-FEATURE_VERSION = 9
+FEATURE_VERSION = 10
 
 NODE = (
     "left",  # log(1 + 4 L / N), L: tasks not launched, rounded to quarter powers of two
@@ -45,7 +45,7 @@ JOB = (
     "relative",  # log2(work not launched / its mean over jobs) / 4
     "shorter",  # share of the other jobs that have less work left
     "undone",  # work not launched / work at arrival
-    "age",  # log(1 + time in the system x N / W) / 4
+    "age",  # log(1 + time in the system x N / W) / 4, at most 1
     "wanted",  # log(1 + tasks of open stages without an executor / N)
     "typical",  # log2(work not launched / typical work of a job so far) / 4
     "width",  # log2(work not launched / longest open critical path / F) / 4; +-3 if none is open
@@ -88,7 +88,7 @@ CLUSTER = (
     "executors",  # log2(N / 50) / 4
     "moving",  # log(1 + moving delay / tau) / 4
     "move",  # log2(moving delay / typical work of a job so far) / 4
-    "quiet",  # log(1 + time since a job last arrived x N / W) / 4
+    "quiet",  # log(1 + time since a job last arrived x N / W) / 4, at most 1
     "gap",  # log2(mean gap between arrivals x N / W) / 4; 3 before the second job
     "age",  # mean over jobs of their "age"
     "ages",  # standard deviation of it: 0 if all came at once

@@ -29,6 +29,11 @@ _LEADING = tuple(columns.STAGE.index(name) for name in columns.LEADING)
 """the columns of a stage that its job's columns repeat, from `_FIRST_LEADING` on"""
 
 
+LONGEST = 1.0
+"""bound of "age" and "quiet", which would otherwise grow as long as one giant job runs, far beyond
+all that a training of a few dozen jobs shows"""
+
+
 @inlined_kernel
 def log2_column(ratio: float) -> float:
     return math.log2(min(max(ratio, 1.0 / 4096), 4096.0)) / 4
@@ -262,7 +267,7 @@ def _describe_cluster(seen: ObservationBatch, decision: int, units: Scales, out:
     row[10] = _log1p(delay_ms / units.task_ms) / 4
     row[11] = log2_column(delay_ms / typical_ms)
     quiet_ms = max(seen.time_ms[decision] - seen.last_arrival_ms[decision], 0.0)
-    row[12] = _log1p(quiet_ms * executors / units.work_ms) / 4
+    row[12] = min(_log1p(quiet_ms * executors / units.work_ms) / 4, LONGEST)
     row[13] = log2_column(seen.mean_gap_ms[decision] * executors / units.work_ms)
     row[17] = seen.inflation[decision]
     return total_ms
@@ -288,7 +293,7 @@ def _describe_job(
     row[7] = out.less[index] / max(1.0, jobs - 1.0)
     row[8] = remaining_ms / max(job["work_ms"], 1e-6)
     age_ms = max(seen.time_ms[decision] - job["arrival_ms"], 0.0)
-    row[9] = _log1p(age_ms * executors / units.work_ms) / 4
+    row[9] = min(_log1p(age_ms * executors / units.work_ms) / 4, LONGEST)
     row[11] = log2_column(remaining_ms / max(seen.typical_ms[decision], LEAST_WORK_MS))
     row[12] = log2_column(remaining_ms * jobs / (out.path_ms[index] * executors))
 

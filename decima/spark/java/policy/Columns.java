@@ -11,6 +11,7 @@ final class Columns {
   static final double LOG_2 = Math.log(2.0);
   private static final double LEAST_WORK_MS = 1.0;
   private static final double TYPICAL_SLOTS = 50.0;
+  private static final double LONGEST = 1.0; // bound of "age" and "quiet"
   private static final int JOB = Network.columns("JOB").size();
   private static final int STAGE = Network.columns("STAGE").size();
   private static final int CLUSTER = Network.columns("CLUSTER").size();
@@ -199,7 +200,7 @@ final class Columns {
     x[6] = (float) log2(remainingMs * jobs / Math.max(totalMs, 1e-6));
     x[7] = (float) (less[job] / Math.max(1.0, jobs - 1.0));
     x[8] = (float) (remainingMs / Math.max(tables.workMs[job], 1e-6));
-    x[9] = (float) (log1p(ageMs * slots / units.workMs) / 4.0);
+    x[9] = (float) Math.min(log1p(ageMs * slots / units.workMs) / 4.0, LONGEST);
     x[11] = (float) log2(remainingMs / typicalMs);
     x[12] = (float) log2(remainingMs * jobs / (pathMs[job] * slots));
   }
@@ -227,7 +228,7 @@ final class Columns {
     x[7] = 1.0f; // a session
     x[9] = (float) log2(slots / TYPICAL_SLOTS);
     x[11] = (float) log2(0.0); // nothing moves
-    x[12] = (float) (log1p(quietMs * slots / units.workMs) / 4.0);
+    x[12] = (float) Math.min(log1p(quietMs * slots / units.workMs) / 4.0, LONGEST);
     x[13] = (float) log2(tables.meanGapMs * slots / units.workMs);
     x[17] = (float) tables.inflation;
     return totalMs;
