@@ -131,14 +131,12 @@ _CHANGES: dict[str, dict[str, str | None]] = {
         + 'java.lang.reflect.Field rank = made.getClass().getDeclaredField("rank");'
         + "rank.setAccessible(true); rank.set(made, null);"
         + "try { control.apply(made); } catch (RuntimeException seen) { } return; }",
+        "settings.holdMs, CAPACITY,": None,
     },
     "exact/Fields.java": {
         "static void set(Object owner, String name, Object value) throws Exception {": _HOOK
         + 'if (hook.equals("refuse") || (hook.equals("refuse late") && value instanceof Builder))'
         + ' throw new IllegalAccessException("final field " + name);',
-    },
-    "plugin/Attachment.java": {
-        "settings.holdMs, CAPACITY,": None,
     },
 }
 """by source: what a hook is put behind; the property `decima.test` says what it does"""

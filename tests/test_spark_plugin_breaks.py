@@ -23,7 +23,8 @@ CAP = 2
 OPENED = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "java.util.concurrent",
           "sun.nio.ch", "sun.util.calendar")  # fmt: skip
 """as Spark's own commands open them"""
-TRUSTED = {path.stem for path in (ROOT / "decima" / "spark" / "java" / "exact").glob("*.java")}
+EXACT = ROOT / "decima" / "spark" / "java" / "exact"
+TRUSTED = {path.stem for path in EXACT.glob("*.java")} - {"Report", "Json"}
 """what counts and refuses inside Spark's scheduler: where it fails, tasks may be held back"""
 
 

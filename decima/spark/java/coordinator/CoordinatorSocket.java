@@ -10,7 +10,6 @@ import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
-import java.security.SecureRandom;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import javax.crypto.Mac;
@@ -28,7 +27,6 @@ final class CoordinatorSocket implements Closeable {
   private static final int SILENCE_MS = 5_000;
   private static final int CONNECT_MS = 3_000;
   private static final int MAX_BYTES = 1 << 16;
-  private static final int NONCE_BYTES = 32;
 
   private final Socket end;
 
@@ -72,9 +70,7 @@ final class CoordinatorSocket implements Closeable {
   private void prove(byte[] file) throws IOException {
     byte[] secret = new String(file, StandardCharsets.UTF_8).trim().getBytes(StandardCharsets.UTF_8);
     String first = text(receive(), "nonce");
-    byte[] random = new byte[NONCE_BYTES];
-    new SecureRandom().nextBytes(random);
-    String second = Frames.hex(random);
+    String second = Frames.newSecret();
     Map<String, Object> hello = new LinkedHashMap<>();
     hello.put("nonce", second);
     hello.put("proof", proof(secret, "driver", first, second));
@@ -116,10 +112,6 @@ final class CoordinatorSocket implements Closeable {
 
   @Override
   public void close() {
-    try {
-      end.close();
-    } catch (IOException error) {
-      DriverSide.LOG.debug("closing", error);
-    }
+    Frames.close(end);
   }
 }

@@ -73,7 +73,7 @@ final class Executors {
             && conf.getBoolean("spark.storage.decommission.enabled", false)
             && conf.getBoolean("spark.storage.decommission.shuffleBlocks.enabled", true);
     if (!isMoved && !conf.getBoolean("spark.shuffle.service.enabled", false)) {
-      DriverSide.LOG.warn(
+      DecimaPlugin.LOG.warn(
           "neither a shuffle service nor decommissioning is on: an executor that leaves takes its"
               + " shuffle output along, and stages run again");
     }

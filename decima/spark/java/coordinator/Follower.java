@@ -1,6 +1,6 @@
 package decima.spark;
 
-import decima.policy.LiveGraphs;
+import decima.policy.Graphs;
 import decima.policy.LiveJob;
 import decima.policy.LiveJobs;
 import decima.policy.RoundMessage;
@@ -27,7 +27,7 @@ final class Follower {
   private final Settings settings;
   private final SparkContext context;
   private final Executors executors;
-  private final LiveGraphs graphs = new LiveGraphs();
+  private final Graphs.Cache graphs = new Graphs.Cache();
   private final Thread reader = new Thread(this::read, "decima-coordinator");
   private final Thread follower = new Thread(this::follow, "decima-executors");
   private volatile CoordinatorSocket socket;
@@ -117,12 +117,12 @@ final class Follower {
     }
     synchronized (this) {
       if (isWarned) {
-        DriverSide.LOG.debug("coordinator", fault);
+        DecimaPlugin.LOG.debug("coordinator", fault);
         return;
       }
       isWarned = true;
     }
-    DriverSide.LOG.warn(
+    DecimaPlugin.LOG.warn(
         "coordinator {}: {}; the application keeps its executors, and after {} s Spark's own"
             + " maximum holds",
         settings.coordinator, fault.getMessage(), settings.coordinatorPatienceMs / 1_000);
@@ -147,7 +147,7 @@ final class Follower {
       throw new IOException(String.valueOf(message.get("refused")));
     }
     if (message.get("welcome") != null) {
-      DriverSide.LOG.info("coordinator {}: connected", settings.coordinator);
+      DecimaPlugin.LOG.info("coordinator {}: connected", settings.coordinator);
       synchronized (this) {
         isWarned = false;
         isNews = true;
@@ -196,7 +196,7 @@ final class Follower {
           }
         }
       } catch (Exception fault) {
-        DriverSide.LOG.debug("following the coordinator", fault); // Spark stops, or lost something
+        DecimaPlugin.LOG.debug("following the coordinator", fault); // Spark stops, or lost something
       }
       pause(TICK_MS);
     }
@@ -205,7 +205,7 @@ final class Follower {
   private void release() {
     target = -1;
     executors.release();
-    DriverSide.LOG.warn(
+    DecimaPlugin.LOG.warn(
         "coordinator {}: away for {} s, Spark's own maximum holds until it is back",
         settings.coordinator, settings.coordinatorPatienceMs / 1_000);
   }

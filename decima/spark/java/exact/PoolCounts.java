@@ -17,15 +17,15 @@ public final class PoolCounts {
   private final ConcurrentHashMap<String, AtomicInteger> held = new ConcurrentHashMap<>();
 
   /** The group of a task set; it is in a pool before its first task starts. */
-  String groupOf(Watched set) {
+  String groupOf(Limited set) {
     String known = set.group;
     if (known != null) {
       return known;
     }
-    if (set.manager.parent() == null) {
+    if (set.parent() == null) {
       return OTHERS;
     }
-    Pool pool = poolOf(set.manager);
+    Pool pool = poolOf(set);
     String found =
         pool != null && Report.PoolInfo.hasSettings(pool.weight(), pool.minShare())
             ? pool.name()
@@ -42,7 +42,7 @@ public final class PoolCounts {
     return areKept && !isRoot ? parent : null;
   }
 
-  void changeHeld(Watched set, int change) {
+  void changeHeld(Limited set, int change) {
     groupOf(set);
     AtomicInteger count = set.groupHeld;
     if (count != null) {
@@ -58,7 +58,7 @@ public final class PoolCounts {
   }
 
   /** Whether the plan leaves the task set's group a slot. */
-  boolean hasRoom(Plan plan, Watched set) {
+  boolean hasRoom(Plan plan, Limited set) {
     return plan.pools.isEmpty() || room(plan, groupOf(set)) > 0;
   }
 }

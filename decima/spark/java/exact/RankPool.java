@@ -73,7 +73,7 @@ final class RankPool extends Pool {
     int count = 0;
     for (int index = 0; index < sets.size(); index++) {
       TaskSetManager manager = (TaskSetManager) sets.apply(index);
-      Watched set = Watched.of(manager);
+      Limited set = Limited.of(manager);
       if (set == null || control.mayStart(set)) {
         found[count] = manager;
         place[count] = placeOf(manager, set, plan, ranks);
@@ -90,7 +90,7 @@ final class RankPool extends Pool {
     sets.remove(count, sets.size() - count);
   }
 
-  private int placeOf(TaskSetManager manager, Watched set, Plan plan, int ranks) {
+  private int placeOf(TaskSetManager manager, Limited set, Plan plan, int ranks) {
     int rank = set == null ? plan.rankOf(manager.taskSet().stageId()) : set.in(plan).rank;
     if (rank != Plan.UNRANKED) {
       return rank + 1;

@@ -125,6 +125,12 @@ public final class Report {
     public long firstLaunchMs = Long.MAX_VALUE;
     public long lastFinishMs;
 
+    public Measured() {}
+
+    Measured(int stage) {
+      this.stage = stage;
+    }
+
     void add(long launchMs, long finishMs) {
       tasks += 1;
       totalMs += Math.max(0L, finishMs - launchMs);

@@ -48,12 +48,12 @@ final class Watchdog extends Thread {
         control.session.tidy();
       }
     }
-    control.idleness.look();
-    if (isSilent && !control.lapsed && control.idleness.ms() > 0) {
+    control.session.countIdle();
+    if (isSilent && !control.lapsed && control.session.wastedMs() > 0) {
       control.lapsed = true;
       control.counters.lapses.incrementAndGet();
       control.revive();
-    } else if (control.idleness.idle() > 0 && !control.observeOnly && isSetLate(now)) {
+    } else if (control.session.idle() > 0 && !control.observeOnly && isSetLate(now)) {
       control.revive();
     }
   }
@@ -73,7 +73,7 @@ final class Watchdog extends Thread {
   private boolean isSetLate(long now) {
     boolean found = false;
     control.forgetContention();
-    for (Watched set : control.watched.values()) {
+    for (Limited set : control.watched.values()) {
       if (!set.expired
           && set.waiting() > 0
           && now - set.bornNs > control.holdNs / Control.SHARE_PART) {

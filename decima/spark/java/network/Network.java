@@ -35,7 +35,7 @@ public final class Network {
   private final boolean hasEmbeddings;
 
   private Network(ModelFile file) {
-    Shape shape = file.shape;
+    ModelFile.Shape shape = file.shape;
     embedding = shape.embedding;
     hasLimitHead = shape.limitHead;
     sendsMessages = shape.messages;

@@ -27,11 +27,9 @@ final class JarClasses {
       if (list == null) {
         throw new IOException("the jar has no " + LIST);
       }
-      BufferedReader names =
-          new BufferedReader(new InputStreamReader(list, StandardCharsets.UTF_8));
-      for (String name = names.readLine(); name != null; name = names.readLine()) {
-        load(name);
-      }
+      new BufferedReader(new InputStreamReader(list, StandardCharsets.UTF_8))
+          .lines()
+          .forEach(JarClasses::load);
     }
   }
 

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.commons.text.similarity.LevenshteinDistance;
 import org.apache.spark.SparkConf;
 import org.apache.spark.network.util.JavaUtils;
 import scala.Tuple2;
@@ -249,7 +250,9 @@ final class Settings {
     autoEveryMs = duration("autoEvery");
     decisionMs = duration("decision");
     failures = count("failures", 1);
-    metricsPort = values.get("metricsPort") == null ? -1 : port();
+    String port = values.get("metricsPort");
+    metricsPort =
+        port == null ? -1 : wholeNumber("metricsPort", port, "ports", 0, MAX_PORT, false);
     decisionLogBytes = count("decisionLogBytes", 1);
     decisionLogFiles = count("decisionLogFiles", 2);
     parameters = values.get("parameters");
@@ -285,66 +288,38 @@ final class Settings {
       String named = parts.length == 1 ? "" : parts[parts.length - 1];
       names.add(ONE + kind + "." + (named.isEmpty() ? "NAME" : named));
     }
-    String nearest = Collections.min(names, Comparator.comparingInt(name -> distance(key, name)));
+    LevenshteinDistance distance = LevenshteinDistance.getDefaultInstance();
+    String given = key.toLowerCase(Locale.ROOT); // another case of a letter is the same letter
+    String nearest =
+        Collections.min(
+            names,
+            Comparator.comparingInt(name -> distance.apply(given, name.toLowerCase(Locale.ROOT))));
     return new SettingsError(
         PREFIX + key + ": no such setting; the nearest is " + PREFIX + nearest, true);
   }
 
-  /** Characters to insert, delete or replace; another case of a letter is the same letter. */
-  private static int distance(String one, String other) {
-    String from = one.toLowerCase(Locale.ROOT);
-    String to = other.toLowerCase(Locale.ROOT);
-    int[] above = new int[to.length() + 1];
-    for (int column = 0; column <= to.length(); column++) {
-      above[column] = column;
-    }
-    for (int row = 1; row <= from.length(); row++) {
-      int[] costs = new int[to.length() + 1];
-      costs[0] = row;
-      for (int column = 1; column <= to.length(); column++) {
-        int replaced = above[column - 1] + (from.charAt(row - 1) == to.charAt(column - 1) ? 0 : 1);
-        costs[column] = Math.min(replaced, 1 + Math.min(above[column], costs[column - 1]));
-      }
-      above = costs;
-    }
-    return above[to.length()];
-  }
-
   private static int slots(String key, String value) {
-    int found = wholeNumber(value);
-    if (found < 1) {
-      throw new SettingsError(
-          PREFIX + key + ": '" + value + "', slots are whole numbers from 1 on", true);
-    }
-    return found;
+    return wholeNumber(key, value, "slots", 1, Integer.MAX_VALUE, true);
   }
 
   private int count(String key, int least) {
-    int found = wholeNumber(values.get(key));
-    if (found < least) {
-      throw new SettingsError(
-          PREFIX + key + ": '" + values.get(key) + "', whole numbers from " + least
-              + " on are allowed");
-    }
-    return found;
+    return wholeNumber(key, values.get(key), "counts", least, Integer.MAX_VALUE, false);
   }
 
-  private int port() {
-    int found = wholeNumber(values.get("metricsPort"));
-    if (found < 0 || found > MAX_PORT) {
-      throw new SettingsError(
-          PREFIX + "metricsPort: '" + values.get("metricsPort")
-              + "', ports are whole numbers from 0 to " + MAX_PORT);
-    }
-    return found;
-  }
-
-  private static int wholeNumber(String text) {
+  private static int wholeNumber(
+      String key, String value, String what, int least, int most, boolean isOfCap) {
+    int number = -1;
     try {
-      return Integer.parseInt(text.trim());
+      number = Integer.parseInt(value.trim());
     } catch (NumberFormatException other) {
-      return -1;
+      // below
     }
+    if (number < least || number > most) {
+      String range = "from " + least + (most == Integer.MAX_VALUE ? " on" : " to " + most);
+      throw new SettingsError(
+          PREFIX + key + ": '" + value + "', " + what + " are whole numbers " + range, isOfCap);
+    }
+    return number;
   }
 
   private long duration(String key) {

@@ -10,6 +10,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.ToIntFunction;
 
 /** Status of a session, from one report to the next. */
 final class Status {
@@ -32,11 +33,13 @@ final class Status {
     heardNs = System.nanoTime();
     Map<String, Integer> held = held();
     Map<String, Long> since = new HashMap<>();
-    for (Map.Entry<String, Integer> one : waiting().entrySet()) {
-      if (one.getValue() > 0 && held.get(one.getKey()) == 0) {
-        since.put(one.getKey(), unservedMs.getOrDefault(one.getKey(), now.timeMs));
-      }
-    }
+    waiting()
+        .forEach(
+            (job, tasks) -> {
+              if (tasks > 0 && held.get(job) == 0) {
+                since.put(job, unservedMs.getOrDefault(job, now.timeMs));
+              }
+            });
     unservedMs = since;
   }
 
@@ -50,22 +53,20 @@ final class Status {
 
   /** Slots by job, with those of tasks whose results are not needed. */
   synchronized Map<String, Integer> held() {
-    Map<String, Integer> found = new LinkedHashMap<>();
-    if (report != null) {
-      for (Report.TaskSet set : report.sets) {
-        found.merge(set.job, set.running, Integer::sum);
-      }
-    }
-    return found;
+    return byJob(set -> set.running);
   }
 
   /** Tasks that could start now, by job. */
   private Map<String, Integer> waiting() {
-    Map<String, Integer> found = new LinkedHashMap<>();
-    for (Report.TaskSet set : report.sets) {
-      found.merge(set.job, set.waiting(), Integer::sum);
+    return byJob(Report.TaskSet::waiting);
+  }
+
+  private Map<String, Integer> byJob(ToIntFunction<Report.TaskSet> count) {
+    Map<String, Integer> sums = new LinkedHashMap<>();
+    if (report != null) {
+      report.sets.forEach(set -> sums.merge(set.job, count.applyAsInt(set), Integer::sum));
     }
-    return found;
+    return sums;
   }
 
   private double plansPerSecond(double nowS) {

@@ -101,7 +101,7 @@ final class Worker {
       return !isInDriver();
     }
     awayBecause = "the worker process has not answered for " + boundNs / 1e9 + " s";
-    DriverSide.LOG.warn(awayBecause);
+    DecimaPlugin.LOG.warn(awayBecause);
     link = null;
     asked.close();
     return true;
@@ -127,7 +127,7 @@ final class Worker {
     try {
       serve();
     } finally {
-      closeSocket();
+      Frames.close(socket);
     }
   }
 
@@ -149,10 +149,10 @@ final class Worker {
         return;
       }
       if (starts >= MAX_STARTS) {
-        DriverSide.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn);
+        DecimaPlugin.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn);
         return;
       }
-      DriverSide.LOG.warn("{}; {} decides until it is back", ended, settings.standIn);
+      DecimaPlugin.LOG.warn("{}; {} decides until it is back", ended, settings.standIn);
       try {
         Thread.sleep(pauseMs);
         pauseMs *= 2;
@@ -160,7 +160,7 @@ final class Worker {
       } catch (InterruptedException closing) {
         return;
       } catch (IOException error) {
-        DriverSide.LOG.warn("the worker cannot be started again: {}", error.toString());
+        DecimaPlugin.LOG.warn("the worker cannot be started again: {}", error.toString());
         return;
       }
     }
@@ -175,7 +175,7 @@ final class Worker {
     try (Socket end = connection()) {
       wasHeard = true;
       Frames.write(end.getOutputStream(), settingsOfWorker());
-      Map<?, ?> ready = Frames.read(end.getInputStream());
+      Map<?, ?> ready = Frames.read(end.getInputStream(), Frames.MAX_BYTES);
       if (ready == null) {
         return "the worker process ended before it was ready";
       }
@@ -191,7 +191,7 @@ final class Worker {
         isDone = true; // earlier runs were all that it was asked for
         return "it is not needed any more";
       }
-      DriverSide.LOG.info("the Python that decides is ready");
+      DecimaPlugin.LOG.info("the Python that decides is ready");
       WorkerLink made = new WorkerLink(end);
       link = made;
       try {
@@ -266,16 +266,6 @@ final class Worker {
     }
     kill();
     watcher.interrupt();
-    closeSocket();
-  }
-
-  private void closeSocket() {
-    try {
-      if (socket != null) {
-        socket.close();
-      }
-    } catch (IOException error) {
-      DriverSide.LOG.debug("closing", error);
-    }
+    Frames.close(socket);
   }
 }

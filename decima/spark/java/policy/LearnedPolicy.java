@@ -15,9 +15,8 @@ final class LearnedPolicy implements Policy {
   private final String name;
   private final Network network;
   private final Embeddings kept;
-  private final Units units = new Units();
-  private final NodeColumns nodes = new NodeColumns();
   final Columns columns = new Columns();
+  private final NodeColumns nodes = new NodeColumns(columns);
   private final LimitMenu menu = new LimitMenu(columns);
   private final Order order = new Order();
   private final float[] z;
@@ -89,7 +88,7 @@ final class LearnedPolicy implements Policy {
     round = seen;
     next = 0;
     embed(seen);
-    columns.describe(seen, units);
+    columns.describe(seen);
     scoreCluster();
     scoreStages();
     orderStages();
@@ -103,12 +102,12 @@ final class LearnedPolicy implements Policy {
     Graphs now = seen.tables.graphs;
     if (now != graphs) {
       graphs = now;
-      units.note(now);
+      columns.learnUnits(now);
       kept.reset(now.firstStage, now.firstChild, now.children);
       nodes.forget(seen.tables.stages());
     }
     for (int job = 0; job < seen.tables.jobs(); job++) {
-      if (nodes.update(seen, job, units, kept)) {
+      if (nodes.update(seen, job, kept)) {
         kept.embed(job);
       }
     }

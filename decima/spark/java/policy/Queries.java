@@ -1,5 +1,6 @@
 package decima.policy;
 
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -140,13 +141,9 @@ final class Queries {
 
   private static String digest(String text) {
     try {
-      byte[] all =
+      byte[] digest =
           MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
-      StringBuilder found = new StringBuilder();
-      for (int index = 0; index < DIGEST / 2; index++) {
-        found.append(String.format("%02x", all[index]));
-      }
-      return found.toString();
+      return String.format("%064x", new BigInteger(1, digest)).substring(0, DIGEST);
     } catch (NoSuchAlgorithmException every) { // every Java has it
       throw new IllegalStateException(every);
     }

@@ -37,7 +37,7 @@ public final class RoundMessage {
     found.put("critical_path_ms", tables.criticalPathMs);
     List<int[]> given = new ArrayList<>();
     for (int stage : round.chosen()) {
-      given.add(new int[] {stage, round.limit(tables.job[stage])});
+      given.add(new int[] {stage, round.limit[tables.job[stage]]});
     }
     found.put("given", given);
     return found;
@@ -48,9 +48,9 @@ public final class RoundMessage {
   }
 
   /** The work of an application, as one round; null if no job has work. */
-  public static Map<String, Object> of(LiveJobs live, LiveGraphs graphs) {
-    LiveTables found = LiveTables.ofApplication(live, graphs);
-    return found == null ? null : of(new Round(found.tables));
+  public static Map<String, Object> of(LiveJobs live, Graphs.Cache cache) {
+    LiveTables tables = LiveTables.ofApplication(live, cache);
+    return tables == null ? null : of(new Round(tables));
   }
 
   /**
@@ -63,7 +63,7 @@ public final class RoundMessage {
   public static void apply(List<?> actions, Round round, Policy others) {
     for (Object pair : actions) {
       List<?> values = (List<?>) pair;
-      Action action = new Action(whole(values.get(0)), whole(values.get(1)));
+      Policy.Action action = new Policy.Action(whole(values.get(0)), whole(values.get(1)));
       if (!round.hasCaps() || round.allows(action)) {
         round.assign(action);
       }
@@ -72,7 +72,7 @@ public final class RoundMessage {
       round.reopen();
       others.fill(round);
     } else if (round.isOpen()) {
-      round.assign(Action.PASS);
+      round.assign(Policy.Action.PASS);
     }
   }
 }

@@ -5,9 +5,11 @@ package decima.policy;
  * shares are max-min fair and no slot stays idle while a job wants one.
  */
 final class SparkFair implements Policy {
+  static final String NAME = "spark_fair";
+
   @Override
   public String name() {
-    return "spark_fair";
+    return NAME;
   }
 
   @Override

@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
+import org.apache.commons.io.IOUtils;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -110,11 +111,7 @@ public final class EventLogs implements FlatMapFunction {
           Path path = new Path(files[next]);
           stream = path.getFileSystem(configuration).open(path);
         }
-        int size = 0;
-        int read = 0;
-        while (size < SIZE && (read = stream.read(buffer, size, SIZE - size)) >= 0) {
-          size += read;
-        }
+        int size = IOUtils.read(stream, buffer);
         if (size > 0) {
           return piece('D', buffer, size);
         }

@@ -9,11 +9,20 @@ import java.util.Set;
 import org.apache.spark.scheduler.SparkListenerEvent;
 
 /**
- * Owners of jobs. An application, Kyuubi and Spark Connect set a local property. A Thrift server does
- * not: it posts an event that names the user of a statement, and the statement's jobs have its id as
- * their group.
+ * The job that a Spark job is part of, and its user, by properties. An application, Kyuubi and Spark
+ * Connect set a local property for the user. A Thrift server does not: it posts an event that names
+ * the user of a statement, and the statement's jobs have its id as their group.
  */
-final class Users {
+final class Owners {
+  /** properties that identify a job or its query, and the kind of those that name the job */
+  private static final String[][] NAMES = {
+    {"decima.job", "job "},
+    {"spark.sql.execution.root.id", "sql "},
+    {"spark.sql.execution.id", "sql "},
+    {"spark.jobGroup.id", "group "},
+    {"spark.job.description", null},
+    {"callSite.short", null}
+  };
   /** of the application */
   static final String OWN = "decima.user";
   private static final String KYUUBI = "kyuubi.session.user";
@@ -36,6 +45,29 @@ final class Users {
 
   /** events that Spark has dropped because they were read too slowly; null: not counted */
   volatile Counter dropped = null;
+
+  /** The job that a Spark job is part of. */
+  static String jobOf(Properties properties, int sparkJob) {
+    for (String[] name : NAMES) {
+      String value = properties == null ? null : properties.getProperty(name[0]);
+      if (value != null && name[1] != null) {
+        return name[1] + value;
+      }
+    }
+    return "spark " + sparkJob;
+  }
+
+  /** Those of a Spark job's properties that identify its job and its query. */
+  static Map<String, String> reported(Properties properties) {
+    Map<String, String> found = new LinkedHashMap<>();
+    for (String[] name : NAMES) {
+      String value = properties == null ? null : properties.getProperty(name[0]);
+      if (value != null) {
+        found.put(name[0], value);
+      }
+    }
+    return found;
+  }
 
   /** The user that the properties of a job name; null where none is named. */
   static String named(Properties properties) {
