@@ -67,7 +67,7 @@ def test_an_application_with_caps_does_not_start_without_a_class(
 ) -> None:
     found = broken(program, classes, "missing")
     assert found.pop("none") == Broken(CAP, "ended")
-    assert len(found) > 100
+    assert len(found) > 80
     assert {one.outcome for one in found.values()} == {"refused"}
 
 

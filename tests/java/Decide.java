@@ -13,29 +13,25 @@ public final class Decide {
   private static String name = null;
 
   public static void main(String[] arguments) throws Exception {
-    Lines.answer(
-        question -> {
-          String file = (String) question.get("parameters");
-          if (!question.get("policy").equals(name)) {
-            name = (String) question.get("policy");
-            policy = named(name, file == null ? null : new File(file));
-          }
-          Map<?, ?> given = (Map<?, ?>) question.get("tables");
-          return question.containsKey("logits")
-              ? logits((LearnedPolicy) policy, given)
-              : actions(policy, given, question);
-        });
+    Lines.answer(Decide::answer);
   }
 
-  /** The policy; of one that cannot be used, the reason alone on the standard error. */
-  private static Policy named(String name, File file) {
-    try {
-      return Policies.named(name, file == null ? null : Policies.content(file));
-    } catch (IllegalArgumentException error) {
-      System.err.println("refused: " + error.getMessage());
-      System.exit(1);
-      return null;
+  /** The actions or the logits; of a policy that cannot be used, the reason. */
+  private static Object answer(Map<String, Object> question) {
+    String asked = (String) question.get("policy");
+    String file = (String) question.get("parameters");
+    if (!asked.equals(name)) {
+      try {
+        policy = Policies.named(asked, file == null ? null : Policies.content(new File(file)));
+        name = asked;
+      } catch (IllegalArgumentException refused) {
+        return Collections.singletonMap("refused", refused.getMessage());
+      }
     }
+    Map<?, ?> given = (Map<?, ?>) question.get("tables");
+    return question.containsKey("logits")
+        ? logits((LearnedPolicy) policy, given)
+        : actions(policy, given, question);
   }
 
   /** All actions of one round: (stage, limit). */

@@ -83,11 +83,11 @@ final class CoordinatorSocket implements Closeable {
   }
 
   private static String text(Map<?, ?> message, String key) throws IOException {
-    Object found = message == null ? null : message.get(key);
-    if (!(found instanceof String)) {
+    Object value = message == null ? null : message.get(key);
+    if (!(value instanceof String)) {
       throw new IOException("it hung up: is the secret the same?");
     }
-    return (String) found;
+    return (String) value;
   }
 
   private static String proof(byte[] secret, String who, String first, String second)

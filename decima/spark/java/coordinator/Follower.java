@@ -80,12 +80,12 @@ final class Follower {
     }
   }
 
-  private static boolean isSame(Map<String, Object> one, Map<String, Object> other) {
-    if (one == null || other == null) {
-      return one == other;
+  private static boolean isSame(Map<String, Object> earlier, Map<String, Object> now) {
+    if (earlier == null || now == null) {
+      return earlier == now;
     }
     for (String column : new String[] {"num_tasks", "launched", "finished", "runnable"}) {
-      if (!Objects.deepEquals(one.get(column), other.get(column))) {
+      if (!Objects.deepEquals(earlier.get(column), now.get(column))) {
         return false;
       }
     }
@@ -99,8 +99,10 @@ final class Follower {
       try (CoordinatorSocket made = new CoordinatorSocket(settings)) {
         made.send(registration());
         socket = made;
-        for (Map<?, ?> one = made.receive(); one != null && !isOver(); one = made.receive()) {
-          take(one);
+        Map<?, ?> message = made.receive();
+        while (message != null && !isOver()) {
+          take(message);
+          message = made.receive();
         }
         throw new IOException("it hung up");
       } catch (Exception fault) {
@@ -129,16 +131,16 @@ final class Follower {
   }
 
   private Map<String, Object> registration() {
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("id", context.applicationId());
-    found.put("name", context.appName());
-    found.put("user", context.sparkUser());
-    found.put("queue", settings.queue);
-    found.put("weight", settings.weight);
-    found.put("most", executors.most);
-    found.put("tasks", executors.tasks);
-    found.put("held", Math.max(0, target));
-    return found;
+    Map<String, Object> message = new LinkedHashMap<>();
+    message.put("id", context.applicationId());
+    message.put("name", context.appName());
+    message.put("user", context.sparkUser());
+    message.put("queue", settings.queue);
+    message.put("weight", settings.weight);
+    message.put("most", executors.most);
+    message.put("tasks", executors.tasks);
+    message.put("held", Math.max(0, target));
+    return message;
   }
 
   private void take(Map<?, ?> message) throws IOException {
@@ -153,13 +155,13 @@ final class Follower {
         isNews = true;
       }
     }
-    Object found = message.get("target");
-    if (found == null) {
+    Object granted = message.get("target");
+    if (granted == null) {
       return;
     }
-    long wanted = found instanceof Integer ? (Integer) found : -1;
+    long wanted = granted instanceof Integer ? (Integer) granted : -1;
     if (wanted < 0 || wanted > MAX_TARGET || !(message.get("number") instanceof Number)) {
-      throw new IOException("a target of " + found + " executors");
+      throw new IOException("a target of " + granted + " executors");
     }
     target = (int) Math.min(wanted, executors.most);
     number = ((Number) message.get("number")).longValue();

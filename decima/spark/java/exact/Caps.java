@@ -103,23 +103,23 @@ final class Caps {
   }
 
   private void setCaps(Limited set, Properties properties, String user) {
-    List<String> found = new ArrayList<>();
+    List<String> caps = new ArrayList<>();
     if (!most.isEmpty()) {
-      addCap(found, "job", set.job);
-      addCap(found, "user", user);
-      addCap(found, "group", properties.getProperty(GROUP));
-      addCap(found, "pool", properties.getProperty(POOL));
+      addCap(caps, "job", set.job);
+      addCap(caps, "user", user);
+      addCap(caps, "group", properties.getProperty(GROUP));
+      addCap(caps, "pool", properties.getProperty(POOL));
     }
-    set.caps = found.toArray(new String[0]);
+    set.caps = caps.toArray(new String[0]);
     if (set.caps.length > 0) {
       ofJob.put(set.job, set.caps);
     }
   }
 
-  private void addCap(List<String> found, String kind, String name) {
+  private void addCap(List<String> caps, String kind, String name) {
     String cap = kind + " " + name;
     if (name != null && (most.containsKey(kind) || most.containsKey(cap))) {
-      found.add(cap);
+      caps.add(cap);
     }
   }
 
@@ -194,14 +194,14 @@ final class Caps {
 
   /** By job, its caps and their capacities. */
   Map<String, Map<String, Integer>> reported() {
-    Map<String, Map<String, Integer>> found = new LinkedHashMap<>();
+    Map<String, Map<String, Integer>> capsOfJob = new LinkedHashMap<>();
     for (Map.Entry<String, String[]> job : ofJob.entrySet()) {
       Map<String, Integer> capacities = new LinkedHashMap<>();
       for (String cap : job.getValue()) {
         capacities.put(cap, capacity(cap));
       }
-      found.put(job.getKey(), capacities);
+      capsOfJob.put(job.getKey(), capacities);
     }
-    return found;
+    return capsOfJob;
   }
 }

@@ -59,23 +59,23 @@ final class Owners {
 
   /** Those of a Spark job's properties that identify its job and its query. */
   static Map<String, String> reported(Properties properties) {
-    Map<String, String> found = new LinkedHashMap<>();
+    Map<String, String> values = new LinkedHashMap<>();
     for (String[] name : NAMES) {
       String value = properties == null ? null : properties.getProperty(name[0]);
       if (value != null) {
-        found.put(name[0], value);
+        values.put(name[0], value);
       }
     }
-    return found;
+    return values;
   }
 
   /** The user that the properties of a job name; null where none is named. */
   static String named(Properties properties) {
-    String own = properties.getProperty(OWN);
-    String found = own == null ? properties.getProperty(KYUUBI) : own;
+    String named = properties.getProperty(OWN);
+    String user = named == null ? properties.getProperty(KYUUBI) : named;
     String tags = properties.getProperty(TAGS);
-    if (found != null || tags == null) {
-      return found;
+    if (user != null || tags == null) {
+      return user;
     }
     int begin = tags.indexOf(CONNECT[0]);
     int end = tags.indexOf(CONNECT[1], begin);

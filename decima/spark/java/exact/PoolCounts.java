@@ -26,13 +26,13 @@ public final class PoolCounts {
       return OTHERS;
     }
     Pool pool = poolOf(set);
-    String found =
+    String group =
         pool != null && Report.PoolInfo.hasSettings(pool.weight(), pool.minShare())
             ? pool.name()
             : OTHERS;
-    set.groupHeld = held.computeIfAbsent(found, name -> new AtomicInteger());
-    set.group = found;
-    return found;
+    set.groupHeld = held.computeIfAbsent(group, name -> new AtomicInteger());
+    set.group = group;
+    return group;
   }
 
   /** Its pool; null where the scheduler is FIFO, or pools have no meaning. */

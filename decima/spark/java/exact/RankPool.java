@@ -67,7 +67,7 @@ final class RankPool extends Pool {
     Plan plan = control.plan;
     control.forgetContention();
     int ranks = plan.chosen.size();
-    TaskSetManager[] found = new TaskSetManager[sets.size()];
+    TaskSetManager[] startable = new TaskSetManager[sets.size()];
     int[] place = new int[sets.size()];
     int[] ends = new int[ranks + 3];
     int count = 0;
@@ -75,7 +75,7 @@ final class RankPool extends Pool {
       TaskSetManager manager = (TaskSetManager) sets.apply(index);
       Limited set = Limited.of(manager);
       if (set == null || control.mayStart(set)) {
-        found[count] = manager;
+        startable[count] = manager;
         place[count] = placeOf(manager, set, plan, ranks);
         ends[place[count++] + 1]++;
       }
@@ -85,7 +85,7 @@ final class RankPool extends Pool {
       ends[index] += ends[index - 1];
     }
     for (int index = 0; index < count; index++) {
-      sets.update(ends[place[index]]++, found[index]);
+      sets.update(ends[place[index]]++, startable[index]);
     }
     sets.remove(count, sets.size() - count);
   }

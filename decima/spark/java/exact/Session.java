@@ -74,18 +74,18 @@ final class Session {
 
   /** Those of Spark's pools, in no order; read without a lock. */
   List<TaskSetManager> taskSets() {
-    List<TaskSetManager> found = new ArrayList<>();
-    collect(control.root, found);
-    return found;
+    List<TaskSetManager> managers = new ArrayList<>();
+    collect(control.root, managers);
+    return managers;
   }
 
   /** All task sets; the sorted queue of a pool leaves out those with no task to start. */
-  private static void collect(Pool pool, List<TaskSetManager> found) {
+  private static void collect(Pool pool, List<TaskSetManager> managers) {
     for (Schedulable child : pool.schedulableQueue()) {
       if (child instanceof Pool) {
-        collect((Pool) child, found);
+        collect((Pool) child, managers);
       } else if (child instanceof TaskSetManager) {
-        found.add((TaskSetManager) child);
+        managers.add((TaskSetManager) child);
       }
     }
   }

@@ -71,15 +71,15 @@ final class Watchdog extends Thread {
 
   /** Whether a task set may start tasks that it could not when slots were last offered. */
   private boolean isSetLate(long now) {
-    boolean found = false;
+    boolean mayStart = false;
     control.forgetContention();
     for (Limited set : control.watched.values()) {
       if (!set.expired
           && set.waiting() > 0
           && now - set.bornNs > control.holdNs / Control.SHARE_PART) {
-        found = control.mayStart(set) || found;
+        mayStart = control.mayStart(set) || mayStart;
       }
     }
-    return found;
+    return mayStart;
   }
 }

@@ -136,28 +136,26 @@ final class ModelFile {
 
   /** One of the encoder's transforms; the identity if the network has none of this name. */
   Transform transform(String name) {
-    List<Layer> found = new ArrayList<>();
-    for (int layer = 0; expected.containsKey(name + "." + layer + ".weight"); layer += 2) {
-      found.add(linear(name + "." + layer));
-    }
-    return new Transform(found);
+    return new Transform(layers(name, 2)); // numbers between are those of the LeakyReLUs
   }
 
   /** A head with the parts of its first layer. */
-  Head head(String name, Layer[] parts) {
-    return new Head(parts, layers(name + ".body"), linear(name + ".last"));
+  Network.Head head(String name, Layer[] parts) {
+    List<Layer> rest = layers(name + ".body", 1);
+    rest.add(linear(name + ".last"));
+    return new Network.Head(parts, new Transform(rest));
   }
 
   Layer[] parts(String head) {
-    return layers(head + ".parts");
+    return layers(head + ".parts", 1).toArray(new Layer[0]);
   }
 
-  private Layer[] layers(String name) {
-    List<Layer> found = new ArrayList<>();
-    while (expected.containsKey(name + "." + found.size() + ".weight")) {
-      found.add(linear(name + "." + found.size()));
+  private List<Layer> layers(String name, int step) {
+    List<Layer> layers = new ArrayList<>();
+    for (int number = 0; expected.containsKey(name + "." + number + ".weight"); number += step) {
+      layers.add(linear(name + "." + number));
     }
-    return found.toArray(new Layer[0]);
+    return layers;
   }
 
   /** Sizes of a network, and the parts that an ablation leaves out (`NetworkConfig` in decima/agent). */
@@ -225,20 +223,20 @@ final class ModelFile {
     }
 
     private static boolean flag(Map<?, ?> header, String name) {
-      Object found = given(header, name, true);
-      check(found instanceof Boolean, name + " " + found + " is neither true nor false");
-      return (Boolean) found;
+      Object value = given(header, name, true);
+      check(value instanceof Boolean, name + " " + value + " is neither true nor false");
+      return (Boolean) value;
     }
 
     /** Sizes from the inputs of one of the encoder's transforms to its outputs. */
     List<Integer> transform(int inputs) {
-      List<Integer> found = new ArrayList<>();
-      found.add(inputs);
-      for (int one : hidden) {
-        found.add(one);
+      List<Integer> sizes = new ArrayList<>();
+      sizes.add(inputs);
+      for (int units : hidden) {
+        sizes.add(units);
       }
-      found.add(embedding);
-      return found;
+      sizes.add(embedding);
+      return sizes;
     }
   }
 }

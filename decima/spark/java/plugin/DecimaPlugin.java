@@ -107,11 +107,11 @@ public final class DecimaPlugin implements SparkPlugin {
 
     private static String reason(Throwable fault) {
       boolean isTold = fault instanceof IllegalArgumentException || fault instanceof IOException;
-      String found =
+      String text =
           fault.getMessage() == null || !(isTold || fault instanceof IllegalStateException)
               ? fault.toString()
               : fault.getMessage();
-      return found.split("\n")[0];
+      return text.split("\n")[0];
     }
 
     /**

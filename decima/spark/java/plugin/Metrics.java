@@ -231,8 +231,8 @@ final class Metrics {
 
   private static void addByJob(StringBuilder out, String name, Map<String, Integer> values) {
     out.append("# TYPE ").append(name).append(" gauge\n");
-    for (Map.Entry<String, Integer> one : values.entrySet()) {
-      addLabelled(out, name, "job", one.getKey(), one.getValue());
+    for (Map.Entry<String, Integer> job : values.entrySet()) {
+      addLabelled(out, name, "job", job.getKey(), job.getValue());
     }
   }
 

@@ -125,9 +125,9 @@ final class Settings {
   /** A driver's settings as they were given, without the prefix. */
   static Map<String, String> given(SparkConf conf) {
     Map<String, String> given = new LinkedHashMap<>();
-    for (Tuple2<String, String> one : conf.getAll()) {
-      if (one._1().startsWith(PREFIX)) {
-        given.put(one._1().substring(PREFIX.length()), one._2());
+    for (Tuple2<String, String> setting : conf.getAll()) {
+      if (setting._1().startsWith(PREFIX)) {
+        given.put(setting._1().substring(PREFIX.length()), setting._2());
       }
     }
     return given;
@@ -162,14 +162,14 @@ final class Settings {
    * @throws SettingsError one of `caps` is none.
    */
   static Map<String, String> withCaps(Map<String, String> settings, Map<String, String> caps) {
-    Map<String, String> found = new LinkedHashMap<>(settings);
-    for (Map.Entry<String, String> one : caps.entrySet()) {
-      if (DEFAULTS.containsKey(one.getKey()) && !isCap(one.getKey())) {
-        throw new SettingsError(one.getKey() + " is no cap; there are " + EACH.keySet());
+    Map<String, String> all = new LinkedHashMap<>(settings);
+    for (Map.Entry<String, String> cap : caps.entrySet()) {
+      if (DEFAULTS.containsKey(cap.getKey()) && !isCap(cap.getKey())) {
+        throw new SettingsError(cap.getKey() + " is no cap; there are " + EACH.keySet());
       }
-      found.put(one.getKey(), one.getValue());
+      all.put(cap.getKey(), cap.getValue());
     }
-    return found;
+    return all;
   }
 
   /** Spark's own order under the caps that can be read, whatever is wrong with other settings. */
@@ -180,10 +180,10 @@ final class Settings {
     if (isShadow) {
       kept.put("mode", "shadow");
     }
-    for (Map.Entry<String, String> one : given.entrySet()) {
-      String name = one.getKey();
-      if ((isCap(name) && !isShadow || KEPT.contains(name)) && isUsable(one)) {
-        kept.put(name, one.getValue());
+    for (Map.Entry<String, String> setting : given.entrySet()) {
+      String name = setting.getKey();
+      if ((isCap(name) && !isShadow || KEPT.contains(name)) && isUsable(setting)) {
+        kept.put(name, setting.getValue());
       }
     }
     return new Settings(kept);
@@ -221,13 +221,13 @@ final class Settings {
     this.isInDriver = isInDriver;
     this.isGuest = isGuest;
     values = new HashMap<>(DEFAULTS);
-    for (Map.Entry<String, String> one : given.entrySet()) {
-      if (one.getKey().startsWith(ONE)) {
-        addNamedCap(one.getKey(), one.getValue());
-      } else if (!DEFAULTS.containsKey(one.getKey())) {
-        throw noSuch(one.getKey());
+    for (Map.Entry<String, String> setting : given.entrySet()) {
+      if (setting.getKey().startsWith(ONE)) {
+        addNamedCap(setting.getKey(), setting.getValue());
+      } else if (!DEFAULTS.containsKey(setting.getKey())) {
+        throw noSuch(setting.getKey());
       } else {
-        values.put(one.getKey(), one.getValue());
+        values.put(setting.getKey(), setting.getValue());
       }
     }
     for (Map.Entry<String, String> each : EACH.entrySet()) {
@@ -324,20 +324,20 @@ final class Settings {
 
   private long duration(String key) {
     String value = values.get(key);
-    long found;
+    long ms;
     try {
-      found = JavaUtils.timeStringAsMs(value);
+      ms = JavaUtils.timeStringAsMs(value);
     } catch (RuntimeException error) {
       throw new SettingsError(
           PREFIX + key + ": '" + value + "' is no time such as 100ms, 2s or 1min");
     }
     List<Integer> bounds = TIMES_MS.get(key);
-    if (found < bounds.get(0) || found > bounds.get(1)) {
+    if (ms < bounds.get(0) || ms > bounds.get(1)) {
       throw new SettingsError(
-          PREFIX + key + ": '" + value + "' is " + found + " ms: from " + bounds.get(0) + " to "
+          PREFIX + key + ": '" + value + "' is " + ms + " ms: from " + bounds.get(0) + " to "
               + bounds.get(1) + " ms are allowed, and a number without a unit is milliseconds");
     }
-    return found;
+    return ms;
   }
 
   private void checkWorker() {
@@ -375,9 +375,9 @@ final class Settings {
 
   private double weight() {
     try {
-      double found = Double.parseDouble(values.get("weight").trim());
-      if (found >= WEIGHTS.get(0) && found <= WEIGHTS.get(1)) {
-        return found;
+      double weight = Double.parseDouble(values.get("weight").trim());
+      if (weight >= WEIGHTS.get(0) && weight <= WEIGHTS.get(1)) {
+        return weight;
       }
     } catch (NumberFormatException other) {
       // below

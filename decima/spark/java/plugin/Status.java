@@ -71,8 +71,8 @@ final class Status {
 
   private double plansPerSecond(double nowS) {
     double stages = 0.0;
-    for (double[] one : plans) {
-      stages += one[0] > nowS - RATE_S ? one[1] : 0.0;
+    for (double[] plan : plans) {
+      stages += plan[0] > nowS - RATE_S ? plan[1] : 0.0;
     }
     double firstS = plans.isEmpty() ? nowS : Math.max(plans.peek()[0], nowS - RATE_S);
     return stages / Math.max(1.0, nowS - firstS);
@@ -104,7 +104,7 @@ final class Status {
         keys.add(job.key);
       }
     }
-    List<Map<String, Object>> found = new ArrayList<>();
+    List<Map<String, Object>> rows = new ArrayList<>();
     for (String key : keys) {
       LiveJob job = known.get(key);
       Map<String, Object> row = new LinkedHashMap<>();
@@ -116,9 +116,9 @@ final class Status {
       row.put("age_s", job == null ? null : seconds(report.timeMs - job.arrivalMs));
       Long since = unservedMs.get(key);
       row.put("unserved_s", since == null ? null : seconds(report.timeMs - since));
-      found.add(row);
+      rows.add(row);
     }
-    return found;
+    return rows;
   }
 
   private static double seconds(long ms) {

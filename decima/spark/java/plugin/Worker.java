@@ -211,9 +211,9 @@ final class Worker {
   /** The connection of our Python, once that is there. */
   private Socket connection() throws Exception {
     while (true) {
-      Socket found = socket.poll(LOOK_MS);
-      if (found != null) {
-        return found;
+      Socket connection = socket.poll(LOOK_MS);
+      if (connection != null) {
+        return connection;
       }
       if (isOver()) {
         throw new IOException("the session is closing");
@@ -225,31 +225,31 @@ final class Worker {
   }
 
   private Map<String, ?> settingsOfWorker() {
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("policy", settings.policy);
-    found.put("parameters", settings.parameters);
-    found.put("priors", settings.priors);
-    found.put("is_shadow", settings.isShadow());
-    found.put("auto_every_s", settings.autoEveryMs / 1000.0);
-    found.put("order", control.order());
-    found.put("decides", !settings.isInside());
-    return found;
+    Map<String, Object> message = new LinkedHashMap<>();
+    message.put("policy", settings.policy);
+    message.put("parameters", settings.parameters);
+    message.put("priors", settings.priors);
+    message.put("is_shadow", settings.isShadow());
+    message.put("auto_every_s", settings.autoEveryMs / 1000.0);
+    message.put("order", control.order());
+    message.put("decides", !settings.isInside());
+    return message;
   }
 
   // --- ending --------------------------------------------------------------------------------
 
   private void kill() {
-    Process own = process;
-    if (own == null) {
+    Process ending = process;
+    if (ending == null) {
       return;
     }
-    own.destroy();
+    ending.destroy();
     try {
-      if (!own.waitFor(END_MS, TimeUnit.MILLISECONDS)) {
-        own.destroyForcibly();
+      if (!ending.waitFor(END_MS, TimeUnit.MILLISECONDS)) {
+        ending.destroyForcibly();
       }
     } catch (InterruptedException now) {
-      own.destroyForcibly();
+      ending.destroyForcibly();
     }
   }
 

@@ -79,22 +79,22 @@ public final class Graphs {
     for (int child : children) {
       parentsLeft[child] += 1;
     }
-    int[] found = new int[parentsLeft.length];
+    int[] order = new int[parentsLeft.length];
     int count = 0;
-    for (int row = 0; row < found.length; row++) {
+    for (int row = 0; row < order.length; row++) {
       if (parentsLeft[row] == 0) {
-        found[count++] = row;
+        order[count++] = row;
       }
     }
     for (int place = 0; place < count; place++) {
-      int row = found[place];
+      int row = order[place];
       for (int edge = firstChild[row]; edge < firstChild[row + 1]; edge++) {
         if (--parentsLeft[children[edge]] == 0) {
-          found[count++] = children[edge];
+          order[count++] = children[edge];
         }
       }
     }
-    return Arrays.copyOf(found, count);
+    return Arrays.copyOf(order, count);
   }
 
   /** Keeps the graphs of a session from one plan to the next, until they change. */

@@ -1,7 +1,6 @@
 package decima.policy;
 
 import decima.network.Embeddings;
-import decima.network.Head;
 import decima.network.Network;
 
 /**
@@ -127,7 +126,7 @@ final class LearnedPolicy implements Policy {
     if (stage.length < columns.numOpen) {
       stage = new double[2 * columns.numOpen];
     }
-    Head head = network.stageHead;
+    Network.Head head = network.stageHead;
     int job = -1;
     for (int entry = 0; entry < columns.numOpen; entry++) {
       if (columns.openJob[entry] != job) {
@@ -165,7 +164,7 @@ final class LearnedPolicy implements Policy {
 
   /** Fill `limit` and `choice` for a job; how many there are. */
   int scoreLimits(int job) {
-    Head head = network.limitHead;
+    Network.Head head = network.limitHead;
     head.part(Network.OF_JOB, kept.y[job], columns.jobX[job], ofJob);
     add(limitOfCluster, ofJob);
     int count = 0;

@@ -66,16 +66,16 @@ public final class LiveJob {
    *
    * @return whether they are others than before.
    */
-  boolean takeNames(List<Queries.Query> found) {
-    if (found.isEmpty() || found.equals(queries)) {
+  boolean takeNames(List<Queries.Query> newest) {
+    if (newest.isEmpty() || newest.equals(queries)) {
       return false;
     }
-    boolean isGiven = found.get(0).isGiven;
+    boolean isGiven = newest.get(0).isGiven;
     if (!queries.isEmpty() && !isGiven) {
       return false;
     }
-    queries = found;
-    name = isGiven ? found.get(0).name : name;
+    queries = newest;
+    name = isGiven ? newest.get(0).name : name;
     return true;
   }
 
@@ -86,12 +86,12 @@ public final class LiveJob {
 
   /** Tasks that run or wait for a slot. */
   int tasksLeft() {
-    int found = 0;
+    int tasks = 0;
     for (int row : openRows) {
       Stage stage = stages.get(row);
-      found += stage.isSubmitted ? stage.numTasks - stage.finished() : 0;
+      tasks += stage.isSubmitted ? stage.numTasks - stage.finished() : 0;
     }
-    return found;
+    return tasks;
   }
 
   Stage addStage(int sparkStage, int numTasks) {
@@ -108,15 +108,15 @@ public final class LiveJob {
   }
 
   private NavigableSet<Integer> openAndNewestDone(int count) {
-    TreeSet<Integer> found = new TreeSet<>(openRows);
+    TreeSet<Integer> rows = new TreeSet<>(openRows);
     int left = count;
     for (int row = stages.size() - 1; row >= 0 && left > 0; row--) {
       if (!openRows.contains(row)) {
-        found.add(row);
+        rows.add(row);
         left -= 1;
       }
     }
-    return found;
+    return rows;
   }
 
   /** Forget the oldest finished stages of a job that never ends, if there are too many. */
@@ -158,14 +158,14 @@ public final class LiveJob {
       row.put("mean_ms", stage.measured > 0 ? stage.measuredMs / stage.measured : null);
       rows.add(row);
     }
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("job", key);
-    found.put("name", name);
-    found.put("arrival_ms", arrivalMs);
-    found.put("completion_ms", hasEnded() ? doneMs : null);
-    found.put("own_ms", ownMs());
-    found.put("stages", rows);
-    return found;
+    Map<String, Object> job = new LinkedHashMap<>();
+    job.put("job", key);
+    job.put("name", name);
+    job.put("arrival_ms", arrivalMs);
+    job.put("completion_ms", hasEnded() ? doneMs : null);
+    job.put("own_ms", ownMs());
+    job.put("stages", rows);
+    return job;
   }
 
   private boolean hasEnded() {

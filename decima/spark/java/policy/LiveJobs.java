@@ -90,21 +90,21 @@ public final class LiveJobs {
 
   /** Jobs that run, and those that ended and have not been in `ended` yet. */
   public List<LiveJob> unreported() {
-    List<LiveJob> found = known();
-    found.removeIf(job -> !job.isActive() && !ending.containsKey(job.key));
-    return found;
+    List<LiveJob> running = known();
+    running.removeIf(job -> !job.isActive() && !ending.containsKey(job.key));
+    return running;
   }
 
   /** Jobs with something left to run, by arrival. */
   List<LiveJob> active() {
-    List<LiveJob> found = new ArrayList<>();
+    List<LiveJob> active = new ArrayList<>();
     for (LiveJob job : jobs.values()) {
       if (job.isActive() && !job.stages.isEmpty()) {
-        found.add(job);
+        active.add(job);
       }
     }
-    found.sort(Comparator.comparingLong(job -> job.arrivalMs));
-    return found;
+    active.sort(Comparator.comparingLong(job -> job.arrivalMs));
+    return active;
   }
 
   /** Take in the events, then the task sets, which have the last word. */
@@ -200,15 +200,15 @@ public final class LiveJobs {
   }
 
   private LiveJob job(String key, long arrivalMs) {
-    LiveJob found = jobs.get(key);
-    if (found == null) {
-      found = new LiveJob(key, arrivalMs);
-      jobs.put(key, found);
+    LiveJob job = jobs.get(key);
+    if (job == null) {
+      job = new LiveJob(key, arrivalMs);
+      jobs.put(key, job);
       lastArrivalMs = Math.max(lastArrivalMs, arrivalMs);
       firstArrivalMs = Math.min(firstArrivalMs, arrivalMs);
       version += 1;
     }
-    return found;
+    return job;
   }
 
   private void addStages(LiveJob job, List<Report.StageInfo> infos) {

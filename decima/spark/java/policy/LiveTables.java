@@ -153,14 +153,14 @@ final class LiveTables extends Tables {
 
   /** By job: the limit that the round has given it; what it holds for nothing counts too. */
   Map<String, Integer> limits(Round round) {
-    Map<String, Integer> found = new LinkedHashMap<>();
+    Map<String, Integer> limits = new LinkedHashMap<>();
     for (int job = 0; job < jobs.size(); job++) {
       if (round.limit[job] > 0) {
         String key = jobs.get(job).key;
-        found.put(key, round.limit[job] + lostSlots.getOrDefault(key, 0));
+        limits.put(key, round.limit[job] + lostSlots.getOrDefault(key, 0));
       }
     }
-    return found;
+    return limits;
   }
 
   /** Slots that tasks of these jobs hold for nothing. */
@@ -170,21 +170,21 @@ final class LiveTables extends Tables {
 
   /** Spark's ids of the stages in these rows. */
   List<Integer> sparkStages(int[] rows) {
-    List<Integer> found = new ArrayList<>();
+    List<Integer> ids = new ArrayList<>();
     for (int row : rows) {
-      found.add(stages.get(row).sparkStage);
+      ids.add(stages.get(row).sparkStage);
     }
-    return found;
+    return ids;
   }
 
   /** Spark's ids of all stages that have a task to start. */
   List<Integer> waitingStages() {
-    List<Integer> found = new ArrayList<>();
+    List<Integer> ids = new ArrayList<>();
     for (LiveJob.Stage stage : stages) {
       if (stage.isSubmitted && stage.launched() < stage.numTasks) {
-        found.add(stage.sparkStage);
+        ids.add(stage.sparkStage);
       }
     }
-    return found;
+    return ids;
   }
 }

@@ -126,16 +126,16 @@ public final class Policies {
     if (!(values instanceof Map) || !((Map<?, ?>) values).keySet().equals(new HashSet<>(names))) {
       throw new IllegalArgumentException(where + ": its features are not those of this version");
     }
-    double[] found = new double[names.size()];
-    for (int index = 0; index < found.length; index++) {
+    double[] numbers = new double[names.size()];
+    for (int index = 0; index < numbers.length; index++) {
       Object value = ((Map<?, ?>) values).get(names.get(index));
       if (!(value instanceof Number) || !Double.isFinite(((Number) value).doubleValue())) {
         throw new IllegalArgumentException(
             where + ": " + names.get(index) + " must be a finite number, got " + value);
       }
-      found[index] = ((Number) value).doubleValue();
+      numbers[index] = ((Number) value).doubleValue();
     }
-    return found;
+    return numbers;
   }
 
   private static Map<?, ?> json(String where, byte[] text) {
@@ -153,10 +153,10 @@ public final class Policies {
    */
   public static Map<?, ?> content(File file) {
     try {
-      Map<Object, Object> found =
+      Map<Object, Object> content =
           new HashMap<>(json(file.toString(), bytes(file)));
-      found.put(FILE, file);
-      return found;
+      content.put(FILE, file);
+      return content;
     } catch (IOException error) {
       throw unreadable(file.toString(), error);
     }

@@ -180,7 +180,7 @@ public final class Round {
   /** Tasks that could start, under caps too, and that the plan so far gives no slot. */
   int tasksLeft() {
     int[] under = roomUnder.clone();
-    int found = 0;
+    int tasks = 0;
     for (int job = 0; job < openStages.length; job++) {
       int waiting = 0;
       for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
@@ -190,18 +190,18 @@ public final class Round {
       }
       int started = Math.max(0, Math.min(waiting, room(under, job)));
       take(under, job, started);
-      found += started;
+      tasks += started;
     }
-    return found;
+    return tasks;
   }
 
   /** Slots that no job holds or is given by the plan so far. */
   int unused() {
-    int found = tables.slots;
+    int unused = tables.slots;
     for (int job = 0; job < held.length; job++) {
-      found -= held[job];
+      unused -= held[job];
     }
-    return found;
+    return unused;
   }
 
   /** The job's first open stage; -1 if none is open. */

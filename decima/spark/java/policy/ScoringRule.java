@@ -36,17 +36,17 @@ final class ScoringRule implements Policy {
 
   /** Names of the parameters. */
   static List<String> parameters() {
-    List<String> found = new ArrayList<>();
+    List<String> names = new ArrayList<>();
     for (int unit = 0; unit < HIDDEN; unit++) {
       for (String feature : FEATURES) {
-        found.add(feature + "_" + unit);
+        names.add(feature + "_" + unit);
       }
-      found.add("bias_" + unit);
-      found.add("gate_" + unit);
-      found.add("score_" + unit);
+      names.add("bias_" + unit);
+      names.add("gate_" + unit);
+      names.add("score_" + unit);
     }
-    found.add("gate_bias");
-    return found;
+    names.add("gate_bias");
+    return names;
   }
 
   @Override
