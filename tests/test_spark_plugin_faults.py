@@ -158,17 +158,18 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
 
 
 def run_control(spark: Spark, classes: Classes, name: str, *options: str) -> tuple[list[str], str]:
-    """Run a program that attaches by itself: the words that it printed, and the log."""
-    jar = compiled(spark.folder, classes, name, 8)
+    """Run a program of `Controls`: the words that it printed, and the log."""
+    jar = compiled(spark.folder, classes, "Controls", 8)
     output, log = spark.run(
-        "spark-submit", "--conf", "spark.plugins=", *options, "--class", f"decima.spark.{name}", jar
-    )
+        "spark-submit", "--conf", "spark.plugins=", *options, "--class", "decima.spark.Controls",
+        jar, name,
+    )  # fmt: skip
     return output.split(), log
 
 
 def test_caps_outlive_a_scheduler_that_is_never_heard_again(spark: Spark, classes: Classes) -> None:
     """Its end is logged and counted, and task sets that have ended are dropped."""
-    printed, log = run_control(spark, classes, "SilentPlanner")
+    printed, log = run_control(spark, classes, "silent")
     assert printed == ["abandoned", "1", "most", "2", "left", "0"]
     (warning,) = lines(log, "no heartbeat of the planner")
     assert "caps go on to hold" in warning
@@ -178,7 +179,7 @@ def test_a_statement_of_an_unknown_user_is_under_the_caps_of_users(
     spark: Spark, classes: Classes
 ) -> None:
     """Its start was not read within a second: it may be any user's, and has a cap of two."""
-    printed, log = run_control(spark, classes, "LostEvents")
+    printed, log = run_control(spark, classes, "lost")
     assert printed == ["most", "2"]
     assert len(lines(log, "so the caps of all users hold for it")) == 1
 
@@ -186,7 +187,7 @@ def test_a_statement_of_an_unknown_user_is_under_the_caps_of_users(
 def test_an_application_of_a_cluster_ends_without_an_error(spark: Spark, classes: Classes) -> None:
     """Its backend is gone when the scheduler lets go: nothing is offered any more."""
     cluster = ("--master", "local-cluster[1,1,512]", "--conf", "spark.executor.memory=512m")
-    printed, log = run_control(spark, classes, "Late", *cluster)
+    printed, log = run_control(spark, classes, "late", *cluster)
     assert printed == ["attached", "false"]
     assert lines(log, " ERROR ") == []
 
