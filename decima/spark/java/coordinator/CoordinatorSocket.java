@@ -101,7 +101,7 @@ final class CoordinatorSocket implements Closeable {
     }
   }
 
-  /** The next message; null when the other end is gone. */
+  /** The next message; null at the end of the connection. */
   Map<?, ?> receive() throws IOException {
     return Frames.read(end.getInputStream(), MAX_BYTES);
   }

@@ -28,7 +28,7 @@ final class Executors {
   private final TaskSchedulerImpl scheduler;
   private final ExecutorAllocationClient client;
   private final Method kill;
-  /** executors that get no more tasks, and are let go of once they are idle */
+  /** executors that get no more tasks, and end once they are idle */
   private final Set<String> leaving = new HashSet<>();
   /** of these: Spark moves their blocks elsewhere and ends them, and none comes back */
   private final Set<String> decommissioned = new HashSet<>();
@@ -111,7 +111,7 @@ final class Executors {
     stay.removeAll(leaving);
     for (String executor : new ArrayList<>(leaving)) {
       if (stay.size() < target && !decommissioned.contains(executor)) {
-        leaving.remove(executor); // it is wanted again before it was let go of
+        leaving.remove(executor); // it is wanted again before it ended
         stay.add(executor);
       }
     }

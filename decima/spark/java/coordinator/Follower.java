@@ -254,7 +254,7 @@ final class Follower {
     }
   }
 
-  /** Follow no more: Spark's own maximum holds. Twice does no harm. */
+  /** Stop following: Spark's own maximum applies. May be called twice. */
   void close() {
     if (isClosed) {
       return;

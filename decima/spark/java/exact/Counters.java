@@ -44,7 +44,7 @@ final class Counters {
     roundNs.addAndGet(ns);
   }
 
-  /** The plugin's part of it took so much longer; likewise. */
+  /** Add to the plugin's part of the round; under the scheduler's lock. */
   void addToRound(long ns) {
     openRoundNs += ns;
     roundNs.addAndGet(ns);

@@ -12,7 +12,7 @@ import org.apache.spark.scheduler.TaskSetManager;
 public final class PoolCounts {
   public static final String OTHERS = "";
 
-  /** false: pools have no meaning */
+  /** false: weights and minShares of pools are ignored */
   volatile boolean areKept = false;
   private final ConcurrentHashMap<String, AtomicInteger> held = new ConcurrentHashMap<>();
 
@@ -35,7 +35,7 @@ public final class PoolCounts {
     return group;
   }
 
-  /** Its pool; null where the scheduler is FIFO, or pools have no meaning. */
+  /** Its pool; null where the scheduler is FIFO, or pools are ignored. */
   Pool poolOf(TaskSetManager manager) {
     Pool parent = manager.parent();
     boolean isRoot = parent == null || parent instanceof RankPool || parent.parent() == null;

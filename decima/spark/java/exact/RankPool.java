@@ -35,7 +35,7 @@ final class RankPool extends Pool {
     root.addSchedulable(this);
   }
 
-  /** Give it back; likewise. */
+  /** Give it back; under the scheduler's lock. */
   void giveBack() {
     root.removeSchedulable(this);
     for (Schedulable child : new ArrayList<>(schedulableQueue())) {

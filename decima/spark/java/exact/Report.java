@@ -47,7 +47,7 @@ public final class Report {
     public int running;
     /** it was cancelled, or another attempt replaces it: what runs ends, and nothing starts */
     public boolean isZombie;
-    /** null: pools have no meaning */
+    /** null: Spark's scheduler is FIFO, or pools are ignored */
     public PoolInfo pool;
 
     /** Name of the group that its pool belongs to. */

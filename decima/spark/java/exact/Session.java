@@ -90,7 +90,7 @@ final class Session {
     }
   }
 
-  /** Drop task sets that Spark has let go of; inform the others of new executors. */
+  /** Drop task sets that have left Spark's pools; inform the others of new executors. */
   private void forgetOthers(List<TaskSetManager> managers) {
     Set<String> keys = new HashSet<>();
     Set<String> jobs = new HashSet<>();
@@ -102,7 +102,7 @@ final class Session {
         jobs.add(set.job);
         caps.addAll(Arrays.asList(set.caps));
         if (slots > knownSlots) {
-          manager.executorAdded(); // an offer round tells only those that `RankPool` lets through
+          manager.executorAdded(); // an offer round informs only those that `RankPool` lists
         }
       }
     }

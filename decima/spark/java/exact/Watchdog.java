@@ -1,6 +1,6 @@
 package decima.spark;
 
-/** The dead man's switch, and the end of a new task set's wait for its first decision. */
+/** Ends a plan whose planner is silent, and a new task set's wait for its first decision. */
 final class Watchdog extends Thread {
   private static final long TICK_MS = 25;
   /** silence grows by at most so much a tick: a pause of the whole driver is no silence */

@@ -50,7 +50,7 @@ public final class Attachment {
     return decider.worker == null ? 0 : decider.worker.port();
   }
 
-  /** What it must say first. */
+  /** The secret that the driver's Python sends first. */
   public String secret() {
     return decider.worker == null ? "" : decider.worker.secret();
   }
@@ -60,7 +60,7 @@ public final class Attachment {
     return Json.text(decider.picture());
   }
 
-  /** Give Spark its own objects back; jobs that run go on. Twice does no harm. */
+  /** Give Spark its own objects back; jobs that run go on. May be called twice. */
   public void detach() {
     decider.close();
     metrics.close();

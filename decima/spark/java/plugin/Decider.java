@@ -34,7 +34,7 @@ final class Decider extends Thread {
   final Planner planner;
   /** null: the JVM needs no Python */
   final Worker worker;
-  /** null: the application's executors are its own affair */
+  /** null: no coordinator decides on the application's executors */
   final Follower follower;
   final Counters.Latencies latencies = new Counters.Latencies();
   final Status status = new Status();
@@ -56,7 +56,7 @@ final class Decider extends Thread {
    * Nothing of Spark is touched before `begin`.
    *
    * @param parameters of the policy, as `Policies.named` takes them, or null.
-   * @param refuse receives the reason, where the decider lets go by itself.
+   * @param refuse receives the reason, where the decider detaches by itself.
    */
   Decider(
       SparkContext context, Settings settings, Map<?, ?> parameters, Consumer<Throwable> refuse)
@@ -347,7 +347,7 @@ final class Decider extends Thread {
 
   // --- ending --------------------------------------------------------------------------------
 
-  /** Let go because of this. */
+  /** Detach for this reason. */
   void refuse(Throwable reason) {
     endedBecause = reason.getMessage() == null ? reason.toString() : reason.getMessage();
     refuse.accept(reason);
@@ -372,12 +372,12 @@ final class Decider extends Thread {
         : null;
   }
 
-  /** Plan no more; users' caps go on to hold. Twice does no harm. */
+  /** Stop planning; users' caps stay in force. May be called twice. */
   void letGo() {
     end(false);
   }
 
-  /** Let go of Spark; twice does no harm. */
+  /** Detach from Spark. May be called twice. */
   void close() {
     endedBecause = whyEnded(); // what ended before it was closed keeps its reason
     isClosed = true;

@@ -141,7 +141,7 @@ public final class DecimaPlugin implements SparkPlugin {
       }
     }
 
-    /** Hold caps under Spark's own order, as the rest cannot be had. */
+    /** Keep caps in force under Spark's own order, as the other settings cannot be used. */
     private void startCaps() {
       try {
         Settings left = Settings.capsOnly(given);

@@ -20,7 +20,7 @@ final class Frames {
   private Frames() {}
 
   /**
-   * The next message; null when the other end is gone.
+   * The next message; null at the end of the connection.
    *
    * @throws IOException it has more than `maxBytes`.
    */

@@ -17,7 +17,7 @@ final class JarClasses {
   private JarClasses() {}
 
   /**
-   * Load and initialize all of them; twice does no harm.
+   * Load and initialize all of them; may be called twice.
    *
    * @throws IOException the jar has no list of its classes.
    * @throws LinkageError a class is missing or damaged, or this Spark lacks one that it extends.

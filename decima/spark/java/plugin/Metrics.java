@@ -53,7 +53,7 @@ final class Metrics {
 
   // --- state ---------------------------------------------------------------------------------
 
-  /** What was asked for cannot be had, or not any more. */
+  /** The settings cannot be followed, or not any more. */
   void refuse(String reason) {
     refusal = reason;
   }
@@ -82,7 +82,7 @@ final class Metrics {
     page.accept(state);
   }
 
-  /** Log each change from now on; twice does no harm. */
+  /** Log each change from now on; may be called twice. */
   synchronized void watch() {
     if (watcher != null) {
       return;
@@ -153,7 +153,7 @@ final class Metrics {
   }
 
   /**
-   * Serve `/metrics` to this machine only. Twice does no harm.
+   * Serve `/metrics` to this machine only; may be called twice.
    *
    * @param port 0: any that is free; -1: none.
    */

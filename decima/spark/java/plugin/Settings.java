@@ -24,7 +24,7 @@ final class Settings {
   private static final String SPARK = "spark";
   /** Spark's order or the best policy, as a worker finds out */
   private static final String AUTO = "auto";
-  /** pools with a weight or minShare of their own get their slots first, or mean nothing */
+  /** pools with a weight or minShare of their own get their slots first, or are ignored */
   private static final String KEEP = "keep";
   private static final List<String> POOLS = Arrays.asList(KEEP, "ignore");
   private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");

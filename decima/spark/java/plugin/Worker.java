@@ -10,7 +10,7 @@ import java.util.function.Consumer;
 
 /**
  * The Python that answers what the JVM cannot: the driver's own, or a process
- * (`decima.spark.plugin_worker`) that is started, watched and started again. It connects to our
+ * (`decima.spark.plugin_worker`) that is started, watched and started again. It connects to the
  * `WorkerSocket` with a secret, reports that it is ready, and then answers questions. While it is not
  * there, or silent, the JVM decides.
  */
@@ -41,7 +41,7 @@ final class Worker {
   private int starts = 0;
 
   /**
-   * @param refuse receives the reason why its policy cannot be used, or Python cannot be had at all.
+   * @param refuse receives the reason why its policy cannot be used, or Python cannot be started.
    * @param takePriors receives earlier runs, where the settings name some.
    */
   Worker(
@@ -113,7 +113,7 @@ final class Worker {
         new ProcessBuilder(settings.python, "-P", "-m", "decima.spark.plugin_worker");
     builder.environment().put("DECIMA_PLUGIN_PORT", String.valueOf(socket.port()));
     builder.environment().put("DECIMA_PLUGIN_SECRET", socket.secret);
-    // Our standard output may be a query's result: nothing of the process goes there.
+    // The driver's standard output may be a query's result: nothing of the process goes there.
     builder.redirectOutput(new java.io.File("/dev/null"));
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     Process made = builder.start();
@@ -170,7 +170,7 @@ final class Worker {
     return isClosing || !control.isServed() || control.context.isStopped();
   }
 
-  /** Serve a Python from its first word to its end; why it ended. */
+  /** Serve a Python from its first message to its end; returns why it ended. */
   private String serveOne() {
     try (Socket end = connection()) {
       wasHeard = true;
@@ -208,7 +208,7 @@ final class Worker {
     }
   }
 
-  /** The connection of our Python, once that is there. */
+  /** The connection of the Python that has the secret, once it is there. */
   private Socket connection() throws Exception {
     while (true) {
       Socket connection = socket.poll(LOOK_MS);
@@ -253,7 +253,7 @@ final class Worker {
     }
   }
 
-  /** Ask no more, and end the process; twice does no harm. */
+  /** Close the connection and end the process; may be called twice. */
   void close() {
     isClosing = true;
     WorkerLink asked = link;

@@ -44,7 +44,7 @@ final class WorkerLink {
     return answer;
   }
 
-  /** Take answers until the other end is gone. */
+  /** Take answers until the connection ends. */
   void run() throws IOException {
     try {
       for (Map<?, ?> answer = read(); answer != null; answer = read()) {

@@ -22,7 +22,7 @@ final class WorkerSocket implements Closeable {
   static final int HELLO_BYTES = 1_024;
   private static final long HELLO_MS = 5_000;
   private static final int BACKLOG = 64;
-  /** so many may be about to say hello; beyond it the oldest is turned away */
+  /** connections without a hello yet; beyond it the oldest is closed */
   private static final int MOST_CONNECTIONS = 64;
 
   final String secret = Frames.newSecret();

@@ -76,7 +76,7 @@ final class Columns {
     workMs = isFirst ? graphs.workMs : (1.0 - LEARNED) * workMs + LEARNED * graphs.workMs;
   }
 
-  /** Describe the decision that is due; what is in the arrays beyond J and O is of no meaning. */
+  /** Describe the decision that is due; array entries beyond J and O are undefined. */
   void describe(Round seen) {
     this.seen = seen;
     tables = seen.tables;

@@ -22,7 +22,7 @@ public final class Graphs {
   final int[] order;
   /** mean duration of a task of these jobs, when a job, a stage or an edge last came or went */
   final double taskMs;
-  /** mean work of these jobs, likewise */
+  /** mean work of these jobs at that time */
   final double workMs;
 
   public Graphs(int[] firstStage, int[] firstChild, int[] children, double taskMs, double workMs) {

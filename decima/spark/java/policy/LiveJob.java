@@ -40,7 +40,7 @@ public final class LiveJob {
   int running = 0;
   long measured = 0;
   double measuredMs = 0.0;
-  /** of its newest task set; null: it is in none, or pools have no meaning */
+  /** of its newest task set; null: it is in none, or pools are ignored */
   Report.PoolInfo pool = null;
   /** when a Spark job of it last began or ended, or held a task set */
   long seenMs;

@@ -65,7 +65,7 @@ public final class LiveJobs {
   private List<LiveJob> nextForgotten = new ArrayList<>();
   /** jobs whose last end was not in `ended` yet */
   private final Map<String, LiveJob> ending = new LinkedHashMap<>();
-  /** likewise, of those that are known no more */
+  /** the same for jobs that have been forgotten */
   private List<LiveJob> dropped = new ArrayList<>();
 
   /** Look up all stages that are not done, and those to come, in earlier runs. */
@@ -78,7 +78,7 @@ public final class LiveJobs {
     return durations.hits;
   }
 
-  /** Number of stages that were looked up in vain. */
+  /** Number of stages that were looked up and not found. */
   public int priorMisses() {
     return durations.misses;
   }
@@ -107,7 +107,7 @@ public final class LiveJobs {
     return active;
   }
 
-  /** Take in the events, then the task sets, which have the last word. */
+  /** Take in the events, then the task sets, which override them. */
   public void update(Report report) {
     timeMs = report.timeMs;
     slots = report.slots;

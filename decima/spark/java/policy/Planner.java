@@ -28,7 +28,7 @@ public final class Planner {
   private Map<String, Long> waitsSinceMs = new HashMap<>();
   /** of the plan in the making: why strict fair decides; null: it does not */
   private String fault = null;
-  /** likewise: why the policy is not there; null: it is */
+  /** of the plan in the making: why the policy is absent; null: it is not */
   private String absence = null;
   /** the policy has decided a round: from then on its absence counts */
   private boolean hasDecided = false;
@@ -41,7 +41,7 @@ public final class Planner {
   private volatile long absences = 0;
   /** why another policy decided the newest plan; null: none did */
   public volatile String standInBecause = null;
-  /** likewise, since one last left no slot idle beside a task that waits */
+  /** failures since the policy last left no slot idle beside a task that waits */
   public volatile int failuresInARow = 0;
   /** jobs that were served because they had waited too long */
   public volatile long starved = 0;
@@ -58,7 +58,7 @@ public final class Planner {
     this(policy, new StrictFair(), starveMs, idleMs);
   }
 
-  /** @param absent decides while the policy is not there; other arguments as above. */
+  /** @param absent decides while the policy is absent; other arguments as above. */
   public Planner(Policy policy, Policy absent, double starveMs, double idleMs) {
     this.policy = policy;
     this.absent = absent;
