@@ -66,13 +66,12 @@ def value(port: int, name: str) -> float:
 
 @pytest.mark.parametrize("way", ["--jars", "spark.jars", "--driver-class-path"])
 def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
-    tmp_path: Path, classes: Classes, tmp_path_factory: pytest.TempPathFactory, way: str
+    tmp_path: Path, classes: Classes, program: Path, way: str
 ) -> None:
     """Its end closes the class loader of `--jars`; no task has run by then. Two people with two
     statements each, and two slots each: counted inside the tasks.
     """
-    peaks = compiled(tmp_path_factory.mktemp("peaks"), classes, "Peaks", 8)
-    jar = Path(f"{classes.jar},{peaks}") if way != "--driver-class-path" else peaks
+    jar = Path(f"{classes.jar},{program}") if way != "--driver-class-path" else program
     spark, port, watched = Spark(NEWEST, jar, tmp_path), free_port(), free_port()
     server = spark.command(
         "spark-submit", "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
@@ -84,21 +83,21 @@ def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
     if way == "spark.jars":
         server[jars : jars + 2] = ["--conf", f"spark.jars={jar}"]
     elif way == "--driver-class-path":
-        server[jars : jars + 2] = [way, f"{classes.jar}:{peaks}"]
+        server[jars : jars + 2] = [way, f"{classes.jar}:{program}"]
 
     def beeline(user: str, query: str) -> list[str]:
         url = f"jdbc:hive2://127.0.0.1:{port}"
         return [str(spark.home / "bin" / "beeline"), "-u", url, "-n", user, "-e", query]
 
     def naps(user: str) -> list[str]:
-        nap = f"java_method('Peaks', 'nap', concat('{user}', substr(id, 99))) AS nap"
+        nap = f"java_method('SleepJobs', 'nap', concat('{user}', substr(id, 99))) AS nap"
         return beeline(user, NAPS.format(nap))
 
     with running(spark, server):
         until(lambda: is_open(port), 600)
         at_once(spark, beeline("eve", "SHOW DATABASES"))
         found = at_once(spark, *(naps(user) for user in ("ann", "bob", "ann", "bob")))
-        (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('Peaks', 'peaks')"))
+        (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('SleepJobs', 'peaks')"))
         state = value(watched, "decima_state")
     assert [" 16 " in one for one in found] == [True] * 4, found
     assert "| ann 2 bob 2 " in most_at_once
