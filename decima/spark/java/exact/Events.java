@@ -39,21 +39,33 @@ final class Events extends SparkListener {
 
   // --- of Spark ------------------------------------------------------------------------------
 
-  public void onJobStart(SparkListenerJobStart start) {
+  private interface Step {
+    void run() throws Exception;
+  }
+
+  /** Count what fails: Spark would stop if it were thrown. */
+  private void guard(Step step) {
     try {
-      Report.Event event = new Report.Event(Report.Event.Kind.JOB_START, start.jobId());
-      event.timeMs = start.time();
-      event.job = Owners.jobOf(start.properties(), start.jobId());
-      event.properties = Owners.reported(start.properties());
-      event.stages = new ArrayList<>();
-      for (Object stage : Fields.list(start, "stageInfos")) {
-        event.stages.add(reported((StageInfo) stage));
-      }
-      add(event);
-      control.noteStart(start.jobId());
+      step.run();
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
     }
+  }
+
+  public void onJobStart(SparkListenerJobStart start) {
+    guard(
+        () -> {
+          Report.Event event = new Report.Event(Report.Event.Kind.JOB_START, start.jobId());
+          event.timeMs = start.time();
+          event.job = Owners.jobOf(start.properties(), start.jobId());
+          event.properties = Owners.reported(start.properties());
+          event.stages = new ArrayList<>();
+          for (Object stage : Fields.list(start, "stageInfos")) {
+            event.stages.add(reported((StageInfo) stage));
+          }
+          add(event);
+          control.noteStart(start.jobId());
+        });
   }
 
   private static Report.StageInfo reported(StageInfo stage) throws Exception {
@@ -70,36 +82,42 @@ final class Events extends SparkListener {
   }
 
   public void onJobEnd(SparkListenerJobEnd end) {
-    control.caps.owners.noteEnd(end.jobId());
-    Report.Event event = new Report.Event(Report.Event.Kind.JOB_END, end.jobId());
-    event.timeMs = end.time();
-    add(event);
+    guard(
+        () -> {
+          control.caps.owners.noteEnd(end.jobId());
+          Report.Event event = new Report.Event(Report.Event.Kind.JOB_END, end.jobId());
+          event.timeMs = end.time();
+          add(event);
+        });
   }
 
   public void onOtherEvent(SparkListenerEvent event) {
-    try {
-      control.caps.owners.note(event);
-    } catch (Throwable fault) {
-      control.counters.faults.incrementAndGet();
-    }
+    guard(() -> control.caps.owners.note(event));
   }
 
   public void onStageCompleted(SparkListenerStageCompleted end) {
-    StageInfo stage = end.stageInfo();
-    Report.Event event = new Report.Event(Report.Event.Kind.STAGE_END, stage.stageId());
-    event.succeeded = !stage.failureReason().isDefined();
-    add(event);
+    guard(
+        () -> {
+          StageInfo stage = end.stageInfo();
+          Report.Event event = new Report.Event(Report.Event.Kind.STAGE_END, stage.stageId());
+          event.succeeded = !stage.failureReason().isDefined();
+          add(event);
+        });
   }
 
   public void onTaskEnd(SparkListenerTaskEnd end) {
     TaskInfo task = end.taskInfo();
-    if (!isOver && task != null && task.successful()) {
-      synchronized (measured) {
-        measured
-            .computeIfAbsent(end.stageId(), Report.Measured::new)
-            .add(task.launchTime(), task.finishTime());
-      }
+    if (isOver || task == null || !task.successful()) {
+      return;
     }
+    guard(
+        () -> {
+          synchronized (measured) {
+            measured
+                .computeIfAbsent(end.stageId(), Report.Measured::new)
+                .add(task.launchTime(), task.finishTime());
+          }
+        });
   }
 
   private void add(Report.Event event) {
