@@ -70,7 +70,7 @@ class Config(Settings):
     """when an episode ends: when all jobs are complete; or already with the last step in which jobs
     arrive, as with this setting of the released code"""
     jobs_file: str = ""
-    """of jobs (`deeprm.job_files`), in place of drawn ones: each set is what arrives in a random
+    """of jobs (`deeprm.jobs`), in place of drawn ones: each set is what arrives in a random
     stretch of `arrival_steps` steps; the load is the file's"""
     small_share: float = 0.8
     """of the jobs; the others are large"""

@@ -53,7 +53,7 @@ class TrainConfig(Settings):
     """iterations at the beginning that imitate a teacher instead"""
     branches: int = 0
     """iterations after those, which lower the cost of trying every action and then going on as the
-    teacher does (`deeprm.teachers`)"""
+    teacher does (`deeprm.rollouts`)"""
     branch_batch: int = 512
     """decisions of one step of the optimiser in these iterations; each comes twice"""
     teacher: Literal["sjf", "hold"] = "sjf"

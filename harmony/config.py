@@ -92,7 +92,7 @@ class Config(Settings):
     arrivals_file: str = ""
     """of a trace: JSON with a list `arrivals` of rising times, in any unit; "" is the package's"""
     jobs_file: str = ""
-    """table of jobs (`harmony.job_files`), of which each sequence takes some in a row; "" draws
+    """table of jobs (`harmony.jobs`), of which each sequence takes some in a row; "" draws
     them. With `arrivals = "trace"` they arrive as there, at the configuration's mean rate"""
     table_file: str = ""
     """of interference between one's own models (`harmony.measured`); "" is the package's"""

@@ -19,7 +19,7 @@ from tests.commands import Command, refused
 from tests.stories import build
 from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of
 from traces import Job, Trace, load_trace, to_arrays, write_trace
-from traces.demands import drawn_demands
+from traces.estimates import drawn_demands
 
 # --- the environment -----------------------------------------------------------------------------
 

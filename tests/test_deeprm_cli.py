@@ -12,14 +12,12 @@ import pytest
 
 from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER
-from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
 from deeprm.evaluation import evaluate
-from deeprm.figures import FIGURES
+from deeprm.figures import FIGURES, picture_of
 from deeprm.jobs import draw_jobs, job_set
-from deeprm.models import load_model, new_network, save_model
 from deeprm.objectives import Objective
-from deeprm.schedulers import SJF
+from deeprm.schedulers import SJF, load_model, new_network, save_model
 from deeprm.session import new_run, references
 from deeprm.study import STUDY, Models, Training
 from deeprm.training_config import TrainConfig

@@ -32,7 +32,7 @@ from tests.test_agent_support import SCALES, TRACE, random_network, run_of
 from tests.workloads import Capped, Workload, most_at_once, workloads
 from traces import Stage, Trace, load_trace, to_arrays
 from traces.arrivals import poisson
-from traces.demands import drawn_demands
+from traces.estimates import drawn_demands
 
 SMALL, LARGE = 250.0, 1000.0
 S, L = 0, 1

@@ -12,8 +12,7 @@ import pytest
 
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, PAPER
-from harmony.drawing import picture_of
-from harmony.figures import FIGURES
+from harmony.figures import FIGURES, picture_of
 from harmony.jobs import job_sequence
 from harmony.measured import measured
 from harmony.models import load_model, new_network, new_reward_model

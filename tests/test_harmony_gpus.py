@@ -17,13 +17,11 @@ from harmony.clusters import Clusters
 from harmony.config import PAPER, Config
 from harmony.evaluation import baselines, completion_of
 from harmony.interference import draw_samples
-from harmony.job_files import read_table
-from harmony.jobs import draw_jobs, job_sequence
-from harmony.learned import Learned
-from harmony.models import network_to_begin_with, new_network
+from harmony.jobs import draw_jobs, job_sequence, read_table
+from harmony.models import Learned, network_to_begin_with, new_network
 from harmony.network import Size
-from harmony.placing import place
 from harmony.schedulers import LoadBalance, Lookahead, Tetris
+from harmony.serving import place
 from harmony.tables import NONE, WORKER
 from harmony.tokens import see
 from harmony.training_config import TrainConfig

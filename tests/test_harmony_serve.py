@@ -21,12 +21,12 @@ from harmony import serving
 from harmony.config import PAPER
 from harmony.models import POLICY, new_network
 from harmony.network import Size
-from harmony.placing import place
 from harmony.serving import (
     DEADLINE_S,
     MOST_CONNECTIONS,
     SECRET_HEADER,
     PlacementServer,
+    place,
     server_of,
 )
 from harmony.training_config import TrainConfig

@@ -13,9 +13,9 @@ from harmony.clusters import Clusters
 from harmony.config import PAPER
 from harmony.jobs import draw_jobs
 from harmony.learner import HarmonyLearner
+from harmony.rollouts import Branches
 from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.tables import Float64, Int32, Jobs
-from harmony.teachers import Branches
 from tests.harmony_clusters import TINY, least_completion
 from tests.test_harmony_training import SMALL
 

@@ -18,15 +18,19 @@ from harmony.config import PAPER
 from harmony.evaluation import completion_of
 from harmony.interference import draw_samples, fit_pairs
 from harmony.jobs import draw_jobs
-from harmony.learned import Learned, PredictedSpeeds, drawn
-from harmony.learner import HarmonyLearner
-from harmony.models import load_reward_model, new_network, new_reward_model
+from harmony.learner import HarmonyLearner, RewardLearner, predict
+from harmony.models import (
+    Learned,
+    PredictedSpeeds,
+    drawn,
+    load_reward_model,
+    new_network,
+    new_reward_model,
+)
 from harmony.network import Size, attention_mask
-from harmony.reward_learner import RewardLearner, predict
-from harmony.rollouts import VALUE_SCALE, Played, advantages_of, returns_of, roll_out
+from harmony.rollouts import VALUE_SCALE, Played, Sure, advantages_of, returns_of, roll_out
 from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.session import new_run, run_training
-from harmony.teachers import Sure
 from harmony.tokens import Scene, see
 from harmony.training_config import RewardConfig, TrainConfig, recipe
 from tests.harmony_clusters import TINY, save_model

@@ -24,7 +24,7 @@ from tests.test_metrics import metrics
 from tests.test_training import sets
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, to_arrays, write_trace
 from traces.dataset import read_dataset, write_dataset
-from traces.demands import drawn_demands
+from traces.estimates import drawn_demands
 from traces.inflation import ExecutorModel
 from traces.parquet import FORMAT, SCHEMAS
 from traces.thinning import thinned

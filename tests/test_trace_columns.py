@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 
 from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace
-from traces.column_rules import children_of, critical_paths_ms
-from traces.columns import Columns, Rows, StoredJobs, columns_of, joined, part_of
+from traces.columns import (
+    Columns,
+    Rows,
+    StoredJobs,
+    children_of,
+    columns_of,
+    critical_paths_ms,
+    joined,
+    part_of,
+)
 from traces.model import longest_paths
 
 TPCH = load_trace("tpch")

@@ -241,6 +241,6 @@ def test_a_dax_with_a_cycle_or_too_many_jobs_is_refused(
     back = '<child ref="ID1"><parent ref="ID3"/></child>'
     with pytest.raises(TraceError, match="cycle"):
         read_wfcommons([write(tmp_path, dax(ABC, JOIN + back), "flow.dax")])
-    monkeypatch.setattr("traces.dax.MAX_TASKS", 2)
+    monkeypatch.setattr("traces.wfcommons.MAX_TASKS", 2)
     with pytest.raises(TraceError, match="more than 2 jobs"):
         read_wfcommons([write(tmp_path, dax(ABC, JOIN), "flow.dax")])

@@ -15,8 +15,7 @@ from spark_sim.kernels.durations import (
     task_duration,
     upper_level,
 )
-from spark_sim.kernels.lists import take_waiting
-from spark_sim.kernels.queue import push
+from spark_sim.kernels.lists import push, take_waiting
 from spark_sim.tables import (
     DECIMA_SIM,
     EXECUTORS,

@@ -31,10 +31,12 @@ from spark_sim.kernels.lists import (
     append_idle,
     first_idle,
     has_promise,
+    next_event_ms,
+    push,
     remove_idle,
+    take,
     take_promise,
 )
-from spark_sim.kernels.queue import next_event_ms, push, take
 from spark_sim.tables import (
     DEADLOCK,
     DECIDE,

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from traces.errors import DamageError
-from traces.files.lines import split_lines
 from traces.files.names import MAX_NAME, clean
+from traces.files.reading import split_lines
 from traces.spark_log import events
 
 MAX_TIME_MS = 10**14  # a later time stamp (year 5138) is damaged

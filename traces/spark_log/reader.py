@@ -17,7 +17,7 @@ from traces.spark_log.dag import GroupBy
 from traces.spark_log.events import SETTINGS
 from traces.spark_log.files import LogFiles, Named, find_logs
 from traces.spark_log.names import FORMAT
-from traces.spark_log.profiles import task_cpus
+from traces.spark_log.slots import task_cpus
 from traces.spark_log.summary import ImportSummary
 from traces.thinning import thinned
 from traces.trace import Trace

@@ -24,8 +24,7 @@ from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
-from traces.spark_log.profiles import DEFAULT
-from traces.spark_log.slots import SHORTEST_MS, Placement
+from traces.spark_log.slots import DEFAULT, SHORTEST_MS, Placement
 
 DRIVER = "driver"
 """id of the only executor in local mode"""
