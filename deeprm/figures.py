@@ -1,4 +1,4 @@
-"""The paper's figures: measured as numbers with intervals, and drawn from those.
+"""The paper's figures: measured as numbers with intervals, and drawn from those; `picture`.
 
 Every figure is measured on the same 100 job sets, of the purpose `TEST`, which no training and no
 tuning has seen. Source: DeepRM (HotNets 2016), section 4.

@@ -1,6 +1,8 @@
-"""Job sets: arrivals, durations and demands, drawn from named streams of one seed.
+"""Job sets: drawn from named streams of one seed, made by hand, or taken from a file.
 
-`deeprm.tables.Jobs` is what they are made into.
+`deeprm.tables.Jobs` is what they are made into. Files are tables of jobs in steps and units, with
+the columns `arrival`, `duration` and `demand_1` to `demand_d`, all whole numbers; public traces are
+imported as such tables.
 """
 
 from __future__ import annotations

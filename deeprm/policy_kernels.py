@@ -1,4 +1,4 @@
-"""Scores of both networks, the gradient of the image's first layer, and drawing an action.
+"""Choices of networks and heuristics, and the gradient of the image's first layer.
 
 Letters: n decisions, K rectangles of each, R rows of the table, H hidden units, A actions.
 """

@@ -1,6 +1,16 @@
-"""Episodes played to learn from: what was seen and done, and how much better it was than expected.
+"""Episodes played to learn from: by the policy itself, or with a heuristic that teaches.
 
-Letters: S job sets, N episodes of each, E = S N episodes, K rounds of the longest, Q decisions.
+A policy's own episodes give what was seen and done, and how much better it was than expected. A
+heuristic teaches by its own actions or by the costs of all actions. Imitation is the supervised
+warm start of the released code (`pg_su.py`). Branches go further: at some decisions of a policy
+every allowed action is tried in the simulator, on the same arrivals, and the heuristic plays to the
+end. So the costs of actions differ by the action alone, and a policy that lowers its expected cost
+becomes better than the heuristic: one step of policy iteration.
+
+Letters: S job sets, N episodes of each, E = S N episodes, K rounds of the longest, Q decisions of
+all episodes, n tried ones, A actions.
+
+Source of branches: Bertsekas and Castanon, Journal of Heuristics 5, 1999.
 """
 
 from __future__ import annotations

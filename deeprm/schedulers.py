@@ -1,4 +1,4 @@
-"""Schedulers: the heuristics, and a network that chooses.
+"""Schedulers: the heuristics, and networks that choose, with their files of weights.
 
 Source of the heuristics: DeepRM (HotNets 2016), section 4.1, paragraph "Comparables"; Packer and
 Tetris* after Tetris (SIGCOMM 2014). Like DeepRM they see the jobs in the slots and no others, and

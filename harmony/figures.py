@@ -1,4 +1,4 @@
-"""The paper's figures and table: measured as numbers with intervals, and drawn from those.
+"""The paper's figures and table: measured as numbers with intervals, and drawn; `picture`.
 
 All on sequences of the purpose `TEST`, which no training and no fitting has seen; every scheduler
 plays the same ones. Source: Harmony, section VI.

@@ -1,4 +1,9 @@
-"""Job sequences: arrivals and sizes, drawn from named streams of one seed."""
+"""Job sequences: drawn from named streams of one seed, made by hand, or taken from a file.
+
+Files are tables with the columns `arrival_min`, `model`, `workers`, `ps` and `minutes` (alone, on
+GPUs of speed 1). A further one, `gpu`, may name the type of GPU that the workers need; where empty,
+any will do. Public traces of GPU clusters are imported as such tables.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`HarmonyLearner`: one training of a policy, as the loop of `decima.rl` runs it.
+"""Trainings of a policy and of a reward model, as the loop of `decima.rl` runs them.
 
-Source: Harmony, sections IV and V-B.
+Source: Harmony, sections IV, V-B and V-C.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Networks, and their files of weights."""
+"""Networks with their files of weights, as schedulers and in the place of a cluster's speeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices of many episodes, what they were credited with, and the teacher's answers.
+"""Choices of many episodes, what they were credited with, and the targets of teachers.
 
 Letters: Q choices, in the order in which an episode made them, episode after episode.
 """

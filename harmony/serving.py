@@ -1,6 +1,6 @@
 """`harmony serve`: a policy answers over HTTP where to place a job.
 
-POST /place takes the description of `harmony.serving.place` and the header `X-Harmony-Secret`.
+POST /place takes a cluster as JSON, as `place` describes, and the header `X-Harmony-Secret`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Observations and actions of a policy: the same in the simulator, in batches and live."""
+"""Observations and actions of a policy: the same in the simulator, in batches and live.
+
+For policies of other authors there are read-only observations, and writable copies of them.
+"""
 
 from __future__ import annotations
 

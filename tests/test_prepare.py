@@ -151,3 +151,16 @@ def test_several_processes_find_everything_compiled(
     prepare.prepare_once()
     assert done == [1]
     assert prepare.is_prepared()
+
+
+def test_what_cannot_be_kept_is_not_prepared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A folder that others may write to is no cache: other processes would not find it."""
+    done = []
+    monkeypatch.setitem(vars(POLICIES), "folder", str(tmp_path / "policies"))
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies").chmod(0o777)
+    monkeypatch.setattr(prepare, "decima_steps", lambda: iter([("one", lambda: done.append(1))]))
+    prepare.prepare_once()
+    assert done == []

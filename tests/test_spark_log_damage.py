@@ -21,7 +21,7 @@ from decima.whatif.replay import read_recording
 from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.codecs import open_codec
-from traces.spark_log import GroupBy, application, parse, read_spark_logs
+from traces.spark_log import GroupBy, application, read_spark_logs
 from traces.spark_log.files import in_order, missing_parts
 
 LOGS = Path(__file__).parent / "data" / "spark_logs"
@@ -125,7 +125,7 @@ def test_junk_in_place_of_a_job_s_stages(log: Path, junk: bytes) -> None:
 
 def test_an_event_beyond_all_bounds_is_skipped(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not even held in memory."""
-    monkeypatch.setattr(parse, "MAX_LINE_BYTES", 100_000)
+    monkeypatch.setattr("traces.spark_log.events.MAX_LINE_BYTES", 100_000)
     rows = log.read_bytes().split(b"\n")
     rows.insert(30, b'{"Event":"SparkListenerTaskEnd","Stage ID":' + b"1" * 300_000 + b"}")
     log.write_bytes(b"\n".join(rows))

@@ -12,8 +12,8 @@ import pytest
 from traces import Job, Trace, to_arrays
 from traces.codecs import open_codec
 from traces.spark_log import GroupBy, ImportSummary, read_spark_logs
+from traces.spark_log.events import read_lines
 from traces.spark_log.files import find_logs
-from traces.spark_log.parse import read_lines
 
 LOGS = Path(__file__).parent / "data" / "spark_logs"
 WHOLE_DAG = ["spark-3.3-lz4", "spark-4.0-default", "spark-4.3-zstd"]

@@ -1,7 +1,7 @@
 """`Columns`: the jobs of a trace as flat columns, and `Job` objects made from them on demand.
 
 A trace of a million jobs has no million objects: files are read to columns, checked as columns
-(`traces.columns`) and simulated from columns (`traces.arrays`).
+(`check`: the rules of `traces.model`) and simulated from columns (`traces.arrays`).
 """
 
 from __future__ import annotations

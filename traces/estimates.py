@@ -1,4 +1,4 @@
-"""Estimates of task durations, for schedulers that do not know the true ones.
+"""Estimates of task durations, and drawn memory demands: what schedulers know beside the trace.
 
 Schedulers know durations from earlier runs of the same query, if at all. The simulator always draws
 task durations from the measured samples; only the means that policies *observe* change here.

@@ -1,4 +1,10 @@
-"""The project's trace file: Parquet, one row for each job. `docs/trace-format.md` describes it."""
+"""The project's trace file: Parquet, one row for each job. `docs/trace-format.md` describes it.
+
+Before any page is decoded, the unfolded size of a file is computed from its page headers. The
+footer has the size too, but decoders follow the pages, which may differ. Page headers and the
+footer, which locates the pages, are in Thrift's compact protocol (parquet.thrift of the format's
+specification).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Importer of WfCommons workflow instances (WfFormat 1.5, and 1.6 whose used fields are the same).
 
-The older form of such workflows, Pegasus' DAX, is read as well (`traces.wfcommons`).
+The older form of such workflows, Pegasus' abstract workflows (DAX), is read as well. A DAX has
+jobs and which waits for which. The collections made for simulators also have runtimes, in seconds:
+an attribute of the job, or its profile ``pegasus::runtime``.
 
 One file is one workflow is one job, named after the file. A WfCommons task is one process, so each
 becomes a stage of one task; with ``group=True`` tasks that are interchangeable in the graph become

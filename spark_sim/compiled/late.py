@@ -6,6 +6,8 @@ would compile them all to run one. Here the caller contains a call through a tab
 An empty place of the table first calls back to Python, which compiles or loads the function.
 
 Machine code names the table by its symbol, so it can be cached; each process has its own table.
+A kernel that calls another one for every choice passes a named tuple of arrays by reference
+(`packing`): numba passes each word of its arrays as an argument of its own, 270 for a `State`.
 `docs/results/2026-11-session-growth.md` has what this saves.
 """
 

@@ -1,4 +1,7 @@
-"""Entry points of the kernels: the three protocols, compiled when needed, and observations."""
+"""Entry points of the kernels: the three protocols, compiled when needed, and observations.
+
+Also `follow`: a sequence of choices within one round, decided beforehand in order of preference.
+"""
 
 from __future__ import annotations
 
@@ -45,43 +48,36 @@ def observation_type() -> Any:
 
 observed = inlined_kernel(observe)
 packed, _unpacked = packing(state_type)
-_executors_advance = executors.advance
-_executors_assign = executors.assign
-_session_advance = session.advance
-_session_assign = session.assign
-_decima_sim_advance = decima_sim.advance
-_decima_sim_assign = decima_sim.assign
-_decima_sim_commit = decima_sim.commit
 
 
 @kernel
 def _advance_executors(at: int) -> int:
-    return _executors_advance(_unpacked(at))
+    return executors.advance(_unpacked(at))
 
 
 @kernel
 def _advance_session(at: int) -> int:
-    return _session_advance(_unpacked(at))
+    return session.advance(_unpacked(at))
 
 
 @kernel
 def _advance_decima_sim(at: int) -> int:
-    return _decima_sim_advance(_unpacked(at))
+    return decima_sim.advance(_unpacked(at))
 
 
 @kernel
 def _assign_executors(at: int, stage: int, limit: int, only: int) -> int:
-    return _executors_assign(_unpacked(at), stage, limit, only)
+    return executors.assign(_unpacked(at), stage, limit, only)
 
 
 @kernel
 def _assign_session(at: int, stage: int, limit: int, _only: int) -> int:
-    return _session_assign(_unpacked(at), stage, limit)
+    return session.assign(_unpacked(at), stage, limit)
 
 
 @kernel
 def _assign_decima_sim(at: int, stage: int, limit: int, _only: int) -> int:
-    return _decima_sim_assign(_unpacked(at), stage, limit)
+    return decima_sim.assign(_unpacked(at), stage, limit)
 
 
 # By the value of `Protocol`.
@@ -137,7 +133,7 @@ def step_packed(at: int, protocol: int, stage: int, limit: int, only: int) -> in
 @kernel
 def step_commit(state: State, stage: int, count: int) -> int:
     """Step with decima-sim's own action: executors to add instead of a limit."""
-    status = _decima_sim_commit(state, stage, count)
+    status = decima_sim.commit(state, stage, count)
     if status == DONE:
         return advance(state)
     return status

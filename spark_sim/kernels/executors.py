@@ -14,6 +14,9 @@ not be chosen. An executor that finishes its last task for a job counts against 
 until it leaves, since one of another class cannot take its place before. With one class, executors
 promised elsewhere count there from the decision on.
 
+The last part of this file has the stages that may be chosen: those that want executors which are
+available.
+
 An executor given to a stage whose parents are not complete goes to the job and waits there; it
 starts when they are. Executors given by a decision are not on offer again. `docs/simulator.md`
 explains the protocol and its reasons.
@@ -121,6 +124,7 @@ def advance(state: State) -> int:
 
             job = state.jobs[row["job"]]
             is_due = False
+            next_stage = NONE  # that the executor works for
             if worker["state"] != RUNNING:
                 # The executor has started in the job of the stage that it was given to.
                 clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
@@ -131,7 +135,7 @@ def advance(state: State) -> int:
                     worker["job"] = row["job"]
                     job["attached"] += 1
                     if row["launched"] < row["num_tasks"]:
-                        _start_or_wait(state, executor, stage)
+                        next_stage = stage
                     else:
                         job["held"] -= 1
                         become_idle(state, executor)
@@ -161,7 +165,7 @@ def advance(state: State) -> int:
                         become_idle(state, executor)
                         is_due = True
                     elif worker["job"] == target["job"]:
-                        _start_or_wait(state, executor, promised)
+                        next_stage = promised
                     else:
                         move(state, executor, promised)
                 else:
@@ -178,6 +182,9 @@ def advance(state: State) -> int:
                             idle = first_idle(state, row["job"], each_kind)
                     is_due = True
                     source = NONE
+
+            if next_stage != NONE:
+                _start_or_wait(state, executor, next_stage)
 
         if is_due and _open_round(state, source):
             return DECIDE
@@ -246,16 +253,16 @@ def move(state: State, executor: int, stage: int) -> None:
     push(state, executor, clock["time_ms"] + clock["moving_delay_ms"], EXECUTOR_ARRIVED)
 
 
-@kernel
+@inlined_kernel
 def _start_or_wait(state: State, executor: int, stage: int) -> None:
     """Start a task of `stage` on `executor`, which is in its job, or let it wait for parents."""
     if state.stages[stage]["runnable"] == 1:
         start_first(state, executor, stage)
-        return
-    worker = state.executors[executor]
-    worker["state"] = WAITING
-    worker["stage"] = stage
-    append_waiting(state, stage, executor)
+    else:
+        worker = state.executors[executor]
+        worker["state"] = WAITING
+        worker["stage"] = stage
+        append_waiting(state, stage, executor)
 
 
 # --- rounds --------------------------------------------------------------------------------------
@@ -532,7 +539,7 @@ def set_aside(state: State, stage: int) -> None:
     clock["num_chosen"] += 1
 
 
-# --- classes of executors ------------------------------------------------------------------------
+# --- stages that may be chosen, with one class of executors or several ---------------------------
 
 
 @kernel

@@ -1,4 +1,11 @@
-"""Lists of executors (idle, waiting) and of promises, threaded through the tables."""
+"""Lists of executors (idle, waiting) and of promises, threaded through the tables; the event queue.
+
+The queue is a winner tree over the executors, ordered by (time, rank). An executor has at most one
+pending event, so each owns a leaf; every inner node repeats the earlier of its two children, and
+the root is the next event. Handling an event nearly always gives the same executor its next one:
+that is a single walk from leaf to root, without the unpredictable branches of a heap
+(`benchmarks/simulator_speed.py`). `rank` is unique, so the order is total.
+"""
 
 from __future__ import annotations
 

@@ -8,8 +8,10 @@ Rounds open at the scheduling events of the default protocol, and when the plan 
 `Cluster.ask_while_idle` most of these are left out while slots are idle (`happen`).
 
 No event and no round costs more in a session of many jobs: the counts that a round shows are
-updated at every task, a plan is searched from `plan_place` on (`session_plan`), and a round may ask
-about few jobs (`session_rounds`).
+updated at every task, a plan is searched from `plan_place` on (`follow_plan`), and a round may ask
+about few jobs: for a policy whose limits are known (`PLAN`), one that follows a round with slots
+left over asks only about jobs that changed since. All others would be given what they have: their
+parts of the plan stay.
 
 Slots may come and go (`spark_sim.conditions`): at given times, where one that goes while it is busy
 goes when its task ends, or by dynamic allocation (`spark_sim.kernels.allocation`).

@@ -1,4 +1,4 @@
-"""Reading of untrusted files, JSON and TOML: every fault is one kind of error."""
+"""Reading of untrusted files, lines, JSON and TOML: every fault is one kind of error."""
 
 from __future__ import annotations
 

@@ -3,7 +3,10 @@
 A log is one file (``APP``, ``APP.zstd``, ``APP.inprogress``) or a folder ``eventlog_v2_APP`` of
 files ``events_1_APP``, ``events_2_APP`` ... between which Spark rolled over. Databricks writes a
 folder of ``eventlog-DATE--TIME.gz``, one for each hour, and ``eventlog``, the newest. Logs may lie
-several folders deep, and in zip archives.
+several folders deep, and in zip archives, as history servers hand them out.
+
+An archive is searched like a folder, and nothing of it is unpacked to disk. It is untrusted: its
+list of files is bounded, and all that its files unfold to together, as for any compressed file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,17 @@
 """Assignment of tasks to slots, which gives each task's wave and the time it held its slot.
 
-`traces.spark_log.slots` counts the slots of each executor, and those that a task takes. The log
-names a task's executor, not its slots, and it need not: slots of one executor are alike. Tasks
-are placed in the order of their launch on a slot that is free by then; among several on one whose
-last task was of the same stage, else on one used last, else on one never used. A task is then
+First, by Spark's resource profiles: slots of executors, and how many of them a task takes. A task
+takes cores and other resources (GPUs) of its executor. Those of most stages are in the
+application's settings, the *default profile* (number 0). A stage may have another profile: with
+requests for tasks alone, which runs on the same executors, or with executors of its own. A *slot*
+is the part of an executor that the narrowest task takes, so an executor has as many slots as such
+tasks fit. A task of another profile takes several. Slots are one number where Spark counts each
+resource by itself: beside a task that takes the only GPU and one of eight cores, the other cores
+count as taken if tasks without a GPU are among the stages.
+
+The log names a task's executor, not its slots, and it need not: slots of one executor are alike.
+Tasks are placed in the order of their launch on a slot that is free by then; among several on one
+whose last task was of the same stage, else on one used last, else on one never used. A task is then
 
 * ``fresh``, if its slot was never used and no task had yet finished on its executor: the process
   still loads classes. Slots first used later find the process warm and count as ``first``;
@@ -28,25 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traces.arrays import FIRST, FRESH, REST
-from traces.spark_log.application import Application, Executor
+from traces.spark_log.application import Application, Executor, Profile
 from traces.spark_log.events import LEAST_AMOUNT, RESOURCE_AMOUNT, TASK_CPUS
 
 DEFAULT = 0
 """number of the profile that the settings make"""
 _CPUS = "cpus"
 _ROUNDING = 1e-9  # of shares, which are quotients
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Requests of one resource profile."""
-
-    task: Mapping[str, float] = field(default_factory=dict)
-    """what each task takes, cores as `cpus`"""
-    executor: Mapping[str, float] = field(default_factory=dict)
-    """what an executor has beside its cores, as far as it is requested"""
-    has_own_executors: bool = False
-    """whether executors are requested for it, so that it runs on no other"""
 
 
 @dataclass(frozen=True)
@@ -117,13 +113,13 @@ def _profiles(application: Application) -> dict[int, Profile]:
             requests[match[1]][match[2]] = amount
     default = Profile(requests["task"], requests["executor"])
     profiles = {DEFAULT: default}
-    for added in application.profiles.values():
-        if added.profile == DEFAULT:
+    for number, added in application.profiles.items():
+        if number == DEFAULT:
             continue
         # What a profile does not request is as by default, but for resources of tasks.
         task = {_CPUS: requests["task"][_CPUS], **added.task}
         executor = {**requests["executor"], **added.executor}
-        profiles[added.profile] = Profile(task, executor, bool(added.executor))
+        profiles[number] = Profile(task, executor, bool(added.executor))
     return profiles
 
 
@@ -218,7 +214,7 @@ def place(application: Application) -> Placement:
     for index, number in enumerate(stages.tolist()):
         job = application.first_job.get(number)
         if job is not None:
-            late[index] = max(0, application.jobs[job].start.time_ms - int(first[index]))
+            late[index] = max(0, application.jobs[job].start_ms - int(first[index]))
     late_ms = late[stage_row]
     launch += late_ms
     stamped = np.array(tasks.finish_ms, np.int64) + late_ms

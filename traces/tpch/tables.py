@@ -1,4 +1,7 @@
-"""The TPC-H tables as Parquet, by `tpchgen-cli`."""
+"""TPC-H: the tables as Parquet, by `tpchgen-cli`, and the 22 queries as Spark SQL.
+
+Queries have the parameters of the validation run.
+"""
 
 from __future__ import annotations
 
