@@ -25,7 +25,6 @@ from tests.studies import DEEPRM
 
 
 def test_a_training_is_compared_with_the_heuristics(tmp_path: Path) -> None:
-    """By its own objective."""
     result = DEEPRM.train(tmp_path / "run", "--load", "0.3", "--objective", "completion")
     assert result.exit_code == 0, result.output
     assert re.search(
@@ -70,7 +69,6 @@ def test_a_picture_has_labels() -> None:
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    """On stderr, with exit code 2, and leaves nothing behind."""
     other = replace(PAPER, slots=3)
     weights = new_network(TrainConfig(cluster=other)).state_dict()
     save_model(tmp_path / "model.safetensors", TrainConfig(cluster=other), weights, {})
@@ -136,7 +134,6 @@ def test_every_figure_is_measured_and_drawn(
 
 
 def test_curves_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They keep what figure 6 shows."""
     one = Training("paper", 70, 0)
     runs = tmp_path / "runs"
     DEEPRM.train(runs / one.name)

@@ -117,7 +117,6 @@ def test_empty_slots_can_be_masked() -> None:
 
 
 def test_a_frozen_network_stays_as_it_was() -> None:
-    """What is learned later does not reach it."""
     network = new_network(TrainConfig(cluster=TINY), generator())
     episodes, rows = some_states(TINY, 3)
     frozen = network.frozen()

@@ -133,7 +133,6 @@ def test_imitation_approaches_the_teacher() -> None:
 
 
 def test_hold_may_be_the_teacher() -> None:
-    """Tuned on the job sets of that purpose."""
     config = replace(SMALL, policy="compact", imitation=9, teacher="hold")
     learner = DeepRmLearner(config)
     assert learner.iterate(0)["imitation_loss"] > 0.0

@@ -275,7 +275,6 @@ def test_no_job_runs_more_tasks_than_a_fixed_limit() -> None:
 
 
 def test_an_illegal_class_is_named_by_the_vector_simulator() -> None:
-    """And nothing has moved."""
     trace = Trace("t", (BIG,))
     run = Run(np.zeros(1), np.zeros(1, np.int32))
     together = VectorSimulator(to_arrays(trace), cluster_of(1, 1), [run])

@@ -83,7 +83,6 @@ def test_equal_times_of_arrival_are_doubted(
 
 
 def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> None:
-    """By name; each has settings of its own."""
     result = HARMONY.train(tmp_path / "recipe", "--what", "recipe", iterations=1)
     assert result.exit_code == 0, result.output
     assert load_model(tmp_path / "recipe" / "model.safetensors").config.entropy == 0.5
@@ -104,7 +103,6 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    """On stderr, with exit code 2, and leaves nothing behind."""
     weights = new_reward_model(SMALL).state_dict()
     save_model(tmp_path / "model.safetensors", RewardConfig(size=SMALL), weights, {})
 

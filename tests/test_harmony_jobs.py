@@ -18,7 +18,7 @@ from harmony.config import PAPER
 from harmony.jobs import draw_jobs, job_sequence
 from harmony.measured import measured, types_of
 from harmony.tables import NONE
-from tests.harmony_clusters import ONLY, TINY, act, random_actions
+from tests.harmony_clusters import ONLY, TINY, act
 from tests.studies import HARMONY, few_samples
 
 MOE, DLRM = "MoE", "DLRM"
@@ -127,7 +127,6 @@ def test_a_public_trace_becomes_a_table(
     ],
 )
 def test_a_table_of_jobs_that_cannot_run_is_refused(text: str, words: str, tmp_path: Path) -> None:
-    """In one line, with the place."""
     config = replace(PAPER, jobs_file=str(written(tmp_path / "jobs.csv", text)))
     with pytest.raises(StudyError, match=words) as caught:
         draw_jobs(config, 1, 0, Purpose.TEST)
@@ -135,7 +134,6 @@ def test_a_table_of_jobs_that_cannot_run_is_refused(text: str, words: str, tmp_p
 
 
 def test_a_file_that_is_no_trace_is_one_line(tmp_path: Path) -> None:
-    """And leaves no table."""
     trace = written(tmp_path / "trace", '[{"user": "u"}]')
     result = HARMONY.run("import", "philly", str(trace), "-o", str(tmp_path / "jobs.csv"))
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
@@ -164,22 +162,6 @@ def test_an_exclusive_job_shares_no_server() -> None:
     act(clusters, 1)
     assert clusters.state.owner[0].tolist() == [NONE, 1]
     assert clusters.masks(ONLY)[0].tolist() == [True, False, False, False]
-
-
-def test_servers_of_exclusive_jobs_are_free_again_at_the_end() -> None:
-    """Whatever is done, no server of one ever has a task of another."""
-    config = replace(TINY, servers=3, jobs=12, exclusive_share=0.5)
-    clusters = Clusters(config, draw_jobs(config, 3, 5, Purpose.TEST))
-    rng = np.random.default_rng(0)
-    while len(rows := clusters.under_way()) > 0:
-        clusters.step(rows, random_actions(clusters, rows, rng))
-        for e in range(3):
-            there = clusters.state.placed[e].sum(axis=2) > 0
-            assert (clusters.state.tasks[e] == clusters.state.placed[e].sum(axis=(0, 2))).all()
-            for job in np.nonzero(clusters.jobs.exclusive[e])[0]:
-                assert (there[:, there[job]].sum(axis=0) <= 1).all()
-    assert (clusters.state.tasks == 0).all()
-    assert (clusters.state.owner == NONE).all()
 
 
 # --- interference of one's own -------------------------------------------------------------------
@@ -222,7 +204,6 @@ def test_a_table_of_ones_own_gives_speeds(tmp_path: Path) -> None:
 def test_a_table_that_is_none_is_refused(
     changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    """In one line."""
     path = own(tmp_path, **changes)
     with pytest.raises(StudyError, match=words) as caught:
         measured(path)

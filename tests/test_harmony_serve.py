@@ -115,7 +115,6 @@ def test_the_rest_of_a_job_that_is_placed_in_part() -> None:
 def test_a_description_that_contradicts_itself_is_refused(
     changes: dict[str, Any], words: str
 ) -> None:
-    """In one line."""
     with pytest.raises(StudyError, match=words) as caught:
         place(new_network(CONFIG.size).policy, PAPER, described(**changes))
     assert "\n" not in str(caught.value)

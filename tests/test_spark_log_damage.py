@@ -73,7 +73,6 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
 
 
 def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Missing, empty folder, a pipe, no permission."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "eventlog_v2_app").mkdir()

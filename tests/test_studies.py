@@ -195,7 +195,6 @@ IMPOSSIBLE: list[tuple[type, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("kind", "change", "words"), IMPOSSIBLE)
 def test_impossible_settings_are_refused(kind: type, change: dict[str, Any], words: str) -> None:
-    """In one line, with the value and the rule."""
     with pytest.raises(StudyError, match=words) as caught:
         build(kind, change, StudyError)
     assert "\n" not in str(caught.value)
@@ -326,7 +325,6 @@ def test_a_run_goes_on(system: System, tmp_path: Path) -> None:
 def test_a_mistake_is_one_line(
     system: System, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    """On stderr, with exit code 2, and leaves nothing behind."""
     result = system.run(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
     assert result.exit_code == 2
     assert words in result.stderr

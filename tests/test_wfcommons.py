@@ -144,7 +144,6 @@ def broken(**change: Any) -> dict[str, Any]:
     ],
 )
 def test_defects_are_named(tmp_path: Path, content: Any, rule: str) -> None:
-    """One line with the file and what is wrong in it."""
     path = write(tmp_path, content)
     with pytest.raises(TraceError, match=rule) as caught:
         read_wfcommons([path])
