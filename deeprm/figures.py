@@ -71,6 +71,9 @@ COLOURS = {
     "packer": "tab:red",
     "random": "tab:gray",
 }
+_INCH = 110.0
+"""pixels of one"""
+_SMALL: dict[str, Any] = {"fontsize": 7, "clip_on": False}
 
 
 class Bench(NamedTuple):
@@ -342,11 +345,6 @@ FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found],
     ),
 }
 """how each is measured and drawn, by name; those of the paper by their number there"""
-
-
-_INCH = 110.0
-"""pixels of one"""
-_SMALL: dict[str, Any] = {"fontsize": 7, "clip_on": False}
 
 
 def picture(config: Config, model: Path | None, seed: int, step: int, output: Path) -> None:

@@ -29,6 +29,9 @@ from deeprm.objectives import Objective
 from deeprm.schedulers import Learned, Scheduler
 from deeprm.tables import Bool, Float64, Int32, Int64, Jobs, State
 
+SHARE = 0.2
+"""of the decisions that are tried; those that follow each other are much alike"""
+
 
 class Rollouts(NamedTuple):
     """Q decisions of E episodes, in the order in which they were taken."""
@@ -124,10 +127,6 @@ def _by_time(time: Int32, returns: Float64, counts: Int64) -> Float64:
         timed = TimedReturns(time[:count, n].astype(float), returns[:count, n], time[-1, n])
         total += timed.at(grid)
     return np.asarray(total[time[:-1]] / len(counts))
-
-
-SHARE = 0.2
-"""of the decisions that are tried; those that follow each other are much alike"""
 
 
 def imitated(

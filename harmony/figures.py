@@ -82,6 +82,7 @@ _TITLES = {
     "worst": "only the worst neighbour counts",
     "analytic": "analytic model of speeds",
 }
+_LEGEND_ROWS = 16
 
 
 class Bench(NamedTuple):
@@ -384,9 +385,6 @@ FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found],
     "table2": (table_2, _draw_variants),
 }
 """how each is measured and drawn, by name; those of the paper by their number there"""
-
-
-_LEGEND_ROWS = 16
 
 
 def picture(config: Config, model: Path | None, seed: int, interval: int, output: Path) -> None:

@@ -46,6 +46,13 @@ _PHILLY_BYTES = 2**29
 _PHILLY_MACHINES = ("machineId", "number of GPUs", "single GPU mem")
 _MOST_S, _MOST_GPUS = 1e12, 10**6
 _S_PER_MIN = 60.0
+_SHORTEST = 0.05
+"""of the median"""
+_MOST_ARRIVALS = 1_000_000
+_LATEST = 1e15
+"""time of a trace file, in whatever unit; beyond it a float loses thousandths"""
+_MOST_EPOCHS = 1e9
+"""of a job"""
 
 
 class JobTable(NamedTuple):
@@ -227,15 +234,6 @@ READERS: Mapping[str, Callable[[Path], Iterator[TraceJob]]] = {
     "philly": _philly,
 }
 """by the name of the trace"""
-
-
-_SHORTEST = 0.05
-"""of the median"""
-_MOST_ARRIVALS = 1_000_000
-_LATEST = 1e15
-"""time of a trace file, in whatever unit; beyond it a float loses thousandths"""
-_MOST_EPOCHS = 1e9
-"""of a job"""
 
 
 def draw_jobs(config: Config, sequences: int, seed: int, purpose: Purpose, first: int = 0) -> Jobs:

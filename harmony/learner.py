@@ -50,6 +50,9 @@ _MEMORY = 0.9
 
 Workload = tuple[Config, Jobs]
 """a cluster, and sequences that are played in it"""
+CLOSE = 0.1
+"""relative error up to which a prediction counts as close"""
+_AT_ONCE = 1_024
 
 
 class HarmonyLearner(NetworkLearner[ActorCritic]):
@@ -235,11 +238,6 @@ def validation_of(scheduler: Scheduler, config: TrainConfig) -> dict[str, float]
         jobs = draw_jobs(cluster, count, seed, Purpose.VALIDATION)
         figures[pattern] = float(completion_of(scheduler, cluster, jobs, seed).mean())
     return {"score": float(np.mean(np.log(list(figures.values())))), **figures}
-
-
-CLOSE = 0.1
-"""relative error up to which a prediction counts as close"""
-_AT_ONCE = 1_024
 
 
 class RewardLearner(NetworkLearner[RewardModel]):

@@ -41,6 +41,10 @@ MOST_CONNECTIONS = 32
 """that have shown the secret, and as many others: beyond it the oldest of these is closed"""
 
 Answer = Callable[[Any], dict[str, Any]]
+_ONLY = np.zeros(1, np.int32)
+_EPOCHS = 1e9
+_KINDS = {"workers": WORKER, "ps": PS}
+_MOST_RUNNING = 1_000
 
 
 def server_of(
@@ -174,12 +178,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Log nothing: a scheduler asks often."""
-
-
-_ONLY = np.zeros(1, np.int32)
-_EPOCHS = 1e9
-_KINDS = {"workers": WORKER, "ps": PS}
-_MOST_RUNNING = 1_000
 
 
 def place(network: PolicyNetwork, config: Config, description: Any) -> dict[str, Any]:

@@ -245,9 +245,6 @@ def test_damage_never_escapes_as_another_error(
         assert "\n" not in str(error)  # noqa: PT017 -- some damage goes unnoticed
 
 
-RECORDED = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
-
-
 @pytest.fixture(scope="module")
 def shared() -> Path:
     if not SHARED.is_dir():

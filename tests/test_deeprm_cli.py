@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,27 +57,6 @@ def test_a_picture_has_labels() -> None:
     assert {"cluster of\n20 units", "slot 1\nempty", "slot 2\njob 1", "0 more\nwait"} < texts
     assert {"resource 1\nsteps ahead", "resource 2\nsteps ahead", "0", "10", "20"} < texts
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["job 0"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("train", "--out", "{}/x", "--load", "9"), "a load of 9.0 needs"),
-        (("show", "-o", "{}/x.png", "--step", "999"), "step 999: the episode is over"),
-        (("evaluate", "{}/model.safetensors"), "cluster of another shape"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    other = replace(PAPER, slots=3)
-    weights = new_network(TrainConfig(cluster=other)).state_dict()
-    save_model(tmp_path / "model.safetensors", TrainConfig(cluster=other), weights, {})
-
-    result = DEEPRM.run(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
-
-    assert result.exit_code == 2
-    assert words in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / "x").exists()
 
 
 # --- the study and its figures -------------------------------------------------------------------

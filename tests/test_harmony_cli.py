@@ -93,27 +93,6 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
     assert "best validation" in result.output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("train", "--out", "{}/x", "--set", 'world="model"'), "a reward model is needed"),
-        (("show", "-o", "{}/x.png", "--interval", "999"), "interval 999: the episode is over"),
-        (("evaluate", "{}/model.safetensors"), "of kind 'reward model', where 'policy' is"),
-        (("evaluate", "--trace", "{}/model.safetensors"), "arrivals_file is for"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    weights = new_reward_model(SMALL).state_dict()
-    save_model(tmp_path / "model.safetensors", RewardConfig(size=SMALL), weights, {})
-
-    result = HARMONY.run(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
-
-    assert result.exit_code == 2
-    assert words in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / "x").exists()
-
-
 # --- the study and its figures -------------------------------------------------------------------
 
 

@@ -397,12 +397,6 @@ def test_the_command_writes_a_trace_and_tells_what_it_left_out(tmp_path: Path) -
     assert trace.jobs[0].stages[0].durations[0].executors == 40
 
 
-def test_a_log_that_is_not_there_is_named_with_its_argument(tmp_path: Path) -> None:
-    code, printed, error = run(tmp_path / "no", "-o", tmp_path / "trace.parquet")
-    assert (code, printed, error.count("\n")) == (2, "", 1)
-    assert f"'PATHS...': Path '{tmp_path / 'no'}' does not exist" in error
-
-
 @pytest.mark.parametrize("output", ["trace.parquet", "trace.csv"])
 def test_the_command_refuses_in_one_line(tmp_path: Path, output: str) -> None:
     """No event log, or an output that is no trace file: exit code 2, nothing written."""

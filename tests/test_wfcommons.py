@@ -151,14 +151,6 @@ def test_defects_are_named(tmp_path: Path, content: Any, rule: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_task_specified_twice_is_named(tmp_path: Path) -> None:
-    """Ids are unique, or an edge would not know its end."""
-    content = instance([], {"a": 1})
-    content["workflow"]["specification"]["tasks"] *= 2
-    with pytest.raises(TraceError, match="'a' is used twice"):
-        read_wfcommons([write(tmp_path, content)])
-
-
 @settings(max_examples=100)
 @given(data=st.data())
 def test_any_value_replaced_by_another_is_read_or_refused(

@@ -81,6 +81,22 @@ _WAVE_FIELDS = ("fresh_ms", "first_ms", "rest_ms")
 _NAMES = ["name", "stages.list.element.name"]
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 """name columns, read as dictionaries so that repeated long names take no memory"""
+_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(
+    13
+)
+_SIZE, _PACKED_SIZE, _DATA, _DICTIONARY, _DATA_V2 = 2, 3, 5, 7, 8
+_NUM_VALUES = 1
+# Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
+_ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
+_TOTAL_SIZE, _DATA_OFFSET, _DICTIONARY_OFFSET = 7, 9, 11
+_TRAILER_BYTES = 8  # size of the file's end: the length of the footer, and b"PAR1"
+_MAX_DEPTH = 8
+_LONG_LIST = 15
+_MAX_VARINT_BYTES = 10
+FREE_VALUES = 2_000_000
+"""values that a file of any size may unfold to; each takes some 25 bytes once it is read"""
+MAX_VALUES_PER_BYTE = 20
+"""values that each byte may unfold to beyond `FREE_VALUES`; recorded traces reach 1"""
 
 
 def _with_dictionaries(schema: pa.Schema) -> pa.Schema:
@@ -401,26 +417,6 @@ def _strings(names: Names) -> pa.Array:
 
 def _numbers(values: Float64) -> pa.Array:
     return pa.array(values, pa.float64(), from_pandas=True)
-
-
-_STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(
-    13
-)
-_SIZE, _PACKED_SIZE, _DATA, _DICTIONARY, _DATA_V2 = 2, 3, 5, 7, 8
-_NUM_VALUES = 1
-# Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
-_ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
-_TOTAL_SIZE, _DATA_OFFSET, _DICTIONARY_OFFSET = 7, 9, 11
-_TRAILER_BYTES = 8  # size of the file's end: the length of the footer, and b"PAR1"
-_MAX_DEPTH = 8
-_LONG_LIST = 15
-_MAX_VARINT_BYTES = 10
-
-
-FREE_VALUES = 2_000_000
-"""values that a file of any size may unfold to; each takes some 25 bytes once it is read"""
-MAX_VALUES_PER_BYTE = 20
-"""values that each byte may unfold to beyond `FREE_VALUES`; recorded traces reach 1"""
 
 
 class Unfolded(NamedTuple):

@@ -25,6 +25,23 @@ from traces.trace import Trace
 
 _HEAVY_SIGMA = 2.5  # standard deviation of the logarithm of a job's scale
 _MOST_TASKS = 3_000
+SIZES_GB = (2, 5, 10, 20, 50, 80, 100)
+QUERIES = 22
+_TASKS_PER_GB = (6.0, 1.3, 0.9, 0.2, 0.02)
+"""scan tasks for each GB of data: one value for each table, large ones first"""
+_SHUFFLE_TASKS = 200
+_SCAN_MS = 1_600.0
+_SMALL_SCAN_MS = 600.0
+_SHUFFLE_MS = 45.0
+_SHUFFLE_MS_PER_GB = 2.5
+_STARTUP_MS = 2_000.0  # extra time of an executor's first task in a job
+_STAGE_START_MS = 180.0  # extra time of an executor's first task in a stage
+_QUERY_SPREAD = 0.28
+_SIZE_EXPONENT = -0.22
+"""small jobs lose more by many executors than large ones: inflation^(size / 20 GB)^exponent"""
+_REFERENCE_GB = 20.0
+_SAMPLES = {"fresh": 4, "first": 4, "rest": 24}
+"""a level holds this many quantiles of each wave; most tasks of a stage are of the rest wave"""
 
 
 @dataclass(frozen=True)
@@ -162,26 +179,6 @@ def _scaled(shape: LayeredShape, tasks: float, task_ms: float) -> LayeredShape:
 
 def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
-
-
-SIZES_GB = (2, 5, 10, 20, 50, 80, 100)
-QUERIES = 22
-
-_TASKS_PER_GB = (6.0, 1.3, 0.9, 0.2, 0.02)
-"""scan tasks for each GB of data: one value for each table, large ones first"""
-_SHUFFLE_TASKS = 200
-_SCAN_MS = 1_600.0
-_SMALL_SCAN_MS = 600.0
-_SHUFFLE_MS = 45.0
-_SHUFFLE_MS_PER_GB = 2.5
-_STARTUP_MS = 2_000.0  # extra time of an executor's first task in a job
-_STAGE_START_MS = 180.0  # extra time of an executor's first task in a stage
-_QUERY_SPREAD = 0.28
-_SIZE_EXPONENT = -0.22
-"""small jobs lose more by many executors than large ones: inflation^(size / 20 GB)^exponent"""
-_REFERENCE_GB = 20.0
-_SAMPLES = {"fresh": 4, "first": 4, "rest": 24}
-"""a level holds this many quantiles of each wave; most tasks of a stage are of the rest wave"""
 
 
 @dataclass(frozen=True)

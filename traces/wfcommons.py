@@ -31,6 +31,9 @@ SCHEMA_VERSIONS = ("1.5", "1.6")
 SHORTEST_MS = 1.0  # duration of a task whose recorded runtime is 0, below the clock's resolution
 
 BYTES_PER_MB = 2**20
+MAX_TASKS = 200_000
+"""jobs of one workflow; more take gigabytes"""
+_NODES = ("job", "dag", "dax")
 
 
 @dataclass(frozen=True)
@@ -189,11 +192,6 @@ def _number(record: Any, key: str, where: str) -> float:
     if value < 0:
         raise TraceError(f"{where}: {key} {value:g} must not be negative")
     return value
-
-
-MAX_TASKS = 200_000
-"""jobs of one workflow; more take gigabytes"""
-_NODES = ("job", "dag", "dax")
 
 
 def is_dax(content: bytes) -> bool:

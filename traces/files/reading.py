@@ -18,6 +18,7 @@ from traces.files.errors import FileError, reading
 MAX_JSON_BYTES = 2**26
 """JSON is parsed as a whole and can take twenty times its length, so a larger file is refused"""
 MAX_TOML_BYTES = 2**20
+PIECE_BYTES = 1 << 16  # read at once
 
 
 def check_regular(path: Path, error: type[ValueError] = FileError) -> None:
@@ -122,9 +123,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"the value {name} is not a number in JSON")
-
-
-PIECE_BYTES = 1 << 16  # read at once
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,14 @@ from traces.files.names import clean, some
 MAX_LIST_BYTES = 1 << 20
 """size of an archive's list of files, some ten thousand of them"""
 _EMPTY_MAGIC = b"PK\x05\x06"
+MAX_DEPTH = 5
+"""levels below a folder that are searched; Databricks delivers to CLUSTER/eventlog/IP/CONTEXT"""
+MAX_ENTRIES = 200_000
+"""files and folders that are looked at below one path"""
+_ROLLED_FOLDER = "eventlog_v2_"
+_ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
+_DATABRICKS_FILE = re.compile(r"eventlog(?:-(\d{4}-\d\d-\d\d--\d\d-\d\d))?(?:\.[a-z0-9]{1,6}){0,3}")
+_MANY_GAPS = 3
 
 
 def is_archive(path: Path) -> bool:
@@ -143,16 +151,6 @@ class ZippedFolder:
             else:
                 folders.setdefault(place[:depth], {})[place] = entry
         return files + [ZippedFolder(self.archive, *folder) for folder in folders.items()]
-
-
-MAX_DEPTH = 5
-"""levels below a folder that are searched; Databricks delivers to CLUSTER/eventlog/IP/CONTEXT"""
-MAX_ENTRIES = 200_000
-"""files and folders that are looked at below one path"""
-_ROLLED_FOLDER = "eventlog_v2_"
-_ROLLED_FILE = re.compile(r"events_(\d{1,9})_.*?(\.compact)?")
-_DATABRICKS_FILE = re.compile(r"eventlog(?:-(\d{4}-\d\d-\d\d--\d\d-\d\d))?(?:\.[a-z0-9]{1,6}){0,3}")
-_MANY_GAPS = 3
 
 
 class Named(Protocol):

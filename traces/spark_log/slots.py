@@ -43,6 +43,10 @@ DEFAULT = 0
 """number of the profile that the settings make"""
 _CPUS = "cpus"
 _ROUNDING = 1e-9  # of shares, which are quotients
+SHORTEST_MS = 1  # duration of a task that starts and ends in the same millisecond: the clock's step
+MAX_LAG_MS = 1000
+"""a longer lag of a finish stamp means that the executor has more slots than its cores give
+(stage-level scheduling, a lost event)"""
 
 
 @dataclass(frozen=True)
@@ -149,12 +153,6 @@ def _slots_of_task(slots: int, at_once: float) -> int:
     # With fewer, more tasks would fit than do; with more, fewer.
     least, most = slots // (fit + 1) + 1, slots // fit
     return max(least, min(most, share))
-
-
-SHORTEST_MS = 1  # duration of a task that starts and ends in the same millisecond: the clock's step
-MAX_LAG_MS = 1000
-"""a longer lag of a finish stamp means that the executor has more slots than its cores give
-(stage-level scheduling, a lost event)"""
 
 
 class Placement(NamedTuple):
