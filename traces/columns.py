@@ -170,13 +170,13 @@ def in_turn(values: Float64, first: Integers) -> Float64:
     """(K,) sums of runs of rows (N, C) from `first` (K + 1,), added one by one as a loop would."""
     counts = np.diff(first)
     sums = np.zeros(len(counts))
-    left = np.flatnonzero(counts > 0)
+    pending = np.flatnonzero(counts > 0)
     place = 0
-    while len(left):
+    while len(pending):
         for column in range(values.shape[1]):
-            sums[left] += values[first[left] + place, column]
+            sums[pending] += values[first[pending] + place, column]
         place += 1
-        left = left[counts[left] > place]
+        pending = pending[counts[pending] > place]
     return sums
 
 

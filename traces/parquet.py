@@ -79,7 +79,7 @@ SCHEMAS = {
 
 _WAVE_FIELDS = ("fresh_ms", "first_ms", "rest_ms")
 _NAMES = ["name", "stages.list.element.name"]
-_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+_NAME_TYPE = pa.dictionary(pa.int32(), pa.string())
 """name columns, read as dictionaries so that repeated long names take no memory"""
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(
     13
@@ -100,7 +100,7 @@ MAX_VALUES_PER_BYTE = 20
 
 
 def _with_dictionaries(schema: pa.Schema) -> pa.Schema:
-    name = pa.field("name", _DICTIONARY, nullable=False)
+    name = pa.field("name", _NAME_TYPE, nullable=False)
     stage = pa.struct([name, *list(schema.field("stages").type.value_type)[1:]])
     return schema.set(0, name).set(2, pa.field("stages", pa.list_(stage)))
 
