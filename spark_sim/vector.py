@@ -17,7 +17,7 @@ from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import batch as kernels
 from spark_sim.kernels import dispatch
 from spark_sim.kernels.batch import Actions, LaneProgress
-from spark_sim.kernels.choices import Preferences
+from spark_sim.kernels.dispatch import Preferences
 from spark_sim.observation import Action, ObservationBatch, observe
 from spark_sim.setup import build_state
 from spark_sim.simulator import explain_illegal

@@ -24,8 +24,8 @@ from decima.rl.study.env import StudyEnv
 from decima.rl.study.lockstep import Lockstep
 from decima.rl.study.models import ModelKind
 from deeprm.episodes import Episodes
-from deeprm.models import POLICY as DEEPRM_POLICY
-from deeprm.models import new_network as new_deeprm
+from deeprm.schedulers import POLICY as DEEPRM_POLICY
+from deeprm.schedulers import new_network as new_deeprm
 from deeprm.training_config import TrainConfig as DeepRmTraining
 from harmony.clusters import Clusters
 from harmony.models import POLICY as HARMONY_POLICY

@@ -42,7 +42,7 @@ from traces.arrivals import read_arrivals
 from traces.codecs import open_codec
 from traces.errors import DamageError
 from traces.files.errors import FileError
-from traces.files.lines import LineBounds, read_lines, split_lines
+from traces.files.reading import LineBounds, read_lines, split_lines
 from traces.spark_log import read_spark_logs
 
 # --- lines -----------------------------------------------------------------------------------

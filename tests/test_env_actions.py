@@ -17,7 +17,7 @@ from spark_sim.env import ENV_ID, SCALED_ENV_ID, ArrivalSettings, SparkEnv
 from spark_sim.env_view import Sight
 from spark_sim.vector_env import SparkVectorEnv
 from traces import tpch_like
-from traces.demands import drawn_demands
+from traces.estimates import drawn_demands
 
 TRACE = drawn_demands(
     tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6), 1024.0, np.random.default_rng(0)

@@ -164,7 +164,6 @@ def test_an_allocation_file_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_another_file_is_no_allocation_file(tmp_path: Path, text: str, words: str) -> None:
-    """One line that names the value."""
     path = tmp_path / "pools.xml"
     path.write_text(text)
     with pytest.raises(TraceError, match=words):

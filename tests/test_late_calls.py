@@ -13,8 +13,7 @@ from numba.core.errors import TypingError
 
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.compiled import late
-from spark_sim.compiled.late import LateCalls
-from spark_sim.compiled.packed import packing
+from spark_sim.compiled.late import LateCalls, packing
 from traces.numbers import Float64
 
 _typeof: Any = numba.typeof

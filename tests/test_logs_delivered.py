@@ -23,7 +23,7 @@ from tests.spark_events import (
     write,
 )
 from traces import TraceError, codecs
-from traces.spark_log import archives, read_spark_logs
+from traces.spark_log import read_spark_logs
 from traces.spark_log.files import MAX_DEPTH, find_logs
 
 FIELD = SHARED / "data" / "field-logs-2"
@@ -119,12 +119,6 @@ def parts_of_three() -> dict[str, bytes]:
         "eventlog-2026-11-27--18-00.zip.gz": gzip.compress(part(1, *jobs(1))),
         "eventlog": part(2, *jobs(2), OVER),
     }
-
-
-def test_every_part_of_databricks_is_read_whatever_its_suffix(tmp_path: Path) -> None:
-    folder = databricks(tmp_path / "4711", parts_of_three())
-    _, summary = read_spark_logs([folder])
-    assert (summary.jobs, summary.parts_missing) == (3, 0)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +232,7 @@ def test_an_archive_unfolds_to_so_much_and_no_more(
     _, summary = read_spark_logs([path])
     assert summary.applications == 1
     assert any("unfold to more" in fault for fault in summary.faults)
-    monkeypatch.setattr(archives, "MAX_LIST_BYTES", 100)
+    monkeypatch.setattr("traces.spark_log.files.MAX_LIST_BYTES", 100)
     with pytest.raises(TraceError, match="list of files is longer"):
         read_spark_logs([path])
 

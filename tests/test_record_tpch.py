@@ -29,8 +29,7 @@ from traces.catalog import DATA_FOLDER
 from traces.graph import depth
 from traces.inflation import with_model
 from traces.thinning import quantile_means, thinned
-from traces.tpch.sql import query_text
-from traces.tpch.tables import TABLE_BYTES, find_generator
+from traces.tpch.tables import TABLE_BYTES, find_generator, query_text
 
 SHIPPED = DATA_FOLDER / "tpch.parquet"
 

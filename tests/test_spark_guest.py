@@ -10,8 +10,8 @@ from decima.registry import Heuristic
 from decima.spark import AttachError, Guard
 from decima.spark.attaching import Guest
 from spark_sim import PASS, Action, Observation, Protocol
+from spark_sim.observation import read_only
 from spark_sim.rounds import Round, session_tables
-from spark_sim.views import read_only
 from tests.stories import job, stage
 from traces import Trace, to_arrays
 

@@ -154,7 +154,6 @@ def test_summary_counts_by_hand() -> None:
 
 
 def test_asking_for_an_unknown_job_names_some_known_ones() -> None:
-    """The error helps to find the right name."""
     trace = Trace("t", (diamond("left", (1, 1, 1, 1)), diamond("right", (1, 1, 1, 1))))
     assert trace.job("right") is trace.jobs[1]
     with pytest.raises(TraceError, match=re.escape("no job 'up' (it has left, right")):

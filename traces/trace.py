@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from traces.column_rules import check
-from traces.columns import Columns, StoredJobs, columns_of
+from traces.columns import Columns, StoredJobs, check, columns_of
 from traces.errors import TraceError
 from traces.files.names import some, suggestion
 from traces.model import Job, check_name

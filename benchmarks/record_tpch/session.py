@@ -18,8 +18,14 @@ from benchmarks.record_tpch.java import Java, driver_command, find_java, package
 from benchmarks.record_tpch.plan import APPLICATION, LAYOUTS, RecordingPlan
 from traces.errors import TraceError
 from traces.files.writing import write_json
-from traces.tpch.sql import query_text
-from traces.tpch.tables import PROGRAM, TABLE_BYTES, find_generator, generate_tables, last_line
+from traces.tpch.tables import (
+    PROGRAM,
+    TABLE_BYTES,
+    find_generator,
+    generate_tables,
+    last_line,
+    query_text,
+)
 
 EVENTS, FACTS = "events", "facts.json"
 """files in the folder of a recording: the event log, and its facts"""

@@ -18,8 +18,7 @@ from spark_sim.cluster import MOVING_DELAY_S, parse_classes
 from traces import Trace
 from traces import arrivals as patterns
 from traces.arrivals import ARRIVALS, Arrivals
-from traces.demands import DEMANDS, Demands
-from traces.estimates import KINDS, Estimates
+from traces.estimates import DEMANDS, KINDS, Demands, Estimates
 from traces.numbers import MS_PER_S
 
 _MAX_GAP_S = 1e6

@@ -26,7 +26,7 @@ from traces.files.numbers import MAX_TIME_MS
 from traces.files.reading import read_bytes
 from traces.files.writing import written_whole
 from traces.numbers import Int32
-from traces.parquet_pages import excess_of
+from traces.parquet import excess_of
 
 _EVENTS = ".json.gz"
 SUFFIXES = (".parquet", ".csv", _EVENTS)

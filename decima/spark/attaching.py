@@ -31,7 +31,7 @@ from decima.spark.loading import read_card, ready_policy, trained_slots_of, warm
 from decima.spark.scheduler import Scheduler, loading_fault
 from decima.spark.worker import Worker
 from spark_sim import Action, Observation
-from spark_sim.views import read_only
+from spark_sim.observation import read_only
 from traces import Trace
 
 LOG = logging.getLogger("decima.spark")

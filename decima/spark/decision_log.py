@@ -23,9 +23,8 @@ from decima.spark.log_rows import (
     text,
 )
 from traces import Trace, TraceError
-from traces.files.lines import LineBounds, read_lines
 from traces.files.numbers import is_number
-from traces.files.reading import parse_json
+from traces.files.reading import LineBounds, parse_json, read_lines
 
 MODE_APPLICATIONS = "applications"
 """mode of a coordinator's log: executors move between applications"""

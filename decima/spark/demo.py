@@ -17,8 +17,7 @@ from decima.spark.replay import Replayer, at_scale, graph_text, submit_all
 from decima.spark.trial import PLAIN, local_session
 from traces import Job, load_trace
 from traces.numbers import Float64
-from traces.tpch.sql import query_text
-from traces.tpch.tables import MANY_TASKS, find_generator, generate_tables
+from traces.tpch.tables import MANY_TASKS, find_generator, generate_tables, query_text
 
 QUERIES = (1, 3, 4, 5, 6, 10, 12, 14, 19)
 SCALE_FACTOR = 0.05

@@ -19,8 +19,8 @@ from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
 from decima.learned import learned_policy
 from spark_sim import PASS, Action, Observation, Status, Streams
+from spark_sim.observation import copied
 from spark_sim.tables import ANY
-from spark_sim.views import copied
 from traces.numbers import MS_PER_S, Float64, Int64
 
 SEARCHED = 500  # decisions that `busiest` searches

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decima.policy import Policy
 from spark_sim import Action, IllegalActionError
 from spark_sim.kernels import executors
-from spark_sim.kernels.opening import clear_open, set_open
+from spark_sim.kernels.executors import clear_open, set_open
 from spark_sim.observation import PASS, Observation, observe
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import ANY, DECIDE, ILLEGAL, State

@@ -24,8 +24,7 @@ from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
-from traces.spark_log.profiles import DEFAULT
-from traces.spark_log.slots import SHORTEST_MS, Placement
+from traces.spark_log.slots import DEFAULT, SHORTEST_MS, Placement
 
 DRIVER = "driver"
 """id of the only executor in local mode"""
@@ -182,7 +181,7 @@ class _Log:
             for stage in recorded.job.stages
         ]
         starts = [
-            float(self._application.jobs[number].start.time_ms)
+            float(self._application.jobs[number].start_ms)
             for number in self._spark_jobs(recorded.job)
         ]
         return _Stages(first, last, np.array(ready), np.array(starts))
@@ -214,7 +213,7 @@ class _Log:
         launch = np.where(blocked > 0, np.minimum(waited_ms - blocked, typical_ms), waited_ms)
         wait_ms = np.maximum(times.submitted_ms - times.ready_ms, 0.0) + np.maximum(launch, 0.0)
         spark_jobs = self._spark_jobs(recorded.job)
-        properties = self._application.jobs[min(spark_jobs)].start.properties
+        properties = self._application.jobs[min(spark_jobs)].properties
         return DriverRecord(
             tuple(wait_ms.tolist()),
             max(0.0, float(recorded.end_ms - times.last_ms.max())),

@@ -25,8 +25,7 @@ from decima.whatif.replay.pools import DEFAULT_POOL, Pool, Pools
 from decima.whatif.replay.recording import FAIR, FIFO, POOLS
 from spark_sim import Simulator, Status
 from spark_sim.kernels.room import has_room
-from spark_sim.kernels.session import happen
-from spark_sim.kernels.session_plan import start, start_with_room
+from spark_sim.kernels.session import happen, start, start_with_room
 from spark_sim.tables import DECIDE, NONE, QUIET, State
 from traces.numbers import Bool, Float64, Int64
 
