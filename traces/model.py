@@ -164,7 +164,7 @@ class Stage:
         return self.num_tasks * self.durations[0].mean_ms * self.slots
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Job:
     """A DAG of stages, in an order of the trace's own (parents need not come first)."""
 
@@ -200,6 +200,9 @@ class Job:
             raise TraceError(
                 f"job {self.name!r}: work of {self.work_ms:g} ms must be at most {LATEST}"
             )
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name!r}: {len(self.stages)} stages, {self.num_tasks:,} tasks>"
 
     @classmethod
     def from_networkx(cls, graph: DiGraph, name: str | None = None) -> Job:
