@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from decima import EvaluationConfig, evaluate
-from decima.cli.options import notes_of
 from decima.errors import ConfigError
 from decima.evaluation import runner
 from decima.evaluation.config import draw_sequence
+from decima.evaluation.notes import notes_of
 from decima.evaluation.runner import Workload
 from decima.rl.parallel.local import LocalPool
 from tests.commands import Command, refused, small_config

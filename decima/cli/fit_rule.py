@@ -18,8 +18,7 @@ from decima.cli.options import (
 )
 from decima.cli.workers import Where, open_pool, refuse_own_code, resumable, worker_options
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.settings_file import read_settings
+from decima.evaluation.config import EvaluationConfig, read_settings
 from decima.objectives import objective_named
 from decima.rl.option_types import INPUT, MINUTES, Whole, note_inputs
 from decima.training.rule_fit.config import (
