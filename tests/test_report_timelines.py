@@ -24,9 +24,19 @@ from decima.evaluation.config import draw_sequence
 from decima.evaluation.timeline import read_timeline, recorded_within, timeline_table
 from decima.report import comparison_sections, results_of
 from decima.report.figures import raster
-from decima.report.gantt import Run, Tasks, critical_path, gantt, graphs, merged, pack, unpack
 from decima.report.page import page
-from decima.report.timelines import ordered_runs, timelines_section
+from decima.report.timelines import (
+    Run,
+    Tasks,
+    critical_path,
+    gantt,
+    graphs,
+    merged,
+    ordered_runs,
+    pack,
+    timelines_section,
+    unpack,
+)
 from tests.commands import refused, small_config
 from tests.pages import HOSTILE, results_json, two_runs, two_sequences
 from traces import load_trace

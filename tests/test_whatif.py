@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from decima.registry import HEURISTICS
-from decima.report.gantt import unpack
 from decima.report.page import page
+from decima.report.timelines import unpack
 from decima.report.whatif import compared_policy, waiting_section, whatif_section, whatif_sections
 from decima.rl.parallel.local import LocalPool
 from decima.training.descent import Found

@@ -242,7 +242,7 @@ def headline(results: Results) -> str:
     order = sorted(means, key=lambda name: means[name])
     best, title = order[0], results.title
     average = f"{means[best]:,.1f} s"
-    if results.objective != AVG_JCT:
+    if results.config.objective != AVG_JCT:
         average = f"{means[best]:,.4g}"
     sequences = counted(len(results.sequences), "sequence")
     if len(order) == 1:

@@ -20,8 +20,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from decima.report.forest import Forest
-from decima.report.gantt import Tasks, unpack
 from decima.report.section import Bars, Lines, Section
+from decima.report.timelines import Tasks, unpack
 from traces.files.writing import write_whole
 from traces.numbers import MS_PER_S
 

@@ -63,9 +63,10 @@ class Section(NamedTuple):
     """the result as a plot, which opens the section"""
     charts: Sequence[Lines | Bars] = ()
     timelines: Sequence[Mapping[str, Any]] = ()
-    """timelines from `gantt`, in the order of the page's choices; in one section at most"""
+    """from `decima.report.timelines.gantt`, in the order of the page's choices; in one section at
+    most"""
     graphs: Mapping[str, Mapping[str, Any]] = {}
-    """graphs of their jobs, from `decima.report.gantt.graphs`"""
+    """graphs of their jobs, from `decima.report.timelines.graphs`"""
     decisions: Sequence[Mapping[str, Any]] = ()
     """plans from `decima.report.decisions`; in one section at most"""
 

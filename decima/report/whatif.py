@@ -9,8 +9,8 @@ import numpy as np
 from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
 from decima.report.forest import Forest, forest
-from decima.report.gantt import Run, gantt, graphs
 from decima.report.section import Lines, Section, completion, series
+from decima.report.timelines import Run, gantt, graphs
 from decima.whatif.advice import can_be_trusted, caveats, facts, findings
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import POOLS
