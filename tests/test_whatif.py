@@ -19,9 +19,8 @@ from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import caveats, findings
 from decima.whatif.load import by_length, known_share
 from decima.whatif.replay import ReplaySettings, replay
-from decima.whatif.replay.workload import ReplayWorkload
+from decima.whatif.replay.workload import ReplayWorkload, resampled
 from decima.whatif.report import to_json, tuned_lines
-from decima.whatif.resample import resampled
 from decima.whatif.study import total_runs
 from tests.recordings import FAST, course, exact, never_meeting, recording, short_behind_long
 

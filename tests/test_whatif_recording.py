@@ -14,9 +14,8 @@ from decima.training.descent import descend, max_scores
 from decima.whatif import WhatIfSettings
 from decima.whatif.load import waiting_share
 from decima.whatif.replay import DriverRecord
-from decima.whatif.replay.workload import ReplayWorkload
+from decima.whatif.replay.workload import ReplayWorkload, far_apart, resampled
 from decima.whatif.report import seconds
-from decima.whatif.resample import far_apart, resampled
 from tests.recordings import FAST, course, never_meeting, recording
 from tests.stories import stage
 from traces import Job

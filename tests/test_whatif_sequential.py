@@ -14,8 +14,7 @@ from decima.whatif.closed_loop import clients_of, predecessors
 from decima.whatif.load import waiting_share
 from decima.whatif.replay import Recording
 from decima.whatif.replay.recording import POOLS
-from decima.whatif.replay.workload import Course, ReplayWorkload
-from decima.whatif.resample import resampled
+from decima.whatif.replay.workload import Course, ReplayWorkload, resampled
 from spark_sim.tables import NONE
 from tests.recordings import exact, recording, varied
 from traces import Job

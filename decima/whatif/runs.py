@@ -16,8 +16,7 @@ from decima.whatif.load import varying_slots
 from decima.whatif.replay import Recording, ReplayWorkload
 from decima.whatif.replay.capacity import mean_slots
 from decima.whatif.replay.pools import Pools
-from decima.whatif.replay.workload import Course
-from decima.whatif.resample import far_apart, resampled
+from decima.whatif.replay.workload import Course, far_apart, resampled
 from decima.whatif.settings import WhatIfSettings
 from spark_sim import Allocation, Slots, Streams
 from traces.numbers import MS_PER_S, Float64
