@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +63,11 @@ class Forest(NamedTuple):
         low = max(-most, min(0.0, *(row.ends[0] for row in self.rows)))
         high = min(most, max(0.0, *(row.ends[1] for row in self.rows)))
         margin = _MARGIN * max(high - low, 1e-3)
-        step = _tick_step((high - low) / _TICKS)
+        # The next of 1, 2, 5, 10, ... at or above.
+        rough = (high - low) / _TICKS
+        power: float = 10.0 ** math.floor(math.log10(max(rough, 1e-9)))
+        steps = (power, 2 * power, 5 * power, 10 * power)
+        step = next(step for step in steps if step >= rough * 0.999)
         ticks = [number * step for number in range(math.ceil(low / step), int(high // step) + 1)]
         return Axis(low - margin, high + margin, ticks)
 
@@ -84,27 +88,13 @@ def comparison_forest(all_results: Sequence[Results]) -> Forest | None:
     title = all_results[0].title
     if any((results.reference, results.title) != (reference, title) for results in all_results):
         return None
-    return forest(
-        f"{title[0].upper()}{title[1:]} against {reference}, paired by sequence",
-        dict(_differences(all_results)),
-    )
-
-
-def _differences(all_results: Sequence[Results]) -> Iterator[tuple[str, Estimate | None]]:
-    names = dict.fromkeys(name for results in all_results for name in results.policies)
-    for name in names:
-        for number, results in enumerate(all_results):
-            if name == results.reference or name not in results.policies:
+    differences: dict[str, Estimate | None] = {}
+    for name in dict.fromkeys(name for results in all_results for name in results.policies):
+        for number, results in enumerate(all_results, start=1):
+            if name == reference or name not in results.policies:
                 continue
-            base = results.policies[results.reference].objective
-            difference = difference_to(results.policies[name].objective, base)
-            several = f": {number + 1}. {results.label}" if len(all_results) > 1 else ""
-            yield f"{name}{several}", difference
-
-
-def _tick_step(rough: float) -> float:
-    """The next of 1, 2, 5, 10, ... at or above."""
-    power: float = 10.0 ** math.floor(math.log10(max(rough, 1e-9)))
-    return next(
-        factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * 0.999
-    )
+            base = results.policies[reference].objective
+            label = f"{name}: {number}. {results.label}" if len(all_results) > 1 else name
+            differences[label] = difference_to(results.policies[name].objective, base)
+    title = f"{title[0].upper()}{title[1:]} against {reference}, paired by sequence"
+    return forest(title, differences)
