@@ -30,22 +30,13 @@ def contended() -> WhatIf:
     return what_if(short_behind_long(), FAST)
 
 
-@pytest.fixture(scope="module")
-def uncertain() -> WhatIf:
-    """The same where tasks of a stage differ, so that draws do."""
-    settings = replace(FAST, policies=("fifo", "spark_fair", "tuned_srw"))
-    return what_if(short_behind_long(is_varied=True), settings)
-
-
-def test_draws_that_are_identical_are_evidence_of_one(contended: WhatIf, uncertain: WhatIf) -> None:
-    """All tasks of a stage take equally long: no interval, and a caveat. Others have one."""
-    for study, is_repeated in ((contended, True), (uncertain, False)):
-        assert study.has_repeats == is_repeated
-        figures = to_json(study)["sizes"]["4"]["policies"]["spark_fair"]["recorded"]["avg_jct_s"]
-        assert (figures["ci95"] is None) == is_repeated
-        assert (figures["difference_percent"]["ci95"] is None) == is_repeated
-        words = " ".join(caveats(study, exact(study)))
-        assert ("3 draws of task durations are identical" in words) == is_repeated
+def test_draws_that_are_identical_are_evidence_of_one(contended: WhatIf) -> None:
+    """All tasks of a stage take equally long: no interval, and a caveat."""
+    assert contended.has_repeats
+    figures = to_json(contended)["sizes"]["4"]["policies"]["spark_fair"]["recorded"]["avg_jct_s"]
+    assert figures["ci95"] is figures["difference_percent"]["ci95"] is None
+    words = " ".join(caveats(contended, exact(contended)))
+    assert "3 draws of task durations are identical" in words
 
 
 def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None:
@@ -58,19 +49,6 @@ def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None
     assert fair[groups["short"]].max() < 1.5
     # Letting short jobs go first saves them from each other, too.
     assert contended.best() in ("tuned_srw", "es_rule", "decima")
-
-
-def test_a_learned_policy_saves_short_jobs_too() -> None:
-    """By name, in a shared session: the package's model for sessions; a missing file is refused."""
-    settings = replace(FAST, policies=("fifo", "decima"), sequences=2)
-    found = what_if(short_behind_long(), settings)
-    short = by_length(found.alone.by_job_s)["short"]
-    learned = found.main.policies["decima"].by_job_s
-    fifo = found.main.policies["fifo"].by_job_s
-    assert learned[short].mean() < 0.5 * fifo[short].mean()
-    assert "decima" not in found.main.tuned
-    with pytest.raises(ValueError, match=r"none\.safetensors"):
-        what_if(short_behind_long(), replace(FAST, policies=("none.safetensors",)))
 
 
 def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> None:
@@ -139,13 +117,6 @@ def test_a_page_of_a_replay_that_fails_has_no_advice(contended: WhatIf) -> None:
         assert ("Which jobs wait for which" in text) == is_trusted
 
 
-def test_spark_with_its_pools_is_not_called_a_learned_policy() -> None:
-    found = what_if(short_behind_long(), replace(FAST, policies=("spark_pools", "fifo")))
-    summaries = whatif_section(found, exact(found)).content["summaries"]
-    assert "pools of the recording" in summaries["spark_pools"]
-    assert len(set(summaries.values())) == 2
-
-
 def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:
     """The time without other jobs is a bound: tasks take the same time under every policy."""
     for size in contended.sizes.values():
@@ -163,22 +134,6 @@ def test_every_size_has_a_job_alone_in_the_draws_of_its_policies() -> None:
     assert draws == {2: 4, 4: 6, 8: 4}
     assert draws == {n: len(size.alone.avg_s) for n, size in study.sizes.items()}
     assert 0 < sum(runs) <= total_runs(settings)
-
-
-def test_what_waiting_costs_has_an_interval(uncertain: WhatIf) -> None:
-    """Of the same draws with other jobs and without."""
-    waiting = uncertain.waiting()
-    assert waiting.ci95 is not None
-    assert waiting.ci95[0] < waiting.mean < waiting.ci95[1]
-    part = 1 - uncertain.alone.avg_s.mean() / uncertain.reference.avg_s.mean()
-    assert waiting.mean == pytest.approx(100 * part)
-
-
-def test_where_jobs_never_meet_there_is_nothing_to_gain() -> None:
-    found = what_if(never_meeting(), FAST)
-    (words,) = findings(found, exact(found))
-    assert words.startswith("Next to nothing to gain")
-    assert any("6 jobs are few" in line for line in caveats(found, exact(found)))
 
 
 def test_one_draw_or_sequence_says_nothing_for_certain() -> None:
