@@ -90,9 +90,9 @@ def replay(
 
 
 def _print(report: ReplayReport, worst: int) -> None:
-    console = stdout()
+    console = stdout(markup=False)
     for line in replay_lines(report):
-        console.print(line, markup=False)
+        console.print(line)
     console.print()
     console.print(fidelity_table(report))
     if worst > 0:

@@ -236,7 +236,7 @@ def _studied(
 
 
 def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport) -> None:
-    console, settings = stdout(), study.settings
+    console, settings = stdout(markup=False), study.settings
     for line in (*facts(study), verdict(check)):
         wrapped(console, line)
     first, *others = findings(study, check)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
-from rich.text import Text
 
 from decima.registry import HEURISTICS
 from decima.rl.statistics import Estimate, difference_percent, mean_of
@@ -116,7 +115,7 @@ def summary_table(study: Study) -> Table:
             cells = [_on_size(study, size, name) for size in sizes]
             table.add_row(name, *_changes(study, result), *cells)
         if study.pools is not None:
-            table.add_row(Text(study.pools[0].words()), *_changes(study, study.pools[1]))
+            table.add_row(study.pools[0].words(), *_changes(study, study.pools[1]))
         if study.all_slots is not None:
             table.add_row(f"{reference}, slots never go", *_changes(study, study.all_slots))
         cells = [_on_size(study, size, None) for size in sizes]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from rich.table import Table
-from rich.text import Text
 
 from decima.rl.tables import aligned
 from decima.whatif.replay.capacity import mean_slots
@@ -50,7 +49,7 @@ def worst_jobs_table(report: ReplayReport, count: int) -> Table:
     table.add_column("ran", no_wrap=True)
     for row in np.argsort(-np.abs(report.error), kind="stable")[:count]:
         table.add_row(
-            Text(report.recording.trace.jobs[row].name),  # a log's text is no markup
+            report.recording.trace.jobs[row].name,
             f"{report.recorded_s[row]:,.2f} s",
             f"{report.simulated_s[row]:,.2f} \N{PLUS-MINUS SIGN} {report.spread_s[row]:.2f} s",
             f"{100 * report.error[row]:+.0f} %",
