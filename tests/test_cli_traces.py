@@ -26,6 +26,11 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(traces, [str(argument) for argument in arguments])
 
 
+def test_list_names_the_builtin_traces() -> None:
+    shown = {line.split()[0] for line in run("list").stdout.splitlines()}
+    assert {"tpch-like", "random-dag"} <= shown
+
+
 def test_info_as_json_gives_the_figures() -> None:
     """The example, counted by hand."""
     found = json.loads(run("info", EXAMPLES / "jobs.json", "--json").stdout)

@@ -112,20 +112,6 @@ def test_nothing_is_compared_with_a_figure_that_is_zero() -> None:
     assert not own.is_best
 
 
-def test_one_sequence_has_no_interval_and_no_star() -> None:
-    content = results_json()
-    content["config"]["sequences"] = 1
-    del content["sequences"][1:]
-    for policy in content["policies"].values():
-        del policy["jct_s"][1:]
-        for value in policy.values():
-            if isinstance(value, dict):
-                del value["per_sequence"][1:]
-    cells = table(results_of(content, "here"))
-    assert not any(cell.is_best for row in cells.values() for cell in row)
-    assert all(cell.estimate.ci95 is None for row in cells.values() for cell in row)
-
-
 def test_the_curves_of_two_jobs_worked_out_by_hand() -> None:
     """Sequence 0: jobs at 0 and 4 s that take 6 and 20 s; sequence 1: 2 and 4 s."""
     results = results_of(results_json(), "here")
