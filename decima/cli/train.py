@@ -93,8 +93,8 @@ def train(
         refuse_beside_resume(
             "out", "workers", "cluster", "cluster_archive", "page", "minutes", "objective"
         )
-    said = {key: value for key, value in workload.items() if value not in (None, ())}
-    config = None if resume else _config(config_path, changes, said, objective)
+    given = {key: value for key, value in workload.items() if value not in (None, ())}
+    config = None if resume else _config(config_path, changes, given, objective)
     if objective is not None:
         refuse_own_code(where, [objective])
 

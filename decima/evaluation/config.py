@@ -84,15 +84,17 @@ class EvaluationConfig:
         unused = sorted(set(self.parameters) - set(self.policies))
         if unused:
             raise ConfigError(f"parameters for {unused[0]!r}, which is not among the policies")
-        for label, known in (("estimates", KINDS), ("demands", DEMANDS)):
-            if getattr(self, label) not in known:
-                raise ConfigError(f"{label} {getattr(self, label)!r}: there are {', '.join(known)}")
+        for label, values in (("estimates", KINDS), ("demands", DEMANDS)):
+            if getattr(self, label) not in values:
+                raise ConfigError(
+                    f"{label} {getattr(self, label)!r}: there are {', '.join(values)}"
+                )
         if self.demands == "drawn" and self.classes is None:
             raise ConfigError("demands are drawn for executor classes, and there are none")
         if self.arrivals not in ARRIVAL_PATTERNS and not Path(self.arrivals).exists():
-            known_names = ", ".join(ARRIVAL_PATTERNS)
+            pattern_names = ", ".join(ARRIVAL_PATTERNS)
             raise ConfigError(
-                f"arrivals {self.arrivals!r}: no such file, and none of {known_names}"
+                f"arrivals {self.arrivals!r}: no such file, and none of {pattern_names}"
             )
         self.cluster()
 

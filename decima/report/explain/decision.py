@@ -13,7 +13,13 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.evaluation.runner import Workload
 from decima.report.explain.moments import Moment
-from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs
+from decima.report.explain.reasons import (
+    SINGLE_COLUMNS,
+    Choice,
+    Reason,
+    log_probs,
+    reasons_of,
+)
 from decima.rl.optimiser import one_thread
 from spark_sim import PASS, Action, Observation
 from spark_sim.cluster import MB_PER_GB
@@ -127,18 +133,16 @@ def explain_decision(
 
     Each reason and each column costs a pass of the network.
     """
-    seen, action = moment.observation, moment.action
+    observation, action = moment.observation, moment.action
     sorter, units = GraphSorter(workload.arrays), Scales.of(workload.arrays)
-    graph, choices = whole_graph(seen.as_batch(), sorter, units)
+    graph, choices = whole_graph(observation.as_batch(), sorter, units)
     log_prob = log_probs(network, graph)
     *chances, end_probability = log_prob.entry.exp().tolist()
     choice = _choice(choices, action)
-    ablation = None
-    if chances and (with_reasons or with_columns):
-        ablation = Ablation(network, graph, moment.cluster_mean, choice)
+    ablated = (network, graph, moment.cluster_mean, choice)
     place = _places(moment.order, log_prob.entry.numpy())
     stages = [
-        _stage(workload, seen, int(row), chances[index], int(place[index]))
+        _stage(workload, observation, int(row), chances[index], int(place[index]))
         for index, row in enumerate(choices.open_stage)
     ]
     taken: StageShown | None = None
@@ -151,16 +155,16 @@ def explain_decision(
         chances_of_limits = log_prob.limit[rows].exp().tolist()
         limits = tuple(map(LimitShown, choices.limit[rows].tolist(), chances_of_limits))
         rows = slice(*choices.kind_ptr[choice.entry : choice.entry + 2].tolist())
-        sizes_gb = (seen.classes["memory_mb"][choices.kind[rows]] / MB_PER_GB).tolist()
+        sizes_gb = (observation.classes["memory_mb"][choices.kind[rows]] / MB_PER_GB).tolist()
         classes = tuple(map(ClassShown, sizes_gb, log_prob.kind[rows].exp().tolist()))
     return Explanation(
         decision=moment.number,
         planned_at=moment.planned_at,
-        time_s=seen.time_ms / MS_PER_S,
-        jobs_in_system=len(seen.active),
-        executors=seen.num_executors,
-        on_offer=seen.on_offer,
-        moving_delay_s=seen.moving_delay_ms / MS_PER_S,
+        time_s=observation.time_ms / MS_PER_S,
+        jobs_in_system=len(observation.active),
+        executors=observation.num_executors,
+        on_offer=observation.on_offer,
+        moving_delay_s=observation.moving_delay_ms / MS_PER_S,
         stages=tuple(sorted(stages, key=lambda shown: -shown.probability)),
         end_probability=end_probability,
         end_place=int(place[-1]),
@@ -168,10 +172,10 @@ def explain_decision(
         taken_limit=None if taken is None else action.limit,
         given=moment.given,
         limits=limits,
-        taken_memory_gb=memory_gb(seen, action.kind),
+        taken_memory_gb=memory_gb(observation, action.kind),
         classes=classes,
-        reasons=ablation.reasons() if ablation and with_reasons else (),
-        columns=ablation.columns() if ablation and with_columns else (),
+        reasons=reasons_of(*ablated) if chances and with_reasons else (),
+        columns=reasons_of(*ablated, SINGLE_COLUMNS) if chances and with_columns else (),
     )
 
 
@@ -207,18 +211,18 @@ def _places(order: Int64, scores: Float64) -> Int64:
 
 
 def _stage(
-    workload: Workload, seen: Observation, row: int, probability: float, place: int
+    workload: Workload, observation: Observation, row: int, probability: float, place: int
 ) -> StageShown:
-    stage = seen.stages[row]
+    stage = observation.stages[row]
     number = int(stage["job"])
-    job = seen.jobs[number]
+    job = observation.jobs[number]
     recorded = workload.trace.jobs[int(job["template"])]
     memory_mb = float(stage["memory_mb"])
     return StageShown(
         job=JobShown(
             name=recorded.name,
             arrival=number,
-            age_s=(seen.time_ms - float(job["arrival_ms"])) / MS_PER_S,
+            age_s=(observation.time_ms - float(job["arrival_ms"])) / MS_PER_S,
             work_left_s=float(job["remaining_ms"]) / MS_PER_S,
             started_share=1 - float(job["remaining_ms"]) / max(float(job["work_ms"]), 1e-6),
             held=int(job["held"]),
@@ -227,7 +231,7 @@ def _stage(
         name=recorded.stages[row - int(job["first_stage"])].name,
         probability=probability,
         place=place,
-        wanted=seen.demand(row),
+        wanted=observation.demand(row),
         task_s=float(stage["mean_ms"]) / MS_PER_S,
         critical_path_s=float(stage["critical_path_ms"]) / MS_PER_S,
         runnable=bool(stage["runnable"]),
@@ -235,7 +239,7 @@ def _stage(
     )
 
 
-def memory_gb(seen: Observation, kind: int) -> float | None:
+def memory_gb(observation: Observation, kind: int) -> float | None:
     """Return the memory of the executors of a class; None for any class, and for one without."""
-    memory_mb = np.inf if kind == ANY else float(seen.classes["memory_mb"][kind])
+    memory_mb = np.inf if kind == ANY else float(observation.classes["memory_mb"][kind])
     return memory_mb / MB_PER_GB if np.isfinite(memory_mb) else None

@@ -81,16 +81,18 @@ def moments(
         simulator.step(action)
 
 
-def _given(seen: Observation, action: Action) -> int:
+def _given(observation: Observation, action: Action) -> int:
     """Return the number of executors that an action gives away."""
     if action == PASS:
         return 0
-    held = int(seen.jobs["held"][seen.stages["job"][action.stage]])
-    on_offer = seen.on_offer
-    if len(seen.classes) > 1:
-        kinds = [kind for kind in seen.legal_kinds(action.stage) if action.kind in (ANY, kind)]
-        on_offer = int(seen.classes["on_offer"][kinds].sum())
-    return min(seen.demand(action.stage), action.limit - held, on_offer)
+    held = int(observation.jobs["held"][observation.stages["job"][action.stage]])
+    on_offer = observation.on_offer
+    if len(observation.classes) > 1:
+        kinds = [
+            kind for kind in observation.legal_kinds(action.stage) if action.kind in (ANY, kind)
+        ]
+        on_offer = int(observation.classes["on_offer"][kinds].sum())
+    return min(observation.demand(action.stage), action.limit - held, on_offer)
 
 
 def at_number(run: Iterable[Moment], number: int) -> Moment:

@@ -97,7 +97,7 @@ class ApplicationsWorkload:
                 )
             )
         came = [behaviour.executors for behaviour in recording.behaviours]
-        known = [count for count in came if count is not None]
+        counted = [count for count in came if count is not None]
         return cls(
             jobs,
             tuple(place[position] for position in recording.application.tolist()),
@@ -107,7 +107,7 @@ class ApplicationsWorkload:
             each,
             most_at_once(recording),
             delay_ms,
-            sum(known) if known and len(known) == len(came) else None,
+            sum(counted) if counted and len(counted) == len(came) else None,
         )
 
 

@@ -80,7 +80,7 @@ def executors_of(
         placement.capacity,
         added_at,
         np.array(gone, np.int64),
-        np.array([one.removed_ms is not None for one in application.executors], np.bool_),
+        np.array([executor.removed_ms is not None for executor in application.executors], bool),
         last,
     )
 

@@ -59,19 +59,6 @@ def worst_jobs_table(report: ReplayReport, count: int) -> Table:
     return table
 
 
-def replay_lines(report: ReplayReport) -> Iterator[str]:
-    """Describe the replay, one line for each application."""
-    jobs_of = np.bincount(report.recording.application, minlength=len(report.slots))
-    applications = report.recording.trace.metadata["applications"]
-    rows = zip(applications, jobs_of, report.slots, report.policies, strict=True)
-    for facts, jobs, slots, policy in rows:
-        version = facts["spark_version"] or "of unknown version"
-        numbers = f"{counted(jobs, 'job')}, {counted(slots, 'slot')}"
-        yield f"{facts['name']}: {numbers}, Spark {version}, under {policy}"
-    yield from conditions_words(report.recording)
-    yield from report.recording.summary.left_out()
-
-
 def conditions_words(recording: Recording) -> Iterator[str]:
     """Describe the replayed conditions of the recorded jobs beside their arrivals."""
     for position in range(len(recording.slots)):
