@@ -42,7 +42,6 @@ RULES: dict[str, Any] = {"backlog_ms": 1000.0, "sustained_ms": 1000.0, "start_ms
 
 
 def run(allocation: Allocation, *jobs: Job, arrivals: list[float]) -> Simulator:
-    """Simulate jobs, first come first served."""
     cluster = Cluster(allocation.slots, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
     simulator = Simulator(
         to_arrays(Trace("made", jobs)),
@@ -255,7 +254,6 @@ def test_changes_that_change_nothing_are_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_other_values_are_refused(tmp_path: Path, text: str, words: str) -> None:
-    """In one line, by both commands."""
     recorded(tmp_path)
     for command in ("replay", "whatif"):
         result = CliRunner().invoke(main, [command, str(tmp_path), "--allocation", text])

@@ -64,7 +64,6 @@ class Given(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        """Suffix of a file that the command writes."""
         if self.label == "--report" or self.words == ("report",):
             return ".html"
         if self.words == ("cluster", "pack"):

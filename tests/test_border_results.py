@@ -175,7 +175,6 @@ def results() -> dict[str, Any]:
 
 
 def with_value(content: Any, value: Any, *path: Any) -> Any:
-    """A copy of `content` with another value at `path`."""
     copy = json.loads(json.dumps(content))
     place = copy
     for key in path[:-1]:
@@ -303,7 +302,6 @@ def changed(value: Any, rng: random.Random) -> Any:
 
 
 def damaged(content: str, rng: random.Random) -> bytes:
-    """Cut short, or with a few bytes changed."""
     found = bytearray(content.encode())
     if rng.random() < 0.5:
         return bytes(found[: rng.randrange(len(found))])

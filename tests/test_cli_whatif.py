@@ -44,7 +44,6 @@ def test_replay_prints_errors_by_group_and_job() -> None:
 
 
 def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
-    """Recorded and simulated durations, so that anyone can compute other errors."""
     output = tmp_path / "replay.json"
     result = run("replay", REAL, "--json", output, "--draws", "2", "--slots", "4")
     assert result.exit_code == 0, result.output
@@ -99,7 +98,6 @@ def test_whatif_takes_its_reference_and_executors_from_the_user() -> None:
 
 
 def test_names_in_a_log_are_no_markup(tmp_path: Path) -> None:
-    """A job called like a style is shown by its name."""
     path = write(
         tmp_path / "log",
         [
@@ -120,7 +118,6 @@ def test_names_in_a_log_are_no_markup(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["replay", "whatif"])
 @pytest.mark.parametrize("content", [b"", b"\x00\xff" * 100, b'{"Event":1}\n', b"[" * 10_000])
 def test_what_is_no_log_ends_in_one_line(command: str, content: bytes, tmp_path: Path) -> None:
-    """Exit code 2, no traceback, and nothing is written."""
     path, output = tmp_path / "log", tmp_path / "out.json"
     path.write_bytes(content)
     refused(run(command, path, "--json", output))

@@ -29,10 +29,14 @@ from decima.report.explain.decision import (
     Explanation,
     JobShown,
     LimitShown,
+    Moment,
     StageShown,
+    at_number,
+    at_time,
+    busiest,
     explain_decision,
+    moments,
 )
-from decima.report.explain.moments import Moment, at_number, at_time, busiest, moments
 from decima.report.explain.reasons import LEAST_WEIGHT, MESSAGES, REASONS, TABLES, Reason
 from decima.report.explain.words import in_words
 from gnn.heads import Head

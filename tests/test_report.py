@@ -34,9 +34,17 @@ from decima.report.comparison import (
     table,
 )
 from decima.report.figures import write_figures
-from decima.report.forest import ForestRow, forest
 from decima.report.page import page
-from decima.report.section import Bars, Lines, Section, Series, completion, share_complete
+from decima.report.section import (
+    Bars,
+    ForestRow,
+    Lines,
+    Section,
+    Series,
+    completion,
+    forest,
+    share_complete,
+)
 from decima.rl.statistics import Estimate, difference_percent
 from tests.commands import SMALL, refused, small_config
 from tests.pages import results_json, run_folder, two_runs
@@ -130,9 +138,9 @@ def test_the_curves_of_two_jobs_worked_out_by_hand() -> None:
     steps = in_system(results)
     assert steps.x == [0.0, 4.0, 6.0, 24.0]
     assert steps.y["b"] == [1.0, 2.0, 1.0, 0.0]
-    shares = charts(results)[-1]
-    assert isinstance(shares, Bars)
-    assert list(shares.shares["a"].items()) == [
+    executor_time = charts(results)[-1]
+    assert isinstance(executor_time, Bars)
+    assert list(executor_time.shares["a"].items()) == [
         ("work", 0.4), ("first tasks", 0.2), ("moving", 0.1), ("idle", 0.3),
     ]  # fmt: skip
 

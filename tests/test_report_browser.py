@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from decima.report import comparison_sections, results_of, write_page
-from decima.report.forest import forest
-from decima.report.section import Lines, Section, Series
+from decima.report.section import Lines, Section, Series, forest
 from decima.report.training import training_section
 from decima.rl.statistics import Estimate
 from decima.training.config import TrainConfig

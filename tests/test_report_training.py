@@ -15,7 +15,7 @@ from decima.agent.model import save_model
 from decima.cli.main import main
 from decima.evaluation.runner import Workload
 from decima.report.decisions import decisions_section
-from decima.report.explain.moments import moments
+from decima.report.explain.decision import moments
 from decima.report.explain.reasons import LEAST_WEIGHT
 from decima.report.page import page
 from decima.report.section import Lines, Series

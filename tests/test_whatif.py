@@ -137,7 +137,6 @@ def test_every_size_has_a_job_alone_in_the_draws_of_its_policies() -> None:
 
 
 def test_one_draw_or_sequence_says_nothing_for_certain() -> None:
-    """It has no interval."""
     settings = replace(FAST, policies=("fifo", "spark_fair"))
     for few in (replace(settings, draws=1), replace(settings, sequences=1)):
         assert what_if(short_behind_long(), few).best() is None
@@ -168,7 +167,6 @@ def test_jobs_of_applications_that_ran_at_once_have_no_scheduler(
 def test_parameters_that_are_worse_on_other_sequences_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The shipped ones stay, and are said to be those."""
     shipped = HEURISTICS["tuned_weighted_fair"].defaults
     bad = {**shipped, "limit_factor": 0.05}
     only_bad = lambda searches, _: {key: Found(bad, 0.0, 1) for key in searches}  # noqa: E731

@@ -63,7 +63,6 @@ def recorded(*applications: Jobs, slots: int = 2) -> Recording:
 
 
 def jct_s(found: Recording, way: str, slots: int = 4, delay_ms: float = 0.0) -> list[float]:
-    """JCT of each job in one run."""
     workload = ApplicationsWorkload.of(found, slots, delay_ms)
     return list(ClusterRun(workload, way_named(way, workload), 0, 0).play().jct_s)
 

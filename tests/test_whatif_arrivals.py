@@ -56,7 +56,6 @@ def sequential(count: int = 30, *, mode: str = "FIFO", clients: int = 1) -> Reco
 
 
 def all_figures(found: WhatIf) -> dict[str, Mapping[str, Float64]]:
-    """Everything that a table compares policies by."""
     tables: dict[str, Mapping[str, Float64]] = {}
     for size, result in found.sizes.items():
         of = result.policies
@@ -199,7 +198,6 @@ def test_a_resampled_sequence_is_made_of_the_recorded_one(gaps: list[float], see
 
 
 def test_jobs_far_apart_cannot_meet() -> None:
-    """Each gap is longer than the work of the job before it."""
     recorded = course(np.array([0.0, 0.0, 1.0]), np.array([2, 0, 1], np.int32))
     work_ms = np.array([1e6, 5e9, 10.0])
     found = far_apart(recorded, work_ms).arrivals
@@ -236,7 +234,6 @@ def test_a_driver_that_waits_for_its_jobs_is_recognised() -> None:
 
 
 def test_sizes_are_half_as_many_and_twice() -> None:
-    """One executor has no half."""
     assert WhatIfSettings(8).sizes == (4, 8, 16)
     assert WhatIfSettings(1).sizes == (1, 2)
 
@@ -256,7 +253,6 @@ def test_sizes_are_half_as_many_and_twice() -> None:
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
-    """One line, before anything runs."""
     with pytest.raises(ValueError, match=r"slots|polic|protocol|draws|sequences|seed|estimates"):
         replace(FAST, **wrong)  # type: ignore[arg-type]
 

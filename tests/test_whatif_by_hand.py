@@ -153,7 +153,6 @@ def test_a_policy_needs_both_intervals_below_zero() -> None:
 
 
 def test_identical_draws_leave_it_to_the_resampled_arrivals() -> None:
-    """Without an interval, and not certain by themselves."""
     fifo, once = ([10.0] * 6, [20.0, 22.0, 21.0]), np.ones(3)
     for resampled_s, best in (([18.0, 19.6, 18.9], "spark_fair"), ([18.0, 23.0, 19.0], None)):
         policies = {"fifo": fifo, "spark_fair": ([9.0] * 6, resampled_s)}
@@ -284,7 +283,6 @@ def doubts(study: WhatIf, factor: float = 1.0) -> str:
 
 
 def test_caveats_come_where_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not before."""
     found = what_was_found()
     words = doubts(found)
     for part in (

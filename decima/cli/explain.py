@@ -67,8 +67,13 @@ def explain(
     # torch takes a second to load, which a refused setting need not wait for.
     from decima.agent.model import shared_model
     from decima.evaluation.runner import Workload
-    from decima.report.explain.decision import explain_decision
-    from decima.report.explain.moments import at_number, at_time, busiest, moments
+    from decima.report.explain.decision import (
+        at_number,
+        at_time,
+        busiest,
+        explain_decision,
+        moments,
+    )
     from decima.report.explain.words import in_words, lines_of
 
     network = shared_model(model_path(model)).network

@@ -9,9 +9,17 @@ import numpy as np
 
 from decima.evaluation.report import FIGURES, estimate
 from decima.objectives import AVG_JCT
-from decima.report.forest import comparison_forest
 from decima.report.results import PolicyResults, Results, difference_to
-from decima.report.section import Bars, Lines, Section, Series, completion, series
+from decima.report.section import (
+    Bars,
+    Forest,
+    Lines,
+    Section,
+    Series,
+    completion,
+    forest,
+    series,
+)
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, method
 from spark_sim.metrics import jobs_in_system
 from traces.files.names import counted
@@ -226,6 +234,24 @@ def summary_section(all_results: Sequence[Results]) -> Section:
         },
         forest=comparison_forest(all_results),
     )
+
+
+def comparison_forest(all_results: Sequence[Results]) -> Forest | None:
+    """The paired differences of the objective: a row for each policy, in each setting."""
+    reference = all_results[0].reference
+    title = all_results[0].title
+    if any((results.reference, results.title) != (reference, title) for results in all_results):
+        return None
+    differences: dict[str, Estimate | None] = {}
+    for name in dict.fromkeys(name for results in all_results for name in results.policies):
+        for number, results in enumerate(all_results, start=1):
+            if name == reference or name not in results.policies:
+                continue
+            base = results.policies[reference].objective
+            label = f"{name}: {number}. {results.label}" if len(all_results) > 1 else name
+            differences[label] = difference_to(results.policies[name].objective, base)
+    title = f"{title[0].upper()}{title[1:]} against {reference}, paired by sequence"
+    return forest(title, differences)
 
 
 def headline(results: Results) -> str:

@@ -15,8 +15,7 @@ from decima.agent.model import shared_model
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, policy_on
 from decima.policy_names import is_learned, model_path
-from decima.report.explain.decision import explain_decision, memory_gb
-from decima.report.explain.moments import moments
+from decima.report.explain.decision import explain_decision, memory_gb, moments
 from decima.report.explain.words import in_words
 from decima.report.results import significant
 from decima.report.section import Section

@@ -19,8 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from decima.report.forest import Forest
-from decima.report.section import Bars, Lines, Section
+from decima.report.section import Bars, Forest, Lines, Section
 from decima.report.timelines import Tasks, unpack
 from traces.files.writing import write_whole
 from traces.numbers import MS_PER_S

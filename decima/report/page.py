@@ -20,9 +20,7 @@ from traces.files.writing import write_whole
 
 _SCRIPTS = (
     "common.js",
-    "table.js",
     "charts.js",
-    "pixels.js",
     "timeline.js",
     "graph.js",
     "decisions.js",

@@ -8,8 +8,7 @@ import numpy as np
 
 from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
-from decima.report.forest import Forest, forest
-from decima.report.section import Lines, Section, completion, series
+from decima.report.section import Forest, Lines, Section, completion, forest, series
 from decima.report.timelines import Run, gantt, graphs
 from decima.whatif.advice import can_be_trusted, caveats, facts, findings
 from decima.whatif.replay import ReplayReport

@@ -30,7 +30,7 @@ from decima.whatif.changes import (
 )
 from decima.whatif.load import recorded_reference, varying_slots
 from decima.whatif.replay import Recording, ReplayWorkload
-from decima.whatif.replay.capacity import mean_slots
+from decima.whatif.replay.allocation import mean_slots
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.workload import Course, far_apart, resampled

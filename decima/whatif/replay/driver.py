@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.whatif.replay.allocation import Behaviour
-from decima.whatif.replay.capacity import Changes, executors_of, task_changes
+from decima.whatif.replay.allocation import Behaviour, Changes, executors_of, task_changes
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application

@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from decima.rl.tables import aligned
-from decima.whatif.replay.capacity import mean_slots
+from decima.whatif.replay.allocation import mean_slots
 from decima.whatif.replay.check import GROUPS, ReplayReport
 from decima.whatif.replay.recording import POOLS, Recording
 from spark_sim.tables import NONE
