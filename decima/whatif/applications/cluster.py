@@ -160,9 +160,6 @@ class Way:
     """A way to divide the executors among applications; this one leaves them as they are."""
 
     def __init__(self, workload: ApplicationsWorkload) -> None:
-        """Args:
-        workload: the applications.
-        """
         self.slots_each = workload.slots_each
         """of an executor"""
         self.delay_ms = workload.delay_ms

@@ -42,7 +42,6 @@ class Recorded(Way):
     """Slots of each application as they were recorded."""
 
     def __init__(self, workload: ApplicationsWorkload) -> None:
-        """A slot is there from when it was recorded."""
         super().__init__(workload)
         self.slots_each, self.delay_ms, self.room = 1, 0.0, math.inf
 
@@ -96,7 +95,6 @@ class Dynamic(Way):
     """
 
     def __init__(self, workload: ApplicationsWorkload) -> None:
-        """Begin without requests."""
         super().__init__(workload)
         self._requests: dict[int, _Requests] = {}
 
