@@ -1,9 +1,8 @@
 """Train a scheduler by PPO on the Gymnasium environment, in one file, in a few minutes.
 
-A small network scores every stage that may be chosen by numbers of the stage, its job and the
-cluster, and the executors that the job may get for it. Rewards are minus the job-seconds, so the
-return is minus the total time of the jobs. Jobs come from a CSV file (docs/trace-format.md); the
-comparison at the end plays sequences that no training has seen.
+A network scores each stage that may be chosen, and the executors that its job may get for it. The
+reward is minus the job-seconds, so the return is minus the total time of the jobs. Jobs come from a
+CSV file (docs/trace-format.md); the sequences compared at the end were played by no training.
 
     python examples/ppo.py
     python examples/ppo.py --jobs my_jobs.csv --executors 20 --gap 8 --minutes 5
@@ -12,7 +11,7 @@ comparison at the end plays sequences that no training has seen.
 import argparse
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,32 +33,26 @@ OF_CLUSTER = ("on_offer", "jobs_in_system", "fair_share")
 
 
 class Inputs(NamedTuple):
-    """B observations with S stage slots."""
-
     stage: Tensor  # (B, S, F) features of each stage, its job and the cluster
     legal: Tensor  # (B, S) which may be chosen
-    state: Tensor  # (B, V) features of the whole, for the value
+    whole: Tensor  # (B, V) features of all jobs together, for the value
 
 
-def inputs_of(observation: dict[str, np.ndarray]) -> Inputs:
-    """What the agent sees of scaled observations."""
-    job = (observation["stage_job"] * observation["job_mask"].shape[1]).round().astype(int) - 1
-    jobs = np.stack([observation[name] for name in OF_JOB], 2)
-    cluster = np.concatenate([observation[name] for name in OF_CLUSTER], 1)
-    columns = [observation[name] for name in OF_STAGE]
-    columns += [*np.moveaxis(np.take_along_axis(jobs, np.maximum(job, 0)[..., None], 1), 2, 0)]
-    columns += [np.broadcast_to(column[:, None], job.shape) for column in cluster.T]
-    state = np.concatenate([cluster, jobs.sum(1)], 1)
-    return Inputs(
-        torch.from_numpy(4 * np.stack(columns, 2).astype(np.float32)),
-        torch.from_numpy(observation["action_mask"][:, :-1] > 0),
-        torch.from_numpy(state.astype(np.float32)),
-    )
+def inputs_of(seen: dict[str, Any]) -> Inputs:
+    """The agent's view of B scaled observations."""
+    job = (seen["stage_job"] * seen["job_mask"].shape[1]).round().astype(int) - 1
+    jobs = np.stack([seen[name] for name in OF_JOB], 2)
+    cluster = np.concatenate([seen[name] for name in OF_CLUSTER], 1)
+    stages = np.stack([seen[name] for name in OF_STAGE], 2)
+    of_job = np.take_along_axis(jobs, np.maximum(job, 0)[..., None], 1)
+    of_cluster = np.broadcast_to(cluster[:, None], (*job.shape, cluster.shape[1]))
+    features = 4 * np.concatenate([stages, of_job, of_cluster], 2, dtype=np.float32)
+    whole = np.concatenate([cluster, jobs.sum(1)], 1, dtype=np.float32)
+    legal = seen["action_mask"][:, :-1] > 0
+    return Inputs(torch.from_numpy(features), torch.from_numpy(legal), torch.from_numpy(whole))
 
 
 class Agent(nn.Module):
-    """Scores of stages and limits, and the value of an observation."""
-
     def __init__(self, executors: int) -> None:
         super().__init__()
         features, whole = len(OF_STAGE + OF_JOB + OF_CLUSTER), len(OF_JOB + OF_CLUSTER)
@@ -72,23 +65,83 @@ class Agent(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Actions (B, 2), their log-probabilities, entropies and values, each (B,)."""
         legal = inputs.legal.clone()
-        legal[:, 0] |= ~legal.any(1)  # nothing may be chosen: what is chosen counts for nothing
+        legal[:, 0] |= ~legal.any(1)  # nothing may be chosen: this choice counts for nothing
         hidden = self.body(inputs.stage[legal])
         scores = torch.full(legal.shape, -1e9).masked_scatter(legal, self.stage(hidden))
         stages = Categorical(logits=scores)
-        if action is None:
-            stage = scores.argmax(1) if greedy else stages.sample()
-        else:
-            stage = action[:, 0]
+        drawn = scores.argmax(1) if greedy else stages.sample()
+        stage = drawn if action is None else action[:, 0]
         row = (legal.flatten().cumsum(0) - 1).view_as(legal)[torch.arange(len(stage)), stage]
         limits = Categorical(logits=self.limit(hidden[row]))
-        if action is None:
-            limit = limits.logits.argmax(1) if greedy else limits.sample()
-        else:
-            limit = action[:, 1]
-        value = self.value(inputs.state).squeeze(1)
+        drawn = limits.logits.argmax(1) if greedy else limits.sample()
+        limit = drawn if action is None else action[:, 1]
         log_prob = stages.log_prob(stage) + limits.log_prob(limit)
-        return torch.stack((stage, limit), 1), log_prob, stages.entropy() + limits.entropy(), value
+        entropy = stages.entropy() + limits.entropy()
+        return torch.stack((stage, limit), 1), log_prob, entropy, self.value(inputs.whole)[:, 0]
+
+
+def train(agent: Agent, envs: SparkVectorEnv, seed: int, minutes: float) -> None:
+    optimizer = torch.optim.Adam(agent.parameters(), LEARNING_RATE, eps=1e-5)
+    inputs = inputs_of(envs.reset(seed=seed)[0])
+    done, scale, iteration = np.zeros(ENVS, np.bool_), 0.0, 0
+    jct_s: list[float] = []
+    begin_s = time.process_time()
+    while (spent := (time.process_time() - begin_s) / 60) < minutes:
+        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - spent / minutes)
+        steps = []
+        for _ in range(STEPS):
+            with torch.no_grad():
+                action, log_prob, _, value = agent(inputs)
+            begins = done  # this step begins an episode, whatever the action
+            seen, reward, terminated, truncated, infos = envs.step(action.numpy())
+            done = terminated | truncated
+            jct_s += infos["avg_jct_s"][done].tolist() if done.any() else []
+            results = (torch.from_numpy(part) for part in (reward, done, begins))
+            steps.append((*inputs, action, log_prob, value, *results))
+            inputs = inputs_of(seen)
+        *played, values, rewards, ends, began = map(torch.stack, zip(*steps, strict=True))
+        scale = scale or float(rewards.abs().mean()) / (1 - GAMMA)
+        with torch.no_grad():
+            next_value = agent(inputs)[3]
+        advantages, later = torch.zeros(STEPS, ENVS), torch.zeros(ENVS)
+        for step in reversed(range(STEPS)):
+            discount = GAMMA * (~ends[step]).float()
+            delta = rewards[step].float() / scale + discount * next_value - values[step]
+            later = advantages[step] = delta + LAMBDA * discount * later
+            next_value = values[step]
+        returns, advantages = (advantages + values).flatten(), advantages.flatten()
+        stage, legal, whole, actions, log_probs = (part.flatten(0, 1) for part in played)
+        used = (~began.flatten() & legal.any(1)).nonzero().flatten()
+        for _ in range(EPOCHS):
+            for rows in used[torch.randperm(len(used))].chunk(MINIBATCHES):
+                batch = Inputs(stage[rows], legal[rows], whole[rows])
+                _, log_prob, entropy, value = agent(batch, actions[rows])
+                ratio = (log_prob - log_probs[rows]).exp()
+                advantage = (advantages[rows] - advantages[rows].mean()) / advantages[rows].std()
+                clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
+                policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+                value_loss = (value - returns[rows]).square().mean()
+                optimizer.zero_grad()
+                (policy_loss + 0.5 * value_loss - ENTROPY * entropy.mean()).backward()
+                nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
+                optimizer.step()
+        iteration += 1
+        if iteration % 20 == 0:
+            print(f"{iteration * STEPS * ENVS:8d} steps, average JCT {np.mean(jct_s):.1f} s")
+            jct_s = []
+
+
+@torch.no_grad()
+def tested(agent: Agent, env: SparkEnv) -> list[float]:
+    """Average JCT of each test sequence under the most probable actions."""
+    jct_s = []
+    for sequence in range(SEQUENCES):
+        seen, info = env.reset(seed=TEST_SEED if sequence == 0 else None)
+        while "avg_jct_s" not in info:
+            inputs = inputs_of({name: values[None] for name, values in seen.items()})
+            seen, *_, info = env.step(agent(inputs, greedy=True)[0][0].numpy())
+        jct_s.append(info["avg_jct_s"])
+    return jct_s
 
 
 def main() -> None:
@@ -98,95 +151,31 @@ def main() -> None:
     parser.add_argument("--gap", type=float, default=35.0, help="mean time between jobs in s")
     parser.add_argument("--minutes", type=float, default=2.5, help="of training, one core")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    chosen = parser.parse_args()
     torch.set_num_threads(1)
-    torch.manual_seed(arguments.seed)
-    trace = read_csv(arguments.jobs)
-    settings = {
-        "trace": trace,
-        "cluster": Cluster(num_executors=arguments.executors),
-        "arrivals": ArrivalSettings(JOBS, arguments.gap),
+    torch.manual_seed(chosen.seed)
+    settings: dict[str, Any] = {
+        "trace": read_csv(chosen.jobs),
+        "cluster": Cluster(num_executors=chosen.executors),
+        "arrivals": ArrivalSettings(JOBS, chosen.gap),
         "max_stages": 64,
         "limits": "relative",
         "scaled": True,
         "illegal": "pass",
     }
-    envs = SparkVectorEnv(ENVS, **settings)
-    agent = Agent(arguments.executors)
-    optimizer = torch.optim.Adam(agent.parameters(), LEARNING_RATE, eps=1e-5)
-    inputs = inputs_of(envs.reset(seed=arguments.seed)[0])
-    done = np.zeros(ENVS, bool)  # the next step begins an episode: its action counts for nothing
-    begin_s = time.process_time()
-    scale = None
-    iteration, finished = 0, []
-    while (spent := (time.process_time() - begin_s) / 60) < arguments.minutes:
-        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - spent / arguments.minutes)
-        rows = []
-        for _ in range(STEPS):
-            with torch.no_grad():
-                action, log_prob, _, value = agent(inputs)
-            began = done
-            shown, reward, terminated, truncated, infos = envs.step(action.numpy())
-            done = terminated | truncated
-            finished += infos["avg_jct_s"][done].tolist() if done.any() else []
-            kept = (*inputs, action, log_prob, value)
-            rows.append((*kept, *map(torch.from_numpy, (reward, done, began))))
-            inputs = inputs_of(shown)
-        *played, values, rewards, ends, begins = map(torch.stack, zip(*rows, strict=True))
-        scale = rewards.abs().mean() / (1 - GAMMA) if scale is None else scale
-        with torch.no_grad():
-            next_value = agent(inputs)[3]
-        advantage = torch.zeros(STEPS, ENVS)
-        later = torch.zeros(ENVS)
-        for step in reversed(range(STEPS)):
-            later_counts = GAMMA * (~ends[step]).float()
-            delta = rewards[step].float() / scale + later_counts * next_value - values[step]
-            later = delta + LAMBDA * later_counts * later
-            advantage[step], next_value = later, values[step]
-        stage, legal, state, actions, log_probs = (part.flatten(0, 1) for part in played)
-        used = (~begins.flatten() & legal.any(1)).nonzero().flatten()
-        returns, advantage = (advantage + values).flatten(), advantage.flatten()
-        for _ in range(EPOCHS):
-            for batch in used[torch.randperm(len(used))].chunk(MINIBATCHES):
-                seen = Inputs(stage[batch], legal[batch], state[batch])
-                _, log_prob, entropy, value = agent(seen, actions[batch])
-                ratio = (log_prob - log_probs[batch]).exp()
-                gain = (advantage[batch] - advantage[batch].mean()) / advantage[batch].std()
-                clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
-                loss = -torch.min(ratio * gain, clipped * gain).mean() - ENTROPY * entropy.mean()
-                loss = loss + 0.5 * (value - returns[batch]).square().mean()
-                optimizer.zero_grad()
-                loss.backward()
-                nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
-                optimizer.step()
-        iteration += 1
-        if iteration % 20 == 0:
-            steps = iteration * STEPS * ENVS
-            print(f"{steps:8d} steps, {spent:4.1f} min: average JCT {np.mean(finished):.1f} s")
-            finished = []
-
-    env = SparkEnv(**settings)
-    jct_s = []
-    for sequence in range(SEQUENCES):
-        shown, _ = env.reset(seed=TEST_SEED if sequence == 0 else None)
-        over = False
-        while not over:
-            with torch.no_grad():
-                seen = inputs_of({name: values[None] for name, values in shown.items()})
-                action = agent(seen, greedy=True)[0][0].numpy()
-            shown, _, terminated, truncated, info = env.step(action)
-            over = terminated or truncated
-        jct_s.append(info["avg_jct_s"])
+    agent = Agent(chosen.executors)
+    train(agent, SparkVectorEnv(ENVS, **settings), chosen.seed, chosen.minutes)
+    jct_s = tested(agent, SparkEnv(**settings))
     config = EvaluationConfig(
-        str(arguments.jobs), ("strict_fair",), arguments.executors, JOBS, arguments.gap,
+        str(chosen.jobs), ("strict_fair",), chosen.executors, JOBS, chosen.gap,
         sequences=SEQUENCES, seed=TEST_SEED,
     )  # fmt: skip
     fair_s = evaluate(config).policies["strict_fair"].avg_jct_s
-    percent = 100 * (np.mean(jct_s) / np.mean(fair_s) - 1)
     print(
-        f"{SEQUENCES} unseen sequences: {np.mean(jct_s):.1f} s, strict fair {np.mean(fair_s):.1f} s"
+        f"{SEQUENCES} unseen sequences: {np.mean(jct_s):.1f} s, strict fair {np.mean(fair_s):.1f}"
     )
-    print(f"{percent:+.1f} %, lower in {np.sum(jct_s < fair_s)} of them")
+    percent = 100 * (np.mean(jct_s) / np.mean(fair_s) - 1)
+    print(f"{percent:+.1f} %, lower in {np.sum(jct_s < fair_s)} of {SEQUENCES}")
 
 
 if __name__ == "__main__":

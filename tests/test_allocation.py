@@ -42,7 +42,6 @@ RULES: dict[str, Any] = {"backlog_ms": 1000.0, "sustained_ms": 1000.0, "start_ms
 
 
 def run(allocation: Allocation, *jobs: Job, arrivals: list[float]) -> Simulator:
-    """Simulate jobs, first come first served."""
     cluster = Cluster(allocation.slots, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
     simulator = Simulator(
         to_arrays(Trace("made", jobs)),

@@ -34,7 +34,6 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 def archive(name: str, text: str) -> bytes:
-    """A zip archive of one file."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as file:
         file.writestr(name, text)

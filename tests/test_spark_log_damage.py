@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decima.cli.errors import OneLineErrors
-from decima.cli.import_spark import import_spark
+from decima.cli.traces import import_spark
 from decima.whatif.replay import read_recording
 from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds

@@ -119,7 +119,6 @@ def test_inputs_are_drawn_one_by_one_from_named_streams(system: System) -> None:
 
 
 def baselines(system: System) -> dict[str, Any]:
-    """Heuristics of a small cluster by name."""
     make, tiny = system.module("evaluation").baselines, system.tiny
     if system is HARMONY:
         return dict(make(tiny, draw_samples(tiny, 100, 3)))
@@ -207,7 +206,6 @@ def test_impossible_settings_are_refused(kind: type, change: dict[str, Any], wor
 def test_a_run_that_was_interrupted_ends_as_one_that_was_not(
     trained: Trained, tmp_path: Path
 ) -> None:
-    """The same model file, which can be read, and the same metrics."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run_in_parts(trained, whole, [None])
     run_in_parts(trained, parts, [1e-9, 1e-9, None])

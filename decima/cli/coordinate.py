@@ -31,14 +31,6 @@ T = TypeVar("T")
 _PORTS = 65_535
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of "HOST:PORT"; ConfigError if it is no such text."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > _PORTS:
-        raise ConfigError(f"--listen {text!r}: HOST:PORT is needed, such as 127.0.0.1:7087")
-    return host.strip("[]"), int(port)
-
-
 def numbers(option: str, values: tuple[str, ...], kind: Callable[[str], T]) -> dict[str, T]:
     """Return the numbers of repeated "GROUP=NUMBER"; ConfigError if one is none."""
     by_group = {}
@@ -122,7 +114,10 @@ def coordinate(
     from decima.spark.loading import ready_policy
     from spark_sim.compiled.progress import announce
 
-    host, port = parse_address(listen)
+    host, colon, port_text = listen.rpartition(":")
+    if not colon or not host or not port_text.isdecimal() or int(port_text) > _PORTS:
+        raise ConfigError(f"--listen {listen!r}: HOST:PORT is needed, such as 127.0.0.1:7087")
+    host, port = host.strip("[]"), int(port_text)
     tls = tls_of(host, tls_certificate, tls_key, ConfigError)
     parameters = read_all_tuned(tuned).get(policy)
     settings = CoordinatorSettings(

@@ -1,4 +1,4 @@
-"""A driver that submits one job after another: no policy can differ, whatever is resampled."""
+"""What a what-if takes from a recording: arrivals, clients that wait, load; and its settings."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from decima.registry import HEURISTICS, Parameters
+from decima.training.descent import descend, max_scores
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
 from decima.whatif.closed_loop import clients_of, predecessors
 from decima.whatif.load import waiting_share
-from decima.whatif.replay import Recording
+from decima.whatif.replay import DriverRecord, Recording
 from decima.whatif.replay.recording import POOLS
-from decima.whatif.replay.workload import Course, ReplayWorkload
-from decima.whatif.resample import resampled
+from decima.whatif.replay.workload import Course, ReplayWorkload, far_apart, resampled
 from spark_sim.tables import NONE
-from tests.recordings import exact, recording, varied
+from tests.recordings import FAST, course, exact, never_meeting, recording, varied
+from tests.stories import stage
 from traces import Job
 from traces.arrivals import Arrivals
 from traces.numbers import Float64
@@ -52,7 +56,6 @@ def sequential(count: int = 30, *, mode: str = "FIFO", clients: int = 1) -> Reco
 
 
 def all_figures(found: WhatIf) -> dict[str, Mapping[str, Float64]]:
-    """Everything that a table compares policies by."""
     tables: dict[str, Mapping[str, Float64]] = {}
     for size, result in found.sizes.items():
         of = result.policies
@@ -174,3 +177,104 @@ def test_alike_jobs_of_a_stream_are_no_client_that_waits() -> None:
     shapes = [(k % 4,) for k in range(40)]
     found = predecessors(arrival_ms, arrival_ms + took_ms, np.ones(40), shapes=shapes)
     assert (found == NONE).all()
+
+
+# --- arrivals and settings ----------------------------------------------------------------------
+
+
+@given(gaps=st.lists(st.floats(0, 1e7), min_size=1, max_size=40), seed=st.integers(0, 2**32 - 1))
+def test_a_resampled_sequence_is_made_of_the_recorded_one(gaps: list[float], seed: int) -> None:
+    """As many arrivals, from time 0 on, with gaps that were recorded (or their mean)."""
+    times = np.cumsum(gaps)
+    times -= times[0]
+    recorded = course(times, np.arange(len(gaps), dtype=np.int32))
+    found = resampled(recorded, np.random.default_rng(seed)).arrivals
+    assert len(found) == len(gaps)
+    assert found.arrival_ms[0] == 0.0
+    seen = np.diff(times)
+    allowed = np.append(seen, seen.mean() if len(seen) else 0.0)
+    for gap in np.diff(found.arrival_ms):
+        assert np.abs(allowed - gap).min() <= 1e-6 * max(1.0, times[-1])
+
+
+def test_jobs_far_apart_cannot_meet() -> None:
+    recorded = course(np.array([0.0, 0.0, 1.0]), np.array([2, 0, 1], np.int32))
+    work_ms = np.array([1e6, 5e9, 10.0])
+    found = far_apart(recorded, work_ms).arrivals
+    assert found.job.tolist() == [2, 0, 1]
+    assert (np.diff(found.arrival_ms) > work_ms[found.job[:-1]]).all()
+
+
+@pytest.mark.parametrize("policy", [name for name, spec in HEURISTICS.items() if spec.search])
+def test_the_fit_finds_the_best_values_of_separate_parameters(policy: str) -> None:
+    """A sum of distances to listed values has its least there, and few scores are needed."""
+    search = HEURISTICS[policy].search
+    goal = {label: values[len(values) // 3] for label, values in search.items()}
+    whole = {**HEURISTICS[policy].defaults, **goal}  # what is not searched stays
+    scored: list[Parameters] = []
+
+    def scores(every: list[Parameters]) -> list[float]:
+        scored.extend(every)
+        return [sum(abs(one[label] - value) for label, value in goal.items()) for one in every]
+
+    found = descend(policy, scores)
+    assert (found.parameters, found.score, found.scores) == (whole, 0.0, len(scored))
+    assert len(scored) <= max_scores(policy) <= 80
+
+
+def test_a_driver_that_waits_for_its_jobs_is_recognised() -> None:
+    """Jobs a second long, each submitted 100 ms after the last ended; a minute apart they are not.
+
+    The same jobs submitted while others run do not count.
+    """
+    jobs = [Job(f"job {k}", (stage("s", 4, 1000.0),), arrival_ms=1100.0 * k) for k in range(5)]
+    assert waiting_share(recording(*jobs)) == 1.0
+    assert waiting_share(never_meeting()) == 0.0
+    assert waiting_share(recording(*jobs, ends_ms=3000.0)) == 0.0
+
+
+def test_sizes_are_half_as_many_and_twice() -> None:
+    assert WhatIfSettings(8).sizes == (4, 8, 16)
+    assert WhatIfSettings(1).sizes == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"policies": ()},
+        {"policies": ("fifo", "fifo")},
+        {"policies": ("best",)},
+        {"protocol": "decima-sim"},
+        {"executors": 0},
+        {"draws": 0},
+        {"sequences": 10**9},
+        {"seed": -1},
+        {"estimates": "guessed"},
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"slots|polic|protocol|draws|sequences|seed|estimates"):
+        replace(FAST, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pools", "ends_s"),
+    [((None, None), [4.0, 8.0]), (("p9", "p10"), [8.0, 5.0]), (("p1", "p9"), [4.0, 8.0])],
+)
+def test_of_jobs_with_as_many_slots_spark_takes_the_first_pool_by_name(
+    pools: tuple[str | None, str | None], ends_s: list[float]
+) -> None:
+    """One slot, tasks of 1 s, the second job half a second later; "p10" is before "p9"."""
+    jobs = [
+        Job(name, (stage("s", 4, 1000.0),), arrival_ms=at) for name, at in (("a", 0), ("b", 500.0))
+    ]
+    made = recording(*jobs, slots=1, mode="FAIR")
+    drivers = tuple(
+        replace(DriverRecord.none(job), pool=pool) for job, pool in zip(jobs, pools, strict=True)
+    )
+    workload = ReplayWorkload.of(replace(made, driver=drivers))
+    cluster = WhatIfSettings(1).cluster(1)
+    found = workload.jct_s(cluster, "spark_fair", workload.recorded(), 0)
+    assert (found + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx(ends_s)
+    fifo = workload.jct_s(cluster, "fifo", workload.recorded(), 0)
+    assert (fifo + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx([4.0, 8.0])
