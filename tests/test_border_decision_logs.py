@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from decima.cli.main import main
 from decima.spark import decision_log
 from decima.spark.decision_log import read_decision_log
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from tests.commands import refused
 
 

@@ -18,9 +18,9 @@ from decima.report import comparison_sections, results_of
 from decima.report.training import training_section
 from decima.rl.errors import RunError, StudyError
 from decima.spark.decision_log import read_decision_log
-from decima.spark.errors import AttachError
 from decima.spark.loading import trained_slots
 from decima.spark.review import review as reviewed
+from decima.spark.settings import AttachError
 from deeprm.study import Models
 from tests.commands import refused
 from tests.test_border_decision_logs import HEAD, JOB, PLAN, decision_log_at

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from decima.errors import PolicyError
-from decima.spark.bounds import WEIGHTS
 from decima.spark.coordinator.messages import MessageError, read_registration, read_report
 from decima.spark.coordinator.planning import Coordinator
 from decima.spark.coordinator.settings import CoordinatorSettings
-from decima.spark.errors import AttachError
+from decima.spark.settings import WEIGHTS, AttachError
 from spark_sim import Action, Observation
 from tests.applications import columns, coordinator, registered, registration, report
 

@@ -15,16 +15,15 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.spark.coordinator import connections, server
+from decima.spark.coordinator import messages, server
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.server import CoordinatorServer
 from decima.spark.coordinator.settings import CoordinatorSettings
-from decima.spark.coordinator.status import metrics_of, status_of
 from decima.spark.dashboard import content
 from decima.spark.decision_log import DecisionLogFiles, read_decision_log
-from decima.spark.errors import AttachError
 from decima.spark.loading import ready_policy
 from decima.spark.review import review, words
+from decima.spark.settings import AttachError
 from spark_sim import Action, Observation
 from tests.applications import columns, registration
 from tests.certificates import make_certificate, trusting
@@ -63,9 +62,9 @@ class Driver:
         first = await self.receive()
         assert first is not None
         pair = first["nonce"], "mine"
-        self.send({"nonce": "mine", "proof": connections.proof(secret, connections.DRIVER, *pair)})
+        self.send({"nonce": "mine", "proof": messages.proof(secret, messages.DRIVER, *pair)})
         answer = await self.receive()
-        expected = connections.proof(secret, connections.COORDINATOR, *pair)
+        expected = messages.proof(secret, messages.COORDINATOR, *pair)
         return answer is not None and answer["proof"] == expected
 
     async def wait_for_target(self, target: int) -> None:
@@ -165,7 +164,7 @@ def test_without_the_secret_nothing_is_learnt(secret: bytes) -> None:
             first = await stranger.receive()
             assert first is not None
             assert set(first) == {"nonce"}
-            wrong = connections.proof(secret, connections.DRIVER, first["nonce"], "mine")
+            wrong = messages.proof(secret, messages.DRIVER, first["nonce"], "mine")
             stranger.send({"nonce": "mine", "proof": wrong})
             assert await stranger.receive() is None
             assert server.coordinator.applications == {}
@@ -188,7 +187,7 @@ def test_rubbish_and_slow_clients_keep_no_one_out(
     rubbish: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two hundred of them at once, more than may be unknown; each is hung up on."""
-    monkeypatch.setattr(connections, "HELLO_S", 0.5)
+    monkeypatch.setattr(messages, "HELLO_S", 0.5)
 
     async def story() -> None:
         async with serving() as (_, port):
@@ -258,8 +257,8 @@ def test_a_plan_that_fails_costs_its_round(
                     one.send({"stages": columns([20]), "registered": 0, "number": 0})
                     await asyncio.sleep(0.02)
             await one.wait_for_target(8)
-            assert f"decima_coordinator_failed_plans_total {server.failed_plans}" in metrics_of(
-                server
+            assert (
+                f"decima_coordinator_failed_plans_total {server.failed_plans}" in server.metrics()
             )
 
     run(story)
@@ -352,9 +351,9 @@ def test_the_log_can_be_reviewed_and_the_status_shown(tmp_path: Path) -> None:
             one.send({"stages": None, "registered": 8, "number": 1, "ended": [ended]})
             while server.coordinator.applications["a"].stages is not None:
                 await asyncio.sleep(0.02)
-            (job,) = content(status_of(server))["jobs"]
+            (job,) = content(server.status())["jobs"]
             assert (job["name"], job["held"], job["limit"]) == ("etl", 8, 8)
-            assert 'decima_coordinator_granted{application="a"} 8' in metrics_of(server)
+            assert 'decima_coordinator_granted{application="a"} 8' in server.metrics()
 
     run(story)
     assert path.stat().st_mode & 0o777 == 0o600

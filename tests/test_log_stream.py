@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from decima.spark import cluster_logs as event_logs
-from decima.spark.cluster_logs import as_uri
-from decima.spark.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
+from decima.spark.cluster_logs import RemoteLog, RemotePath, as_uri, logs_in_order, read_partition
 from traces.errors import TraceError
 from traces.spark_log.files import find_logs
 from traces.spark_log.reader import HowToRead, ReadLog, read_log, trace_of_logs

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from decima.spark import AutoSettings, Scheduler, attach, candidates
-from decima.spark.auto import Auto, Choice, News
+from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
 from decima.spark.candidates import ASSUMED_LOAD, World, compare
-from decima.spark.decision_log import prior_rows
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
-from decima.spark.log_rows import logged_job
+from decima.spark.decision_log import logged_job, prior_rows
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from decima.spark import JobStatus, SchedulerStatus
-from decima.spark.coordinator.status import WORDS
+from decima.spark.coordinator.server import WORDS
 from decima.spark.dashboard import serve
 from tests.browser import (
     complaints,

@@ -14,8 +14,7 @@ import decima.spark
 from decima.errors import ConfigError, PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
-from decima.spark.inputs import read_priors
-from decima.spark.priors import Priors
+from decima.spark.priors import Priors, read_priors
 from tests.jvm import Talk
 from tests.live import Live, info, report, started
 from tests.spark_work import sleep_tasks, together

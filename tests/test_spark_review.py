@@ -17,8 +17,13 @@ from decima.cli.main import main
 from decima.report import write_page
 from decima.report.spark import review_section
 from decima.spark import AttachError
-from decima.spark.decision_log import DecisionHistory, read_decision_log
-from decima.spark.log_rows import LoggedJob, LoggedPlan, TaskSet
+from decima.spark.decision_log import (
+    DecisionHistory,
+    LoggedJob,
+    LoggedPlan,
+    TaskSet,
+    read_decision_log,
+)
 from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
 from tests.commands import refused
 from tests.decision_logs import job_row, plan_row, write_log

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from decima.spark import AttachError, AutoSettings, Guard, attach
-from decima.spark.inputs import load_priors
+from decima.spark.priors import load_priors
 from traces import Job, Stage, Trace, write_trace
 
 NO_SESSION = "neither a SparkSession nor a SparkContext"

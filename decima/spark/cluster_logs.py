@@ -1,37 +1,73 @@
 """Thousands of event logs in parallel, wherever Spark's own file systems can read them.
 
-The driver lists what lies at the paths and sends one task for each log, large ones first. A task
-reads its log as a stream and gives back its jobs; nothing of another log is held with it. The
+The driver lists what lies at the paths and sends one task for each log, large ones first.
+`EventLogs.java` reads a log through Spark's own file systems and writes pieces of bounded size into
+the pipe to Python, where no more than one of them is held. The task gives back the log's jobs. The
 driver makes one trace of them, as `traces.spark_log.read_spark_logs` does of logs that lie here.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from decima.fingerprint import versions
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.greeting import check_executors
+from decima.rl.parallel.spark import settle
 from decima.spark.jvm import first_line, java_class
-from decima.spark.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
+from traces.codecs import PieceStream
 from traces.errors import TraceError
 from traces.spark_log import ImportSummary
-from traces.spark_log.files import UnreachableError, search
-from traces.spark_log.reader import HowToRead, trace_of_logs
+from traces.spark_log.files import LogFiles, UnreachableError, Unreadable, search
+from traces.spark_log.reader import HowToRead, ReadLog, read_log, trace_of_logs
 from traces.trace import Trace
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _POLL_S = 0.5
+_DATA, _FAULT = b"D", b"X"
+"""kinds of pieces, as `EventLogs.java` writes them: of a file, and in place of its rest"""
 
 LogProgress = Callable[[int, int], None]
 """called with (logs read, logs in all)"""
+
+
+@dataclass(frozen=True)
+class RemotePath:
+    """A path on another file system, as Hadoop writes it."""
+
+    text: str
+
+    @property
+    def name(self) -> str:
+        return urlsplit(self.text).path.rstrip("/").rpartition("/")[2] or self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class RemoteLog(NamedTuple):
+    """The log of one application, as `LogFiles` but for where it is."""
+
+    path: RemotePath
+    files: tuple[str, ...]
+    named: bool
+    num_bytes: int
+    fault: str | None = None
+    """why it cannot be read, where the listing has shown so already"""
+
+    def text(self) -> str:
+        """Format the request as `EventLogs.java` takes and returns it."""
+        return "".join(f"{part}\0" for part in (self.path.text, int(self.named), *self.files))
 
 
 class _Entry(NamedTuple):
@@ -79,11 +115,11 @@ def read_logs_on_cluster(
     try:
         logs = _find_logs(java, paths)
         listed = [log for log in logs if log.fault is None]
-        found = _read_all(context, java, listed, how, progress) if listed else []
+        results = _read_all(context, java, listed, how, progress) if listed else []
     finally:
         java.close()
     named = [RemotePath(path) for path in paths]
-    return trace_of_logs(logs_in_order(logs, found, how), named, group_by=how.group_by, name=name)
+    return trace_of_logs(logs_in_order(logs, results, how), named, group_by=how.group_by, name=name)
 
 
 def as_uri(path: str) -> str:
@@ -92,15 +128,15 @@ def as_uri(path: str) -> str:
 
 
 def _find_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
-    found: dict[str, RemoteLog] = {}
+    logs: dict[str, RemoteLog] = {}
     for path in paths:
         # What is listed anew is what the path names: Hadoop shows it by its full address.
         itself, _ = _list(java, as_uri(path), path)
         for place, parts, named, fault in search(itself, partial(_inside, java)):
             size = sum(part.num_bytes for part in parts)
             files = tuple(part.path.text for part in parts)
-            found.setdefault(place.path.text, RemoteLog(place.path, files, named, size, fault))
-    return list(found.values())
+            logs.setdefault(place.path.text, RemoteLog(place.path, files, named, size, fault))
+    return list(logs.values())
 
 
 def _inside(java: Any, entry: _Entry) -> list[_Entry] | None:
@@ -144,7 +180,7 @@ def _read_all(
     context.setJobGroup(group, f"reading {len(logs):,} event logs", interruptOnCancel=True)
     try:
         with _watched(context, group, len(logs), progress):
-            found: list[Any] = tasks.collect()
+            results: list[Any] = tasks.collect()
     except KeyboardInterrupt:
         context.cancelJobGroup(group)
         raise
@@ -153,7 +189,7 @@ def _read_all(
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
         context.setLocalProperty("spark.job.description", None)
-    return found
+    return results
 
 
 @contextmanager
@@ -163,23 +199,94 @@ def _watched(context: Any, group: str, total: int, progress: LogProgress | None)
         yield
         return
     done = threading.Event()
-    watch = threading.Thread(
-        target=_tell, args=(context, group, total, progress, done), daemon=True
-    )
-    watch.start()
+
+    def watch() -> None:
+        tracker = context.statusTracker()
+        while not done.wait(_POLL_S):
+            jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+            stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+            progress(sum(stage.numCompletedTasks for stage in stages if stage), total)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        watch.join()
+        thread.join()
     progress(total, total)
 
 
-def _tell(
-    context: Any, group: str, total: int, progress: LogProgress, done: threading.Event
-) -> None:
-    tracker = context.statusTracker()
-    while not done.wait(_POLL_S):
-        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
-        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        progress(sum(stage.numCompletedTasks for stage in stages if stage), total)
+def read_partition(how: HowToRead, pieces: Iterable[bytes]) -> Iterator[tuple[str, ReadLog | str]]:
+    """Each log of a partition by its path: what it gives, or why it cannot be read."""
+    rest = iter(pieces)
+    for head in rest:
+        path, named, *files = head[1:].decode().rstrip("\0").split("\0")
+        streams: list[_RemoteFile] = []
+        for file in files:
+            streams.append(_RemoteFile(RemotePath(file), rest, tuple(streams)))
+        log = LogFiles(RemotePath(path), tuple(streams), named=named == "1")
+        try:
+            yield path, read_log(log, how)
+        except TraceError as error:
+            yield path, str(error)
+        for stream in streams:
+            stream.skip()
+    settle()
+
+
+class _RemoteFile:
+    """A file of a log whose pieces come after those of the files before it."""
+
+    def __init__(
+        self, path: RemotePath, pieces: Iterator[bytes], before: tuple[_RemoteFile, ...]
+    ) -> None:
+        self._path = path
+        self._before = before
+        self._pieces = _of_one_file(pieces)
+        self.name = path.name
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def open(self, _mode: Literal["rb"], /) -> BinaryIO:
+        for file in self._before:
+            file.skip()
+        return cast(BinaryIO, PieceStream(self._pieces))
+
+    def skip(self) -> None:
+        """Read and drop the rest, for example of a damaged file."""
+        for _ in self._pieces:
+            pass
+
+
+def _of_one_file(pieces: Iterator[bytes]) -> Iterator[bytes | OSError]:
+    """Contents up to the end of the file; a fault instead where it cannot be read on."""
+    for piece in pieces:
+        kind = piece[:1]
+        if kind == _DATA:
+            yield piece[1:]
+            continue
+        if kind == _FAULT:
+            yield OSError(errno.EIO, piece[1:].decode())
+        return
+
+
+def logs_in_order(
+    logs: Sequence[RemoteLog], results: Iterable[tuple[str, ReadLog | str]], how: HowToRead
+) -> Iterator[ReadLog]:
+    """Yield the logs read, in order; a log that could not be listed carries its error.
+
+    Raises:
+        TraceError: a log that a person named cannot be read.
+    """
+    by_path = dict(results)
+    for log in logs:
+        if log.fault is not None:
+            entry = Unreadable(log.path, log.fault)
+            yield read_log(LogFiles(log.path, (entry,), log.named), how)
+            continue
+        result = by_path[log.path.text]
+        if isinstance(result, str):
+            raise TraceError(result)
+        yield result

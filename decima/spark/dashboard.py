@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from decima.spark.status import SchedulerStatus
 from decima.spark.worker import Worker
 from traces.loopback import ADDRESS

@@ -17,8 +17,15 @@ from typing import Any
 
 from decima.agent import columns
 from decima.rl.parallel.session import NEWEST_MAJOR, OLDEST
-from decima.spark.bounds import LOG_FORMAT, LOG_VERSION, MOST_JOBS, TIMES_S, WEIGHTS
-from decima.spark.errors import AttachError, missing
+from decima.spark.settings import (
+    LOG_FORMAT,
+    LOG_VERSION,
+    MOST_JOBS,
+    TIMES_S,
+    WEIGHTS,
+    AttachError,
+    missing,
+)
 from traces.files.errors import reason
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private
 from traces.files.writing import written_whole

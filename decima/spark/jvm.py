@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 from decima.policy_names import LEARNED_SUFFIX, SHIPPED_MODEL
 from decima.rl.parallel.session import NEWEST_MAJOR, OLDEST
-from decima.spark.errors import AttachError, missing
 from decima.spark.jar import plugin_jar
+from decima.spark.settings import AttachError, missing
 
 IN_JVM = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", SHIPPED_MODEL)
 """policies that decide inside the JVM by name, as model files do (`Policies.java`)"""

@@ -22,8 +22,8 @@ import numpy as np
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.registry import Parameters
-from decima.spark.errors import AttachError
 from decima.spark.jvm import first_line
+from decima.spark.settings import AttachError
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.spark_order import SparkJobs, play_spark

@@ -23,8 +23,8 @@ from decima.policy_names import is_learned
 from decima.registry import HEURISTICS, Parameters
 from decima.spark.auto import AUTO
 from decima.spark.decision_log import MODE_APPLICATIONS, DecisionHistory
-from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
+from decima.spark.settings import AttachError
 from traces.files.names import counted
 from traces.files.writing import written_whole
 from traces.numbers import Float64

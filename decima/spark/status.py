@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from decima.spark.auto import Choice
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from traces.files.reading import parse_json
 
 

@@ -14,7 +14,8 @@ from spark_sim.tables import State
 from traces.arrays import TraceArrays
 from traces.numbers import Float64
 
-_GRAPH = ("slots", "arrival_ms", "first_stage", "first_child", "children")
+GRAPH = ("slots", "arrival_ms", "first_stage", "first_child", "children")
+"""columns of `RoundMessage.java` that stay the same until jobs or stages come or go"""
 _OF_CLOCK = ("time_ms", "last_arrival_ms", "typical_ms", "inflation")
 _OF_JOBS = ("work_ms", "remaining_ms")
 _OF_STAGES = ("num_tasks", "launched", "finished", "runnable", "mean_ms", "critical_path_ms")
@@ -35,7 +36,7 @@ class LiveTables:
         Args:
             told: the JVM's columns (`RoundMessage.java`): J jobs by arrival with S stages.
         """
-        graph = {name: told[name] for name in _GRAPH}
+        graph = {name: told[name] for name in GRAPH}
         if self._state is None or graph != self._graph:
             self._graph = graph
             self.trace = graph_arrays(told)

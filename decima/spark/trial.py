@@ -13,7 +13,6 @@ import numpy as np
 from decima.policy_names import SHIPPED_MODEL, is_learned
 from decima.registry import HEURISTICS, Heuristic, Parameters
 from decima.spark.attaching import attach
-from decima.spark.errors import AttachError, missing
 from decima.spark.jvm import first_line
 from decima.spark.loading import LOADING_S
 from decima.spark.replay import (
@@ -23,6 +22,7 @@ from decima.spark.replay import (
     simulated_s,
     with_overhead,
 )
+from decima.spark.settings import AttachError, missing
 from decima.spark.status import SchedulerStatus
 from decima.whatif.replay.pools import DEFAULT_POOL, Pools, allocation_file
 from traces import Job, Trace

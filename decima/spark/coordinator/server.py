@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from decima.spark.coordinator.connections import HELLO_S, Connection
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.messages import (
+    HELLO_S,
+    Connection,
     MessageError,
     Registration,
     read_registration,
@@ -25,6 +26,7 @@ from decima.spark.coordinator.messages import (
 from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.loading import PolicyFor
+from decima.spark.status import JobStatus, SchedulerStatus
 from decima.spark.worker import Worker
 from traces.files.names import one_line
 
@@ -46,6 +48,23 @@ _MISSING_S = 120.0
 """an executor that is granted and does not register for so long is worth a warning"""
 _TIMES = 1_000
 _RATE_S = 10.0
+
+WORDS = {
+    "job": "application",
+    "slot": "executor",
+    "limit": "target",
+    "whole": "cluster",
+    "held": "registered",
+    "unserved": "without an executor",
+    "age": "with work for",
+    "present": "connected",
+    "since": "running for",
+    "live": "Dividing the executors.",
+    "gone": "the coordinator has ended or is too busy",
+    "hint": "A stage with tasks to start for longer than five moving delays offers its executors; "
+    "the others keep theirs, and all do for ten moving delays after such a division.",
+}
+"""words of the page, as `decima.spark.dashboard.SESSION`"""
 
 
 class PolicyCalls:
@@ -78,7 +97,6 @@ class PlanTimes:
 
     def __init__(self) -> None:
         self.count = 0
-        self.began_s = time.monotonic()
         self._took_s: deque[float] = deque(maxlen=_TIMES)
         self._at_s: deque[float] = deque(maxlen=_TIMES)
 
@@ -157,6 +175,77 @@ class CoordinatorServer:
             connection.close()
         if self._log is not None:
             self._log.close()
+
+    # --- status ---------------------------------------------------------------------------------
+
+    def status(self) -> SchedulerStatus:
+        """Return the status with each application as a job, and its target as the limit."""
+        now_ms = _now_ms()
+        jobs = [
+            JobStatus(
+                key=key,
+                name=application.registration.name,
+                held=application.registered,
+                limit=application.granted,
+                waiting_tasks=application.waiting_tasks,
+                age_s=None
+                if application.stages is None
+                else max(0.0, now_ms - application.arrival_ms) / 1000,
+                unserved_s=None
+                if application.waits_since_ms is None
+                else (now_ms - application.waits_since_ms) / 1000,
+            )
+            for key, application in dict(self.coordinator.applications).items()
+        ]
+        return SchedulerStatus(
+            mode="applications",
+            policy=self.coordinator.settings.policy,
+            is_attached=True,
+            ended_because=None,
+            plans=self.times.count,
+            fallbacks=self.coordinator.failures,
+            last_fault=None if self.division is None else self.division.fault,
+            starved=0,
+            plan_ms_median=1000 * self.times.quantile_s(0.5),
+            plan_ms_p90=1000 * self.times.quantile_s(0.9),
+            held={job.key: job.held for job in jobs},
+            limits={job.key: job.limit for job in jobs if job.limit is not None},
+            dropped_events=0,
+            prior_hits=0,
+            prior_misses=0,
+            slots=self.coordinator.settings.slots,
+            jobs=tuple(jobs),
+            decisions_per_s=self.times.per_s(),
+            uptime_s=time.monotonic() - self._began_s,
+            heard_s=0.0,
+        )
+
+    def metrics(self) -> str:
+        """Return the text of `/metrics`, for Prometheus."""
+        coordinator, times = self.coordinator, self.times
+        applications = dict(coordinator.applications)
+        metrics: dict[tuple[str, str], dict[str, float]] = {
+            ("applications", "gauge"): {"": len(applications)},
+            ("slots", "gauge"): {"": coordinator.settings.slots},
+            ("plans_total", "counter"): {"": times.count},
+            ("fallbacks_total", "counter"): {"": coordinator.failures},
+            ("failed_plans_total", "counter"): {"": self.failed_plans},
+            ("moving_delay_seconds", "gauge"): {"": coordinator.delay.ms / 1000},
+            ("moving_delay_samples", "gauge"): {"": coordinator.delay.samples},
+            ("plan_seconds", "gauge"): {
+                f'{{quantile="{part}"}}': times.quantile_s(part) for part in (0.5, 0.9)
+            },
+        }
+        for name in ("granted", "registered", "waiting_tasks"):
+            values = metrics[name, "gauge"] = {}
+            for key, application in applications.items():
+                quoted = key.replace("\\", "\\\\").replace('"', '\\"')
+                values[f'{{application="{quoted}"}}'] = getattr(application, name)
+        lines = []
+        for (name, kind), values in metrics.items():
+            lines.append(f"# TYPE decima_coordinator_{name} {kind}")
+            lines += [f"decima_coordinator_{name}{label} {values[label]}" for label in values]
+        return "\n".join(lines) + "\n"
 
     # --- connections ----------------------------------------------------------------------------
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from decima.policies import check_name
 from decima.registry import Parameters
-from decima.spark.bounds import WEIGHTS, check_count, check_within
-from decima.spark.errors import AttachError
+from decima.spark.settings import WEIGHTS, AttachError, check_count, check_within
 from spark_sim.cluster import MAX_EXECUTORS, MOVING_DELAY_S
 
 KINDS = ("user", "queue")
