@@ -70,19 +70,12 @@ class RemoteLog(NamedTuple):
         return "".join(f"{part}\0" for part in (self.path.text, int(self.named), *self.files))
 
 
-class _Entry(NamedTuple):
+@dataclass(frozen=True)
+class _Entry(RemotePath):
     """A file or a folder, as `EventLogs.java` lists it."""
 
     is_folder: bool
     num_bytes: int
-    path: RemotePath
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    def __str__(self) -> str:
-        return str(self.path)
 
 
 def read_logs_on_cluster(
@@ -134,14 +127,15 @@ def _find_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
         itself, _ = _list(java, as_uri(path), path)
         for place, parts, named, fault in search(itself, partial(_inside, java)):
             size = sum(part.num_bytes for part in parts)
-            files = tuple(part.path.text for part in parts)
-            logs.setdefault(place.path.text, RemoteLog(place.path, files, named, size, fault))
+            files = tuple(part.text for part in parts)
+            log = RemoteLog(RemotePath(place.text), files, named, size, fault)
+            logs.setdefault(place.text, log)
     return list(logs.values())
 
 
 def _inside(java: Any, entry: _Entry) -> list[_Entry] | None:
     """List a folder; None for a file."""
-    return _list(java, entry.path.text, entry.path.text)[1] if entry.is_folder else None
+    return _list(java, entry.text, entry.text)[1] if entry.is_folder else None
 
 
 def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
@@ -157,7 +151,7 @@ def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
         kind = TraceError if "AccessControlException" in reason else UnreachableError
         raise kind(f"{shown}: Spark cannot read it: {reason}") from error
     rows = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    itself, *inside = (_Entry(kind == "d", int(size), RemotePath(at)) for kind, size, at in rows)
+    itself, *inside = (_Entry(at, kind == "d", int(size)) for kind, size, at in rows)
     return itself, inside
 
 
@@ -243,7 +237,7 @@ class _RemoteFile:
     ) -> None:
         self._path = path
         self._before = before
-        self._pieces = _of_one_file(pieces)
+        self._pieces = self._until_end(pieces)
         self.name = path.name
 
     def __str__(self) -> str:
@@ -259,17 +253,16 @@ class _RemoteFile:
         for _ in self._pieces:
             pass
 
-
-def _of_one_file(pieces: Iterator[bytes]) -> Iterator[bytes | OSError]:
-    """Contents up to the end of the file; a fault instead where it cannot be read on."""
-    for piece in pieces:
-        kind = piece[:1]
-        if kind == _DATA:
-            yield piece[1:]
-            continue
-        if kind == _FAULT:
-            yield OSError(errno.EIO, piece[1:].decode())
-        return
+    @staticmethod
+    def _until_end(pieces: Iterator[bytes]) -> Iterator[bytes | OSError]:
+        """Contents up to the end of the file; a fault instead where it cannot be read on."""
+        for piece in pieces:
+            if piece[:1] == _DATA:
+                yield piece[1:]
+                continue
+            if piece[:1] == _FAULT:
+                yield OSError(errno.EIO, piece[1:].decode())
+            return
 
 
 def logs_in_order(

@@ -143,6 +143,11 @@ class Stages(NamedTuple):
         """Number of tasks that no executor runs yet."""
         return int((self.num_tasks - self.launched).sum())
 
+    @property
+    def work_ms(self) -> float:
+        """Tasks times mean duration over all stages."""
+        return float((self.num_tasks * self.mean_ms).sum())
+
 
 class Report(NamedTuple):
     """State of an application."""
@@ -153,8 +158,6 @@ class Report(NamedTuple):
     """executors that its driver knows, without those that leave"""
     ended: tuple[Mapping[str, Any], ...]
     """jobs that ended since the last report, as rows of a decision log"""
-    number: int
-    """of the newest target that the driver follows"""
 
 
 def read_registration(message: Mapping[str, Any]) -> Registration:
@@ -193,12 +196,9 @@ def read_report(message: Mapping[str, Any]) -> Report:
     columns = message.get("stages")
     if columns is not None and not isinstance(columns, dict):
         raise MessageError(f"stages is {columns!r:.40}: columns are needed")
-    return Report(
-        None if columns is None else _stages(columns),
-        _count(message, "registered"),
-        tuple(ended),
-        _count(message, "number"),
-    )
+    _count(message, "number")  # of the newest target that the driver follows
+    stages = None if columns is None else _stages(columns)
+    return Report(stages, _count(message, "registered"), tuple(ended))
 
 
 def _stages(columns: Mapping[str, Any]) -> Stages:
@@ -223,21 +223,22 @@ def _stages(columns: Mapping[str, Any]) -> Stages:
     age_ms = columns.get("time_ms")
     if not is_number(age_ms) or not 0 <= age_ms <= MAX_TIME_MS:
         raise MessageError(f"time_ms is {age_ms!r:.40}: a time is needed")
-    mean_ms = _numbers(columns, "mean_ms", size)
-    work_ms = float((num_tasks * mean_ms).sum())
-    if work_ms > MAX_TIME_MS:
-        raise MessageError(f"the work is {work_ms:.3g} ms: at most {MAX_TIME_MS:,} are allowed")
-    return Stages(
+    stages = Stages(
         float(age_ms),
         num_tasks,
         launched,
         finished,
         np.minimum(runnable, 1),
-        mean_ms,
+        _numbers(columns, "mean_ms", size),
         _numbers(columns, "critical_path_ms", size),
         first_child,
         children,
     )
+    if stages.work_ms > MAX_TIME_MS:
+        raise MessageError(
+            f"the work is {stages.work_ms:.3g} ms: at most {MAX_TIME_MS:,} are allowed"
+        )
+    return stages
 
 
 def _text(message: Mapping[str, Any], label: str) -> str:

@@ -14,13 +14,7 @@ import numpy as np
 
 from decima.policy import Policy
 from decima.registry import Heuristic
-from decima.spark.coordinator.applications import (
-    Application,
-    Arrivals,
-    MovingDelay,
-    is_same_arrival,
-    work_ms,
-)
+from decima.spark.coordinator.applications import Application, Arrivals, MovingDelay
 from decima.spark.coordinator.messages import Registration, Report
 from decima.spark.coordinator.rounds import ClusterRound, Room, shares_with_floors
 from decima.spark.coordinator.settings import CoordinatorSettings
@@ -35,6 +29,8 @@ _LONG_STAGE = 5.0
 """moving delays: a stage with tasks to start for longer than so many offers its executors"""
 _STAY = 10.0
 """moving delays: after long stages gave executors away, all stages keep theirs for so many"""
+_SAME_ARRIVAL_MS = 250.0
+"""two reports of one arrival differ by less: messages take time"""
 Ask = Callable[[Callable[[], None]], None]
 """how a policy is called: within a time, or directly"""
 
@@ -116,7 +112,7 @@ class Coordinator:
         """Forget an application: its share is free."""
         application = self.applications.pop(key)
         if application.stages is not None:
-            self._arrivals.note_end(work_ms(application.stages))
+            self._arrivals.note_end(application.stages.work_ms)
         self.delay.note_departures(application.registered, now_ms)
 
     def report(self, key: str, report: Report, now_ms: float) -> None:
@@ -130,12 +126,12 @@ class Coordinator:
         old, application.stages = application.stages, report.stages
         if report.stages is not None:
             arrival_ms = max(0.0, now_ms - report.stages.age_ms)
-            if old is not None and is_same_arrival(arrival_ms, application.arrival_ms):
+            if old is not None and abs(arrival_ms - application.arrival_ms) < _SAME_ARRIVAL_MS:
                 return
             application.arrival_ms = arrival_ms
             self._arrivals.note(arrival_ms)
         if old is not None:
-            self._arrivals.note_end(work_ms(old))
+            self._arrivals.note_end(old.work_ms)
             if report.stages is None:
                 application.idle_since_ms = now_ms
 

@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as LateError
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from decima.spark.coordinator.messages import (
     HELLO_S,
     Connection,
     MessageError,
-    Registration,
     read_registration,
     read_report,
 )
@@ -97,23 +95,23 @@ class PlanTimes:
 
     def __init__(self) -> None:
         self.count = 0
-        self._took_s: deque[float] = deque(maxlen=_TIMES)
-        self._at_s: deque[float] = deque(maxlen=_TIMES)
+        self._newest: deque[tuple[float, float]] = deque(maxlen=_TIMES)
+        """when each was made, and in how many seconds"""
 
     def note(self, took_s: float) -> None:
         """A plan was made."""
         self.count += 1
-        self._took_s.append(took_s)
-        self._at_s.append(time.monotonic())
+        self._newest.append((time.monotonic(), took_s))
 
     def quantile_s(self, part: float) -> float:
         """Return a quantile of the time of a plan, 0 before the first."""
-        return float(np.quantile(list(self._took_s), part)) if self._took_s else 0.0
+        took_s = [took_s for _, took_s in list(self._newest)]
+        return float(np.quantile(took_s, part)) if took_s else 0.0
 
     def per_s(self) -> float:
         """Return the number of plans per second, over the last seconds."""
         begin_s = time.monotonic() - _RATE_S
-        return sum(at_s > begin_s for at_s in list(self._at_s)) / _RATE_S
+        return sum(at_s > begin_s for at_s, _ in list(self._newest)) / _RATE_S
 
 
 class CoordinatorServer:
@@ -132,7 +130,6 @@ class CoordinatorServer:
         """the newest"""
         self.failed_plans = 0
         """rounds in which planning itself failed"""
-        self._failed_because: str | None = None
         self._secret = secret
         self._log = log
         self._unknown: OrderedDict[int, Connection] = OrderedDict()
@@ -142,7 +139,6 @@ class CoordinatorServer:
         self._server: asyncio.Server | None = None
         self._planner: asyncio.Task[None] | None = None
         self._warned: set[str] = set()
-        self._beat_s = 0.0
         self._began_s = self._plans_from_s = time.monotonic()
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
@@ -156,8 +152,7 @@ class CoordinatorServer:
             ssl_handshake_timeout=None if tls is None else HELLO_S,
         )  # fmt: skip
         self._planner = asyncio.create_task(self._plan_for_ever())
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        return int(self._server.sockets[0].getsockname()[1])
 
     async def run(self) -> None:
         """Plan until the server is closed."""
@@ -283,67 +278,65 @@ class CoordinatorServer:
             connection.send({"refused": f"{_DRIVERS} applications are connected already"})
             return
         registration = read_registration(message)
-        key = self._register(registration, message, connection)
+        held = read_report({"registered": message.get("held", 0), "number": 0}).registered
+        key = self.coordinator.register(registration, held, _now_ms())
+        self._drivers[key] = connection
+        if held > 0:
+            # Another driver may hold executors, too: no plan before it had time to come back.
+            self._plans_from_s = self._began_s + _RECONNECT_S
+        LOG.info("%s (%s, user %s) registered", key, registration.name, registration.user)
+        connection.send({"welcome": {"key": key, "policy": self.coordinator.settings.policy}})
+        self._news.set()
         try:
             while True:
                 async with asyncio.timeout(silence_s):
                     message = await connection.receive()
                 if message is None:
                     break
-                self._take(key, message)
+                report = read_report(message)
+                self.coordinator.report(key, report, _now_ms())
+                if self._log is not None and report.ended:
+                    self._log.jobs(key, registration.name, report.ended)
+                if not message.get("is_beat"):
+                    self._news.set()
         except TimeoutError:
             LOG.warning("%s is silent for %g s: its share is free", key, silence_s)
         finally:
-            self._forget(key)
-
-    def _register(
-        self, registration: Registration, message: dict[str, Any], connection: Connection
-    ) -> str:
-        first = read_report({"registered": message.get("held", 0), "number": 0})
-        key = self.coordinator.register(registration, first.registered, _now_ms())
-        self._drivers[key] = connection
-        if first.registered > 0:
-            # Another driver may hold executors, too: no plan before it had time to come back.
-            self._plans_from_s = self._began_s + _RECONNECT_S
-        LOG.info("%s (%s, user %s) registered", key, registration.name, registration.user)
-        connection.send({"welcome": {"key": key, "policy": self.coordinator.settings.policy}})
-        self._news.set()
-        return key
-
-    def _take(self, key: str, message: dict[str, Any]) -> None:
-        report = read_report(message)
-        self.coordinator.report(key, report, _now_ms())
-        if self._log is not None and report.ended:
-            self._log.jobs(key, self.coordinator.applications[key].registration.name, report.ended)
-        if not message.get("is_beat"):
+            del self._drivers[key]
+            self._sent.pop(key, None)
+            self._warned.discard(key)
+            self.coordinator.remove(key, _now_ms())
+            LOG.info("%s is gone: its share is free", key)
             self._news.set()
-
-    def _forget(self, key: str) -> None:
-        self._drivers.pop(key, None)
-        self._sent.pop(key, None)
-        self._warned.discard(key)
-        self.coordinator.remove(key, _now_ms())
-        LOG.info("%s is gone: its share is free", key)
-        self._news.set()
 
     # --- plans ----------------------------------------------------------------------------------
 
     async def _plan_for_ever(self) -> None:
+        failed_because: str | None = None
+        beat_s = 0.0
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
                     await self._news.wait()
             self._news.clear()
             try:
-                self._plan()
-            except Exception as error:  # noqa: BLE001 - any: it costs this round, not all drivers
-                self._note_failed_plan(error)
-            self._beat()
+                if self._drivers and time.monotonic() >= self._plans_from_s:
+                    self._plan()
+                    failed_because = None
+            except Exception as error:
+                self.failed_plans += 1
+                reason = one_line(f"{type(error).__name__}: {error}")
+                level = logging.DEBUG if reason == failed_because else logging.ERROR
+                failed_because = reason
+                LOG.log(level, "no plan in this round, targets stay: %s", reason)
+                LOG.debug("the failed plan", exc_info=error)
+            if time.monotonic() - beat_s > _BEAT_S:
+                beat_s = time.monotonic()
+                for connection in list(self._drivers.values()):
+                    connection.send({"beat": True})
             await asyncio.sleep(_PAUSE_S)
 
     def _plan(self) -> None:
-        if not self._drivers or time.monotonic() < self._plans_from_s:
-            return
         began = time.perf_counter()
         time_ms = int(1000 * time.time())
         division = self.coordinator.plan(_now_ms())
@@ -355,7 +348,6 @@ class CoordinatorServer:
             self._sent[key] = target
             self._drivers[key].send({"target": target, "number": division.number})
         self.times.note(time.perf_counter() - began)
-        self._failed_because = None
         if division.fault is not None:
             LOG.warning("the policy failed, strict fair decides: %s", division.fault)
         if self.division is None or changed or division.fault is not None:
@@ -363,22 +355,6 @@ class CoordinatorServer:
             if self._log is not None:
                 self._log.plan(division, self.coordinator, time_ms)
         self._warn_of_missing()
-
-    def _note_failed_plan(self, error: Exception) -> None:
-        """Count a round without targets, and log its reason where that is new."""
-        self.failed_plans += 1
-        reason = one_line(f"{type(error).__name__}: {error}")
-        level = logging.DEBUG if reason == self._failed_because else logging.ERROR
-        self._failed_because = reason
-        LOG.log(level, "no plan in this round, targets stay: %s", reason)
-        LOG.debug("the failed plan", exc_info=error)
-
-    def _beat(self) -> None:
-        """Show the drivers that the coordinator lives."""
-        if time.monotonic() - self._beat_s > _BEAT_S:
-            self._beat_s = time.monotonic()
-            for connection in list(self._drivers.values()):
-                connection.send({"beat": True})
 
     def _warn_of_missing(self) -> None:
         late_ms = _now_ms() - 1000 * _MISSING_S

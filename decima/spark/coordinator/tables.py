@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.spark.coordinator.applications import Application, Arrivals, work_ms
+from decima.spark.coordinator.applications import Application, Arrivals
 from decima.spark.coordinator.messages import Stages
 from decima.spark.tables import refill
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.setup import build_state
 from spark_sim.tables import IDLE, MOVING, NONE, RUNNING, State, Table
 from traces.arrays import TraceArrays
-from traces.numbers import Float64, Int64
+from traces.numbers import Float64
 
 _INFLATION_AN_EXECUTOR, _MOST_INFLATION = 0.01, 0.94
 """as in `LiveTables.java`"""
@@ -51,10 +51,8 @@ def share_of(application: Application, longest_ms: float) -> Share:
     if application.stages is None:
         return Share(0, 0, application.granted)
     stages = application.stages
-    running_tasks, tasks_left = (
-        stages.launched - stages.finished,
-        stages.num_tasks - stages.launched,
-    )
+    running_tasks = stages.launched - stages.finished
+    tasks_left = stages.num_tasks - stages.launched
     left_ms = tasks_left * stages.mean_ms / np.maximum(1, running_tasks)
     goes_on = (stages.launched > 0) & (tasks_left > 0) & (left_ms <= longest_ms)
     running = int(running_tasks[goes_on].sum())
@@ -80,40 +78,38 @@ def message_of(
     pooled = [_counted_in_executors(application) for application in applications]
     weight = [application.weight for application in applications]
     origin_ms = min(application.arrival_ms for application in applications)
-    sizes = [len(stages.num_tasks) for stages in pooled]
-    first_stage = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    first_child, children = _edges(pooled, first_stage)
-    mean_ms = np.concatenate(
-        [np.maximum(stages.mean_ms, 1.0) / w for stages, w in zip(pooled, weight, strict=True)]
-    )
-    critical_path_ms = [
-        stages.critical_path_ms / w for stages, w in zip(pooled, weight, strict=True)
-    ]
+    first_stage = np.cumsum([0, *(len(stages.num_tasks) for stages in pooled)])
+    num_edges = np.cumsum([0, *(len(stages.children) for stages in pooled)])
     num_tasks, launched, finished, runnable = (
         np.concatenate([getattr(stages, label) for stages in pooled])
         for label in ("num_tasks", "launched", "finished", "runnable")
     )
+    weighted = list(zip(pooled, weight, strict=True))
+    mean_ms = np.concatenate([np.maximum(stages.mean_ms, 1.0) / w for stages, w in weighted])
     all_ms, left_ms = num_tasks * mean_ms, (num_tasks - launched) * mean_ms
-    works = [work_ms(stages) / w for stages, w in zip(pooled, weight, strict=True)]
     return {
         "slots": slots,
         "time_ms": now_ms - origin_ms,
         "last_arrival_ms": max(0.0, arrivals.last_ms - origin_ms),
         "mean_gap_ms": arrivals.mean_gap_ms,
-        "typical_ms": arrivals.typical_ms(works),
+        "typical_ms": arrivals.typical_ms([stages.work_ms / w for stages, w in weighted]),
         "inflation": min(_INFLATION_AN_EXECUTOR * slots, _MOST_INFLATION),
         "arrival_ms": [application.arrival_ms - origin_ms for application in applications],
         "work_ms": np.add.reduceat(all_ms, first_stage[:-1]),
         "remaining_ms": np.add.reduceat(left_ms, first_stage[:-1]),
         "first_stage": first_stage,
-        "first_child": first_child,
-        "children": children,
+        "first_child": np.concatenate(
+            [[0], *(s.first_child[1:] + edge for s, edge in zip(pooled, num_edges, strict=False))]
+        ),
+        "children": np.concatenate(
+            [s.children + first for s, first in zip(pooled, first_stage, strict=False)]
+        ),
         "num_tasks": num_tasks,
         "launched": launched,
         "finished": finished,
         "runnable": runnable,
         "mean_ms": mean_ms,
-        "critical_path_ms": np.concatenate(critical_path_ms),
+        "critical_path_ms": np.concatenate([s.critical_path_ms / w for s, w in weighted]),
     }
 
 
@@ -132,15 +128,6 @@ def _counted_in_executors(application: Application) -> Stages:
     return stages._replace(
         num_tasks=num_tasks, launched=launched, finished=np.minimum(finished, launched)
     )
-
-
-def _edges(pooled: Sequence[Stages], first_stage: Int64) -> tuple[Int64, Int64]:
-    first_child = [np.zeros(1, np.int64)]
-    children = []
-    for stages, first in zip(pooled, first_stage[:-1], strict=True):
-        first_child.append(first_child[-1][-1] + stages.first_child[1:])
-        children.append(stages.children + first)
-    return np.concatenate(first_child), np.concatenate(children)
 
 
 def state_of(
