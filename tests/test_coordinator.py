@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -293,14 +294,21 @@ class Broken:
         return self._action
 
 
-@pytest.mark.parametrize("action", [None, Action(7, 1), Action(0, 99), Action(0, 0)])
-def test_strict_fair_stands_in_for_a_policy_that_fails(action: Action | None) -> None:
-    made = Coordinator(CoordinatorSettings(8), lambda _trace: Broken(action))
+def unmade(_trace: object) -> Broken:
+    raise RuntimeError("no such graph")
+
+
+@pytest.mark.parametrize("action", [None, Action(7, 1), Action(0, 99), Action(0, 0), "unmade"])
+def test_strict_fair_stands_in_for_a_policy_that_fails(action: Any) -> None:
+    """Or that cannot be made for the graphs of now."""
+    policy_for = unmade if action == "unmade" else lambda _trace: Broken(action)
+    made = Coordinator(CoordinatorSettings(8), policy_for)
     made.register(registered("a"), 0, 0.0)
     made.report("a", report(8, columns([20])), 1.0)
     division = made.plan(2.0)
     assert division.targets == {"a": 8}
     assert (division.by, made.failures) == ("strict_fair", 1)
+    assert ("no such graph" in str(division.fault)) == (action == "unmade")
     assert division.fault is not None
 
 

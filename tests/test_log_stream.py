@@ -116,9 +116,9 @@ def test_a_folder_that_is_closed_to_us_is_no_fault_of_its_neighbours(
     monkeypatch.setattr(event_logs, "first_line", lambda _error: reason)
     if ends:
         with pytest.raises(TraceError, match="ConnectException"):
-            event_logs._find_logs(Refusing(), ["hdfs://a/logs"])
+            event_logs.find_remote_logs(Refusing(), ["hdfs://a/logs"])
         return
-    closed, log = event_logs._find_logs(Refusing(), ["hdfs://a/logs"])
+    closed, log = event_logs.find_remote_logs(Refusing(), ["hdfs://a/logs"])
     assert (log.fault, log.num_bytes) == (None, 7)
     (found,) = logs_in_order([closed], [], HOW)
     assert "hdfs://a/logs/closed: Spark cannot read it: AccessControl" in found.summary.faults[0]

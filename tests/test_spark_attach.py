@@ -19,6 +19,7 @@ from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
 from spark_sim import Action, Observation
+from tests.spark_applications import free_port
 from tests.spark_work import (
     Hooks,
     local_spark,
@@ -152,6 +153,16 @@ def test_a_new_stage_starts_within_a_fair_share_before_any_plan(session: Any, ho
     assert counters["faults"] == 0
 
 
+def test_what_fits_needs_no_plan(session: Any, hooks: Hooks) -> None:
+    """As many idle slots as tasks: they start though no plan is made and a stage could wait."""
+    hooks.set("no plan")
+    with decima.spark.attach(session, policy="strict_fair", hold_s=30.0) as scheduler:
+        several(session, jobs=2, tasks=4)
+        counters = scheduler.status().jvm
+    assert counters["early_launches"] >= 8
+    assert (counters["expired_holds"], counters["lapses"]) == (0, 0)
+
+
 def test_shadow_changes_nothing(session: Any, tmp_path: Path) -> None:
     """It decides and logs; Spark keeps its own objects all the time."""
     before = spark_objects(session)
@@ -190,20 +201,25 @@ def test_a_model_for_another_size_says_so(
 
 
 def test_metrics_are_served_while_attached(session: Any) -> None:
-    """On loopback only, in Prometheus' text form; gone after detaching."""
+    """On loopback only, in Prometheus' text form, and as a live page; gone after detaching."""
     from urllib.request import urlopen
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with decima.spark.attach(session, policy="strict_fair", metrics_port=port):
+    port = free_port()
+    with decima.spark.attach(
+        session, policy="strict_fair", metrics_port=port, dashboard_port=0
+    ) as scheduler:
+        page = str(scheduler.dashboard_url)
         several(session, jobs=2)
         text = urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+        status = json.loads(urlopen(f"{page}status.json", timeout=5).read())  # noqa: S310 - loopback
+    assert page.startswith("http://127.0.0.1:")
+    assert (status["is_attached"], status["policy"], status["slots"]) == (True, "strict_fair", 8)
     assert "decima_attached 1\n" in text
     assert "decima_launches_over_limit_total 0\n" in text
     assert 'decima_plan_seconds{quantile="0.5"}' in text
-    with pytest.raises(OSError, match="refused"):
-        urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
+    for url in (page, f"http://127.0.0.1:{port}/metrics"):
+        with pytest.raises(OSError, match="refused"):
+            urlopen(url, timeout=5)  # noqa: S310 - loopback
 
 
 def test_attaching_and_detaching_while_jobs_run(session: Any) -> None:
@@ -337,15 +353,17 @@ def test_other_versions_are_refused(session: Any, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("modes", [("shadow", "exact"), ("shadow", "shadow"), ("exact", "shadow")])
 def test_a_session_has_one_scheduler_even_if_it_only_watches(
-    session: Any, modes: tuple[str, str]
+    session: Any, modes: tuple[str, str], tmp_path: Path
 ) -> None:
     """A log of what Spark did by itself would be false beside another; afterwards it is free."""
-    before = spark_objects(session)
-    with decima.spark.attach(session, "strict_fair", mode=modes[0]):
+    before, log = spark_objects(session), tmp_path / "day.jsonl"
+    with decima.spark.attach(session, "strict_fair", mode=modes[0], decision_log=log):
         for _ in range(2):  # a refused one lets nothing go
             with pytest.raises(AttachError, match="attached to this SparkContext already"):
-                decima.spark.attach(session, "fifo", mode=modes[1])
+                decima.spark.attach(session, "fifo", mode=modes[1], decision_log=log)
+        several(session, jobs=1)
     assert spark_objects(session) == before
+    assert (read_decision_log(log).policy, [*tmp_path.iterdir()]) == ("strict_fair", [log])
     with decima.spark.attach(session, "strict_fair", mode=modes[1]):
         several(session, jobs=1)
 

@@ -163,9 +163,9 @@ def test_caps_outlive_a_scheduler_that_is_never_heard_again(
     spark: Spark, classes: Classes, tmp_path: Path
 ) -> None:
     """It is told and counted, and what has ended is let go of."""
-    jar = compiled(tmp_path, classes, "SilentPlanner", 8)
+    jar = compiled(tmp_path, classes, "Capped", 8)
     command = spark.command(
-        "spark-submit", "--conf", "spark.plugins=", "--class", "decima.spark.SilentPlanner", jar
+        "spark-submit", "--conf", "spark.plugins=", "--class", "decima.spark.Capped", jar, "silent"
     )
     done = subprocess.run(  # noqa: S603 - Spark's own
         command, cwd=spark.folder, env=spark.environment,
@@ -181,9 +181,9 @@ def test_a_statement_whose_user_nobody_told_is_under_the_caps_of_users(
     spark: Spark, classes: Classes, tmp_path: Path
 ) -> None:
     """Its start was not read within a second: it may be anybody's, and has a cap of two."""
-    jar = compiled(tmp_path, classes, "LostEvents", 8)
+    jar = compiled(tmp_path, classes, "Capped", 8)
     command = spark.command(
-        "spark-submit", "--conf", "spark.plugins=", "--class", "decima.spark.LostEvents", jar
+        "spark-submit", "--conf", "spark.plugins=", "--class", "decima.spark.Capped", jar, "lost"
     )
     done = subprocess.run(  # noqa: S603 - Spark's own
         command, cwd=spark.folder, env=spark.environment,

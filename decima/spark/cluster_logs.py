@@ -106,21 +106,17 @@ def read_logs_on_cluster(
     arguments[0] = context._jsc
     java = kind.getConstructors()[0].newInstance(arguments)
     try:
-        logs = _find_logs(java, paths)
-        listed = [log for log in logs if log.fault is None]
-        results = _read_all(context, java, listed, how, progress) if listed else []
+        logs = find_remote_logs(java, paths)
+        sound = [log for log in logs if log.fault is None]
+        results = _read_all(context, java, sound, how, progress) if sound else []
     finally:
         java.close()
-    named = [RemotePath(path) for path in paths]
-    return trace_of_logs(logs_in_order(logs, results, how), named, group_by=how.group_by, name=name)
+    read = logs_in_order(logs, results, how)
+    return trace_of_logs(read, [*map(RemotePath, paths)], group_by=how.group_by, name=name)
 
 
-def as_uri(path: str) -> str:
-    """A path of this machine as the URI by which Hadoop knows it; URIs stay."""
-    return path if _SCHEME.match(path) else f"file://{Path(path).absolute()}"
-
-
-def _find_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
+def find_remote_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
+    """Return the logs at these paths, as an `EventLogs.java` lists them."""
     logs: dict[str, RemoteLog] = {}
     for path in paths:
         # What is listed anew is what the path names: Hadoop shows it by its full address.
@@ -131,6 +127,11 @@ def _find_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
             log = RemoteLog(RemotePath(place.text), files, named, size, fault)
             logs.setdefault(place.text, log)
     return list(logs.values())
+
+
+def as_uri(path: str) -> str:
+    """A path of this machine as the URI by which Hadoop knows it; URIs stay."""
+    return path if _SCHEME.match(path) else f"file://{Path(path).absolute()}"
 
 
 def _inside(java: Any, entry: _Entry) -> list[_Entry] | None:

@@ -246,18 +246,18 @@ def local_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise missing("pyspark") from error
-    builder = (
-        SparkSession.builder.master(f"local[{slots}]")
-        .appName("decima replay")
-        .config("spark.scheduler.mode", "FAIR" if fair else "FIFO")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")  # in force before what can fail
-    )
-    # The JVM keeps the settings of a process's first session, so "no log" is set as well.
-    settings = {**LOOPBACK, "spark.eventLog.enabled": "false" if event_log is None else "true"}
+    settings = {
+        **LOOPBACK,
+        "spark.scheduler.mode": "FAIR" if fair else "FIFO",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",  # in force before what can fail
+        # The JVM keeps the settings of a process's first session, so "no log" is set as well.
+        "spark.eventLog.enabled": "false" if event_log is None else "true",
+    }
     if event_log is not None:
         settings["spark.eventLog.dir"] = event_log.absolute().as_uri()
+    builder = SparkSession.builder.master(f"local[{slots}]").appName("decima replay")
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:

@@ -65,10 +65,16 @@ def shares_with_floors(
             num_free -= 1
             totals[job] += 1
             continue
-        everyone = list(range(len(active)))
-        victim = _victim(holders or everyone, active, shares, job, wait_ms, now_ms)
+        victim = _victim(holders or range(len(active)), active, shares, job, wait_ms, now_ms)
         if victim is not None:
-            shares[victim] = _with_one_less(shares[victim])
+            share = shares[victim]
+            if share.idle > 0:
+                share = share._replace(idle=share.idle - 1)
+            elif share.starting > 0:
+                share = share._replace(starting=share.starting - 1, ahead=share.ahead - 1)
+            else:
+                share = share._replace(busy=share.busy - 1, ahead=max(0, share.ahead - 1))
+            shares[victim] = share
             totals[victim] -= 1
             totals[job] += 1
     return shares
@@ -94,15 +100,6 @@ def _victim(
         if shares[job].total == 1 and now_ms - active[job].serves_since_ms >= wait_ms
     ]
     return min(served, key=lambda job: active[job].serves_since_ms, default=None)
-
-
-def _with_one_less(share: Share) -> Share:
-    """Take an executor away: an idle one, one that has not come yet, or one that is busy."""
-    if share.idle > 0:
-        return share._replace(idle=share.idle - 1)
-    if share.starting > 0:
-        return share._replace(starting=share.starting - 1, ahead=share.ahead - 1)
-    return share._replace(busy=share.busy - 1, ahead=max(0, share.ahead - 1))
 
 
 class ClusterRound:

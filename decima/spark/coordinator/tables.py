@@ -18,7 +18,7 @@ from decima.spark.coordinator.messages import Stages
 from decima.spark.tables import refill
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.setup import build_state
-from spark_sim.tables import IDLE, MOVING, NONE, RUNNING, State, Table
+from spark_sim.tables import IDLE, MOVING, NONE, RUNNING, State
 from traces.arrays import TraceArrays
 from traces.numbers import Float64
 
@@ -134,7 +134,7 @@ def state_of(
     trace: TraceArrays,
     message: dict[str, Any],
     shares: Sequence[Share],
-    kept: int,
+    reserved: int,
     moving_delay_ms: float,
 ) -> State:
     """Build the state of the cluster with a round open.
@@ -143,7 +143,7 @@ def state_of(
         trace: the graphs of `message` (`graph_arrays`).
         message: of J applications (`message_of`).
         shares: (J,) their executors; others of the cluster's are in no job.
-        kept: those of the others that are not on offer.
+        reserved: those of the others that are not on offer.
         moving_delay_ms: to start an executor in another application.
     """
     arrival_ms: Float64 = np.array(message["arrival_ms"])
@@ -159,17 +159,6 @@ def state_of(
     state.active[:] = jobs
     clock = state.clock[0]
     clock["num_active"] = clock["next_arrival"] = len(jobs)
-    _place_executors(state, shares, kept)
-    _open_stages(state, shares)
-    clock["rounds"] = 1
-    clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
-    state.classes["idle"] = state.classes["on_offer"] = clock["on_offer"]
-    return state
-
-
-def _place_executors(state: State, shares: Sequence[Share], kept: int) -> None:
-    """Put executors into the jobs, and the idle ones into the lists of their owners."""
-    clock, executors = state.clock[0], state.executors
     place = 0
     for job, share in enumerate(shares):
         row = state.jobs[job]
@@ -177,17 +166,22 @@ def _place_executors(state: State, shares: Sequence[Share], kept: int) -> None:
         row["attached"] = share.busy + share.idle
         row["local"] = share.idle
         for kind, count in ((RUNNING, share.busy), (MOVING, share.starting), (IDLE, share.idle)):
-            rows = executors[place : place + count]
+            rows = state.executors[place : place + count]
             rows["state"] = kind
             rows["job"] = NONE if kind == MOVING else job
             rows["next"] = rows["prev"] = NONE
             place += count
         _link(state, job, place - share.idle, place)
         clock["idle_in_jobs"] += share.idle
-    end = len(executors) - kept
-    executors["state"][end:] = RUNNING
+    end = len(state.executors) - reserved
+    state.executors["state"][end:] = RUNNING
     clock["unattached"] = end - place
     _link(state, NONE, place, end)
+    _open_stages(state, shares)
+    clock["rounds"] = 1
+    clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
+    state.classes["idle"] = state.classes["on_offer"] = clock["on_offer"]
+    return state
 
 
 def _link(state: State, job: int, first: int, end: int) -> None:
@@ -200,12 +194,20 @@ def _link(state: State, job: int, first: int, end: int) -> None:
 
 
 def _open_stages(state: State, shares: Sequence[Share]) -> None:
-    """Cover tasks by the executors that will run them, and open the stages that want others."""
+    """Cover tasks by the executors that will run them, and open the stages that want others.
+
+    Tasks of stages that have begun come first, then those that may run, then others.
+    """
     stages, jobs, trace = state.stages, state.jobs, state.trace
     stages["covered"] = stages["launched"]
     for job, share in enumerate(shares):
-        rows = slice(jobs[job]["first_stage"], jobs[job]["first_stage"] + jobs[job]["num_stages"])
-        _cover(stages[rows], share.ahead)
+        first, ahead = jobs[job]["first_stage"], share.ahead
+        its = stages[first : first + jobs[job]["num_stages"]]
+        rank = np.where(its["launched"] > 0, 2, its["runnable"])
+        for row in np.argsort(-rank, kind="stable"):
+            count = min(ahead, int(its[row]["num_tasks"] - its[row]["covered"]))
+            its[row]["covered"] += count
+            ahead -= count
     parent = np.repeat(np.arange(len(stages)), np.diff(trace.first_child))
     child = trace.children + jobs["first_stage"][stages["job"][parent]]
     is_wanting = stages["covered"] < stages["num_tasks"]
@@ -215,14 +217,3 @@ def _open_stages(state: State, shares: Sequence[Share]) -> None:
     stages["open"] = is_wanting & (stages["parents_uncovered"] == 0)
     jobs["open_stages"] = np.add.reduceat(stages["open"].astype(np.int32), jobs["first_stage"])
     state.clock["open_stages"] = stages["open"].sum()
-
-
-def _cover(stages: Table, count: int) -> None:
-    """Cover so many tasks: of stages that have begun, of those that may run, then of others."""
-    rank = np.where(stages["launched"] > 0, 2, stages["runnable"])
-    for stage in np.argsort(-rank, kind="stable"):
-        if count == 0:
-            return
-        taken = min(count, int(stages[stage]["num_tasks"] - stages[stage]["covered"]))
-        stages[stage]["covered"] += taken
-        count -= taken
