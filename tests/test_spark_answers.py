@@ -90,15 +90,6 @@ def test_a_fault_is_told_and_the_next_question_is_answered(fail: Any, fault: str
         assert str(own.answer(QUESTION)["fault"]).startswith(fault)
 
 
-def test_a_policy_may_not_write_to_what_it_sees() -> None:
-    class Writes(First):
-        def decide(self, seen: Observation) -> Action:
-            seen.jobs["held"][:] = 0
-            return PASS
-
-    assert "read-only" in str(answers(Writes()).answer(QUESTION)["fault"])
-
-
 def test_a_policy_is_made_anew_when_jobs_or_stages_have_changed() -> None:
     """Counts alone change nothing: what it remembers of the graphs still holds."""
     made = []
