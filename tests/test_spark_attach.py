@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,26 +109,6 @@ def test_caps_hold_once_the_policy_has_failed(session: Any) -> None:
     finally:
         scheduler.detach()
     assert spark_objects(session) == before
-
-
-@pytest.mark.slow
-def test_a_job_that_is_first_starts_first(session: Any) -> None:
-    """Shortest remaining work first: the small job that comes last overtakes."""
-    ended_s: dict[str, float] = {}
-
-    def timed(job: str, tasks: int, after_s: float) -> None:
-        time.sleep(after_s)  # the small job comes when the large one has the slots
-        sleep_tasks(session, job, tasks, 0.2)
-        ended_s[job] = time.monotonic()
-
-    def lead_s() -> float:
-        """By how much the small job ends before the large one."""
-        together(lambda: timed("large", 200, 0.0), lambda: timed("small", 3, 1.0))
-        return ended_s["large"] - ended_s["small"]
-
-    plain_s = lead_s()
-    with decima.spark.attach(session, policy="tuned_srw"):
-        assert lead_s() > plain_s + 1.0
 
 
 @pytest.mark.slow
@@ -264,10 +245,20 @@ def test_log_lines_keep_their_names(session: Any) -> None:
 # --- all or nothing ------------------------------------------------------------------------------
 
 
-def listeners(spark: Any) -> set[str]:
-    """Names of the queues of Spark's bus: ours has one to itself."""
-    every = spark.sparkContext._jsc.sc().listenerBus().activeQueues().mkString(",")
-    return set(every.split(","))
+@contextmanager
+def nothing_left_behind(spark: Any) -> Iterator[None]:
+    """Spark's own objects, listeners and our threads are as before; the next one may attach."""
+
+    def queues() -> set[str]:
+        """Names of the queues of Spark's bus: ours has one to itself."""
+        bus = spark.sparkContext._jsc.sc().listenerBus()
+        return set(bus.activeQueues().mkString(",").split(","))
+
+    before, threads = (spark_objects(spark), queues()), set(threading.enumerate())
+    yield
+    assert (spark_objects(spark), queues()) == before
+    assert until(lambda: set(threading.enumerate()) <= threads)
+    decima.spark.attach(spark, policy="strict_fair").detach()
 
 
 @pytest.mark.parametrize(
@@ -275,38 +266,26 @@ def listeners(spark: Any) -> set[str]:
     [("decima", "metrics"), ("strict_fair", "metrics"), ("strict_fair", "dashboard")],
 )
 def test_a_taken_port_leaves_nothing_behind(session: Any, policy: str, what: str) -> None:
-    """No thread and no listener; the next one may attach."""
-    before, queues = spark_objects(session), listeners(session)
-    threads = set(threading.enumerate())
-    with socket.socket() as taken:
+    with nothing_left_behind(session), socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(AttachError, match=f"{what} port {port}") as caught:
             decima.spark.attach(session, policy=policy, **{f"{what}_port": port})
-    assert "\n" not in str(caught.value)
-    assert spark_objects(session) == before
-    assert listeners(session) == queues
-    assert until(lambda: set(threading.enumerate()) <= threads)
-    decima.spark.attach(session, policy="strict_fair").detach()
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("when", ["refuse", "refuse late"], ids=["at once", "late"])
 def test_a_field_that_cannot_be_set_leaves_nothing_behind(
     session: Any, hooks: Hooks, when: str
 ) -> None:
-    """One line that says why, Spark's own objects, and no listener."""
-    before, queues = spark_objects(session), listeners(session)
-    threads = set(threading.enumerate())
-    hooks.set(when)
-    with pytest.raises(AttachError, match="final field") as caught:
-        decima.spark.attach(session, policy="strict_fair", mode="exact")
-    hooks.clear()
-    assert "\n" not in str(caught.value)
-    assert spark_objects(session) == before
-    assert listeners(session) == queues
-    assert until(lambda: set(threading.enumerate()) <= threads)
-    decima.spark.attach(session, policy="strict_fair").detach()
+    """One line that says why."""
+    with nothing_left_behind(session):
+        hooks.set(when)
+        with pytest.raises(AttachError, match="final field") as caught:
+            decima.spark.attach(session, policy="strict_fair", mode="exact")
+        hooks.clear()
+        assert "\n" not in str(caught.value)
 
 
 # --- what is refused -----------------------------------------------------------------------------
