@@ -95,9 +95,9 @@ def attach(
         AttachError: (one line) this session cannot be scheduled, or is already, or no such model.
         PolicyError, ConfigError: there is no such policy or parameter.
     """
-    for label, value, known in (("mode", mode, MODES), ("pools", pools, POOLS)):
-        if value not in known:
-            raise AttachError(f"{label} {value!r}: there are {', '.join(known)}")
+    for label, value, choices in (("mode", mode, MODES), ("pools", pools, POOLS)):
+        if value not in choices:
+            raise AttachError(f"{label} {value!r}: there are {', '.join(choices)}")
     check_within("lapse_s", lapse_s, *TIMES_S["lapse"])
     check_within("hold_s", hold_s, *TIMES_S["hold"])
     if ready_s is not None:

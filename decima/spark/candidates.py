@@ -61,7 +61,9 @@ class Verdict(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return the form in which it is sent."""
         error = None if self.error is None else [self.error.mean, self.error.ci95]
-        differences = {name: [one.mean, one.ci95] for name, one in self.differences.items()}
+        differences = {
+            name: [estimate.mean, estimate.ci95] for name, estimate in self.differences.items()
+        }
         return self._asdict() | {"differences": differences, "error": error}
 
 

@@ -168,8 +168,8 @@ def read_decision_log(path: Path) -> DecisionHistory:
         raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
     version = head.get("version")
     if version not in _READABLE:
-        known = " and ".join(map(str, _READABLE))
-        raise AttachError(f"{path}: version {version!r:.40}, this reader knows {known}")
+        versions = " and ".join(map(str, _READABLE))
+        raise AttachError(f"{path}: version {version!r:.40}, this reader knows {versions}")
     plans: list[LoggedPlan] = []
     jobs: dict[tuple[str, int], LoggedJob | UnmeasuredJob] = {}
     """by key and arrival: a later row replaces an earlier one"""

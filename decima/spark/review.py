@@ -216,8 +216,8 @@ def review(
     def played_s(name: str, values: Parameters | None) -> Float64:
         return simulated_s(jobs, arrival_s, slots, name, values, delay_ms) + np.nan_to_num(own_s)
 
-    known = {decisions.policy: decisions.parameters or None, **(parameters or {})}
-    simulated = {name: played_s(name, known.get(name)) for name in policies}
+    by_policy = {decisions.policy: decisions.parameters or None, **(parameters or {})}
+    simulated = {name: played_s(name, by_policy.get(name)) for name in policies}
     ends_ms = [np.nan if job.completion_ms is None else job.completion_ms for job in logged]
     jct_s = (np.array(ends_ms, float) - arrival_ms) / 1000
     ran, decided, is_compared = decisions.ran, dict[str, int](), ~np.isnan(jct_s)

@@ -73,10 +73,10 @@ class TrialConfig:
             Heuristic(name, values)
         for name in self.policies:
             if name not in PLAIN and name not in HEURISTICS and not is_learned(name):
-                known = (*PLAIN, *HEURISTICS, SHIPPED_MODEL)
+                policies = (*PLAIN, *HEURISTICS, SHIPPED_MODEL)
                 raise AttachError(
-                    f"unknown policy {name!r}{suggestion(name, known)}; there are "
-                    f"{', '.join(known)}"
+                    f"unknown policy {name!r}{suggestion(name, policies)}; there are "
+                    f"{', '.join(policies)}"
                 )
         if not self.policies:
             raise AttachError("policies: name at least one")

@@ -69,12 +69,12 @@ class Connection:
             return False
         if hello is None:
             return False
-        second, given = hello.get("nonce"), hello.get("proof")
+        second, driver_proof = hello.get("nonce"), hello.get("proof")
         if not isinstance(second, str) or not second.isascii():
             return False
-        if not isinstance(given, str) or not given.isascii():
+        if not isinstance(driver_proof, str) or not driver_proof.isascii():
             return False
-        if not hmac.compare_digest(given, proof(secret, DRIVER, first, second)):
+        if not hmac.compare_digest(driver_proof, proof(secret, DRIVER, first, second)):
             return False
         self.send({"proof": proof(secret, COORDINATOR, first, second)})
         return True

@@ -253,13 +253,13 @@ class Coordinator:
     ) -> dict[str, int]:
         """Return what each application without work keeps, as no other needs it."""
         applications = self.applications
-        kept: dict[str, int] = {}
+        remaining: dict[str, int] = {}
         for key in sorted(idlers, key=lambda key: applications[key].arrival_ms, reverse=True):
             count = min(unattached, applications[key].granted)
             for group, cap in applications[key].caps.items():
-                holders = [*targets.items(), *kept.items()]
+                holders = [*targets.items(), *remaining.items()]
                 used = sum(held for holder, held in holders if group in applications[holder].caps)
                 count = min(count, max(0, cap - used))
-            kept[key] = count
+            remaining[key] = count
             unattached -= count
-        return kept
+        return remaining
