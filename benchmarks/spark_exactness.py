@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import decima.spark
-from decima.spark.decision_log import read_decision_log
-from decima.spark.log_rows import LoggedPlan
+from decima.spark.decision_log import LoggedPlan, read_decision_log
 from decima.spark.replay import Replayer, at_scale
 from spark_sim import Action, Observation
 from traces.loopback import LOOPBACK

@@ -19,9 +19,9 @@ from decima.report.training import training_section
 from decima.rl.errors import RunError, StudyError
 from decima.spark import decision_log
 from decima.spark.decision_log import read_decision_log
-from decima.spark.errors import AttachError
 from decima.spark.loading import trained_slots
 from decima.spark.review import review as reviewed
+from decima.spark.settings import AttachError
 from deeprm.study import Models
 from tests.commands import refused
 from traces import Job, Stage, Trace, TraceError, load_trace

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from decima.spark.log_rows import check_order, logged_job
+from decima.spark.decision_log import check_order, logged_job
 from tests.jvm import Talk
 from tests.live import (
     EPOCH_MS,

@@ -171,11 +171,6 @@ def test_a_function_that_returns_another_type_is_refused() -> None:
         _call_whole(0, 3)
 
 
-def test_a_whole_number_is_wanted() -> None:
-    with pytest.raises(TypingError, match="a kernel passes float64, not int64"):
-        _call_whole(0, 0.5)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("number", [1, -1])
 def test_a_number_outside_the_table_is_refused(number: int) -> None:
     with pytest.raises(IndexError, match="outside the table"):

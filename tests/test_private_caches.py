@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from decima.spark import jar
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from spark_sim.compile import SIMULATOR
 from spark_sim.compiled import cache
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private

@@ -11,7 +11,7 @@ import pytest
 
 from decima.spark import AttachError, AutoSettings, Guard, attach
 from decima.spark.decision_log import DecisionLogFiles
-from decima.spark.inputs import load_priors
+from decima.spark.priors import load_priors
 from traces import Job, Stage, Trace, write_trace
 
 NO_SESSION = "neither a SparkSession nor a SparkContext"

@@ -16,7 +16,7 @@ from decima.errors import ConfigError
 from decima.rl.option_types import INPUT, POLICIES, OutputFile, Whole
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.decision_log import DecisionLogFiles
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.private import read_secret
 from traces.files.tls import tls_of
@@ -145,7 +145,7 @@ async def _serve(
     tls: ssl.SSLContext | None,
     status_port: int | None,
 ) -> None:
-    from decima.spark.coordinator.status import WORDS, metrics_of, status_of
+    from decima.spark.coordinator.server import WORDS
     from decima.spark.dashboard import serve
 
     bound_port = await server.start(host, port, tls)
@@ -154,12 +154,7 @@ async def _serve(
     stop = None
     try:
         if status_port is not None:
-            page, stop = serve(
-                lambda: status_of(server),
-                status_port,
-                metrics=lambda: metrics_of(server),
-                words=WORDS,
-            )
+            page, stop = serve(server.status, status_port, metrics=server.metrics, words=WORDS)
             say(f"status: {page}")
         await server.run()
     finally:

@@ -181,7 +181,7 @@ class Coordinated(Way):
             run.wake(self._due_ms)
             return
         for application in run.active:
-            report = Report(self._stages(application, run.now_ms), len(application.staying), (), 0)
+            report = Report(self._stages(application, run.now_ms), len(application.staying), ())
             self._coordinator.report(self._keys[application.place], report, run.now_ms)
         division = self._coordinator.plan(run.now_ms)
         if division.fault is not None:

@@ -148,7 +148,7 @@ public final class LiveJob {
 
   // --- its row in the decision log -----------------------------------------------------------
 
-  /** The job as the decision log has it; decima/spark/log_rows.py reads it. */
+  /** The job as the decision log has it; decima/spark/decision_log.py reads it. */
   public Map<String, Object> row() {
     List<Map<String, Object>> rows = new ArrayList<>();
     for (Stage stage : stages) {
