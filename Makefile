@@ -17,7 +17,7 @@ POLICIES := strict_fair,fifo,sjf_cp,sticky_fair,spark_fair,weighted_fair,tuned_w
 
 .PHONY: run figures test lint docs wheel clean
 
-run: .venv/installed
+run: .venv/train
 	@if [ -e $(SMALL)/done ]; then echo "$(SMALL) is trained; remove it to train again"; \
 	elif [ -e $(SMALL)/config.json ]; then $(TRAIN) --resume; \
 	else $(TRAIN) --config docs/examples/small-training.toml; fi
@@ -45,11 +45,17 @@ wheel: .venv/installed
 	$(BIN)/python -c "from decima.spark.jar import ship_jar; ship_jar()"
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
+PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
 # torch first and alone: the constraint picks the CPU build, which nothing else then replaces.
-.venv/installed: pyproject.toml constraints.txt
+.venv/train: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,spark,tpch,connect]'
+	$(PIP) torch
+	$(PIP) --editable '.[train,plots]'
+	touch $@
+
+.venv/installed: .venv/train
+	$(PIP) --editable '.[train,gym,plots,graphs,dev,docs,spark,tpch,connect]'
 	touch $@
 
 # The oldest Spark that is supported, beside the newest, for tests/test_spark_versions.py.

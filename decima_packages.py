@@ -1,4 +1,4 @@
-"""The top-level packages of decima-scheduler, and a check that nothing shadows one of them.
+"""The top-level packages of decima-scheduler, a check that nothing shadows one of them, extras.
 
 Their names are short, so a ``traces.py`` in the working folder, or a ``traces`` package that is
 installed by something else, may come first on Python's path. What would fail then is some import
@@ -22,6 +22,17 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 """requirements of each package"""
 
+EXTRAS = {
+    "torch": "train",
+    "torch_geometric": "train",
+    "tensorboardX": "train",
+    "gymnasium": "gym",
+    "matplotlib": "plots",
+    "networkx": "graphs",
+    "pyspark": "spark",
+}
+"""extra of pyproject.toml by the module that it installs"""
+
 _HOME = Path(__file__).resolve().parent
 
 
@@ -39,6 +50,16 @@ def check(package: str) -> None:
                 f"{found} comes first: rename that, or start Python where it is not on the path",
                 name=name,
             )
+
+
+def missing_extra(error: ImportError) -> str | None:
+    """Return one line that says how to install the module that was not found; None if no extra
+    of ours has it.
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return None
+    return f"{module} is not installed: pip install 'decima-scheduler[{EXTRAS[module]}]'"
 
 
 def _place(name: str) -> Path | None:

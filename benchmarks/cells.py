@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks.quality import TUNABLE, figures_of, percent
 from decima import EvaluationConfig, evaluate
 from decima.cli.options import read_all_tuned
-from decima.evaluation.settings_file import gap_at
+from decima.evaluation.config import gap_at
 from decima.registry import Parameters
 from decima.rl.parallel.local import LocalPool
 from decima.rl.parallel.pool import WorkerPool

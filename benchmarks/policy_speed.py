@@ -30,8 +30,7 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scales import Scales
-from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.settings_file import gap_at
+from decima.evaluation.config import EvaluationConfig, gap_at
 from decima.objectives import AVG_JCT, OBJECTIVES
 from decima.policy_names import model_path
 from decima.training.config import config_from

@@ -25,13 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import decima.spark
-from decima.spark.decision_log import read_decision_log
-from decima.spark.log_rows import LoggedPlan
+from decima.spark.decision_log import LoggedPlan, read_decision_log
 from decima.spark.replay import Replayer, at_scale
 from spark_sim import Action, Observation
 from traces.loopback import LOOPBACK
-from traces.spark_log.events import OWN_JOB, JobStart, TaskEnd
-from traces.spark_log.parse import event_name, parse_event
+from traces.spark_log.application import read_application
+from traces.spark_log.events import OWN_JOB
+from traces.spark_log.files import find_logs
+from traces.spark_log.summary import ImportSummary
 from traces.synthetic import LayeredShape, layered_trace
 
 SLOTS = 8
@@ -116,18 +117,16 @@ def run(spark: Any, seed: int, jobs: int, log: Path) -> dict[str, Any]:
 
 def read_launches(event_log: Path) -> list[Launch]:
     """All tasks of an event log, by time."""
-    job_of_stage: dict[int, str] = {}
-    tasks: list[TaskEnd] = []
-    for line in event_log.read_bytes().splitlines():
-        event = parse_event(event_name(line), line)
-        if isinstance(event, JobStart):
-            for stage in event.stages:
-                job_of_stage[stage.stage] = job_of(event.properties, event.job)
-        elif isinstance(event, TaskEnd):
-            tasks.append(event)
-    launches = (Launch(task.launch_ms, task.finish_ms, task.stage, job_of_stage[task.stage])
-             for task in tasks)  # fmt: skip
-    return sorted(launches)
+    (log,) = find_logs([event_log])
+    application = read_application(log, ImportSummary())
+    job_of_stage = {
+        info.stage: job_of(job.properties, number)
+        for number, job in application.jobs.items()
+        for info in job.stages
+    }
+    tasks = application.tasks
+    rows = zip(tasks.launch_ms, tasks.finish_ms, tasks.stage, strict=True)
+    return sorted(Launch(*row, job_of_stage[row[2]]) for row in rows)
 
 
 def check(launches: list[Launch], plans: Sequence[LoggedPlan]) -> Found:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from decima import EvaluationConfig, evaluate
-from decima.evaluation.settings_file import gap_at
+from decima.evaluation.config import gap_at
 from decima.rl.statistics import difference_percent
 
 FIRST_TRACE = 1000

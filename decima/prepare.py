@@ -118,8 +118,7 @@ def _replay() -> None:
 def _explain() -> None:
     from decima.agent.model import shared_model
     from decima.evaluation.runner import Workload
-    from decima.report.explain.decision import explain_decision
-    from decima.report.explain.moments import at_number, moments
+    from decima.report.explain.decision import at_number, explain_decision, moments
 
     config = _config(policies=(SHIPPED_MODEL,))
     workload = Workload.of(config)

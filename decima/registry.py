@@ -12,10 +12,9 @@ from decima.heuristics.run import HEURISTICS as HEURISTICS
 from decima.heuristics.spec import Numbers, Scratch, scratch_for
 from decima.policy_names import SHIPPED_MODEL
 from spark_sim import Action, IllegalActionError, Observation, Simulator, Status
-from spark_sim.observation import PASS
+from spark_sim.observation import PASS, for_kernels
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import ILLEGAL, NONE, Table
-from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 from traces.files.names import suggestion
 

@@ -158,7 +158,7 @@ def show(output: Path, config: Config, step: int, seed: int, model: Path | None)
 
     Example: deeprm show --load 1.3 -o cluster.png
     """
-    from deeprm.drawing import picture
+    from deeprm.figures import picture
 
     check_picture(output)
     picture(config, model, seed, step, output)
@@ -177,7 +177,7 @@ def import_trace(form: str, trace: Path, output: Path, step_s: float, config: Co
 
     Example: deeprm import alibaba batch_task.csv -o jobs.csv
     """
-    from deeprm.job_files import write_import
+    from deeprm.jobs import write_import
 
     click.echo(write_import(form, trace, config, step_s, output))
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Literal
 
-from decima.rl.study.settings import ABOVE_0, ANY, Settings
+from decima.rl.study.settings import Positive, Range, Settings
 
 Span = tuple[int, int]
 """lowest and highest whole number, each as likely as any between"""
@@ -36,32 +36,32 @@ class Config(Settings):
     exactly the paper's number of parameters. Nothing is lost: a cell may be half full.
     """
 
-    resources: int = 2
+    resources: Annotated[int, Range(1, 16)] = 2
     """d, of a machine"""
-    capacity: int = 20
+    capacity: Annotated[int, Range(1, 10_000)] = 20
     """units of each resource: 1r"""
     capacity_by_resource: tuple[int, ...] = ()
     """units of each, if they differ; (): all have `capacity`"""
-    machines: int = 1
+    machines: Annotated[int, Range(1, MAX_POOLS)] = 1
     """all alike. A job runs on one of them: where it can start first, of equal ones the first"""
-    horizon: int = 20
+    horizon: Annotated[int, Range(1, MAX_STEPS)] = 20
     """T, steps that images look ahead; jobs are placed within them"""
-    unused_steps: int = 0
+    unused_steps: Annotated[int, Range(0, MAX_STEPS)] = 0
     """steps at the end of the horizon in which no job is placed; 1 in `allocate_job` of the
     released code, so that with 0 a job may start one step later"""
-    slots: int = 10
+    slots: Annotated[int, Range(1, MAX_JOBS)] = 10
     """M, waiting jobs that the scheduler sees and may choose"""
-    backlog: int = 60
+    backlog: Annotated[int, Range(1, 2**15)] = 60
     """waiting jobs beyond those that the image can count; more wait too and are not lost"""
-    cluster_columns: int = 10
+    cluster_columns: Annotated[int, Range(1, 10_000)] = 10
     """cells of the cluster image for each resource"""
     shows_last_arrival: bool = False
     """whether a further column has the time since the last arrival, as in the released code"""
-    load: float = 0.7
+    load: Positive = 0.7
     """mean work that arrives in a step, over what a resource can do in a step"""
-    arrival_steps: int = 50
+    arrival_steps: Annotated[int, Range(1, MAX_JOBS)] = 50
     """steps in which jobs arrive: how long an experiment lasts"""
-    arrival_trials: int = 3
+    arrival_trials: Annotated[int, Range(1, MAX_JOBS)] = 3
     """chances for a job to arrive in one step, all alike. With one a step (a plain Bernoulli
     process) jobs of this size cannot load the cluster above 92 %"""
     max_steps: int = 300
@@ -70,9 +70,9 @@ class Config(Settings):
     """when an episode ends: when all jobs are complete; or already with the last step in which jobs
     arrive, as with this setting of the released code"""
     jobs_file: str = ""
-    """of jobs (`deeprm.job_files`), in place of drawn ones: each set is what arrives in a random
+    """of jobs (`deeprm.jobs`), in place of drawn ones: each set is what arrives in a random
     stretch of `arrival_steps` steps; the load is the file's"""
-    small_share: float = 0.8
+    small_share: Annotated[float, Range(0, 1)] = 0.8
     """of the jobs; the others are large"""
     small_duration: Span = (1, 3)
     large_duration: Span = (10, 15)
@@ -80,21 +80,6 @@ class Config(Settings):
     """units of the resource, picked at random, of which a job needs most"""
     other_demand: Span = (1, 2)
     """units of each other resource"""
-
-    RANGES = {  # noqa: RUF012 (annotated in the base)
-        "resources": (1, 16),
-        "capacity": (1, 10_000),
-        "machines": (1, MAX_POOLS),
-        "unused_steps": (0, MAX_STEPS),
-        "horizon": (1, MAX_STEPS),
-        "slots": (1, MAX_JOBS),
-        "backlog": (1, 2**15),
-        "cluster_columns": (1, 10_000),
-        "arrival_steps": (1, MAX_JOBS),
-        "arrival_trials": (1, MAX_JOBS),
-        "load": (ABOVE_0, ANY),
-        "small_share": (0, 1),
-    }
 
     def check(self) -> None:
         """Refuse jobs that cannot be placed, and more of them than can come or be counted."""

@@ -17,9 +17,8 @@ from decima.rl.study.streams import Draws, Purpose
 from deeprm.config import Config
 from deeprm.episodes import Episodes, Steps
 from deeprm.jobs import draw_jobs
-from deeprm.models import load_scheduler
 from deeprm.objectives import Objective
-from deeprm.schedulers import PACKER, SJF, RandomChoice, Scheduler, Scored
+from deeprm.schedulers import PACKER, SJF, RandomChoice, Scheduler, Scored, load_scheduler
 from deeprm.tables import Bool, Float64, Int32, Jobs
 
 TUNING_SETS = 200
@@ -164,7 +163,7 @@ def compare(
     Args:
         config: the cluster.
         objective: what Tetris* is tuned for and the difference is taken in.
-        models: files of `deeprm.models`.
+        models: files of `deeprm.schedulers`.
         sets: how many unseen job sets.
         seed: of the job sets and of choices.
 

@@ -1,19 +1,178 @@
-"""Job sets: arrivals, durations and demands, drawn from named streams of one seed.
+"""Job sets: drawn from named streams of one seed, made by hand, or taken from a file.
 
-`deeprm.tables.Jobs` is what they are made into.
+`deeprm.tables.Jobs` is what they are made into. Files are tables of jobs in steps and units, with
+the columns `arrival`, `duration` and `demand_1` to `demand_d`, all whole numbers; public traces are
+imported as such tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose, each_drawn
 from deeprm.config import MAX_JOBS, Config
-from deeprm.job_files import read_table
 from deeprm.tables import Int32, Jobs
+from traces.files.rows import Row, read_rows, write_rows
+
+_MOST_STEPS = 10**9
+_MOST = 1e15
+_COMMON = 0.95
+"""quantile of the requests: a handful are far larger than all others"""
+
+_ALIBABA = (
+    "task_name",
+    "instance_num",
+    "job_name",
+    "task_type",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+)
+_GOOGLE = (
+    "time",
+    "missing info",
+    "job ID",
+    "task index",
+    "machine ID",
+    "event type",
+    "user",
+    "scheduling class",
+    "priority",
+    "CPU request",
+    "memory request",
+    "disk space request",
+    "different machines restriction",
+)
+_SUBMIT, _SCHEDULE, _FINISH = 0, 1, 4
+_MICROSECONDS = 1e6
+
+
+class JobTable(NamedTuple):
+    """n jobs of a file, in the order of arrival."""
+
+    arrival: Int32
+    """(n,) steps since the first"""
+    duration: Int32
+    """(n,) steps"""
+    demand: Int32
+    """(n, d) units of each resource"""
+
+
+class TraceJob(NamedTuple):
+    """A job of a trace."""
+
+    arrival_s: float
+    duration_s: float
+    cpu: float
+    """in the trace's own unit"""
+    memory: float
+    """likewise"""
+
+
+@cache
+def read_table(path: str, config: Config) -> JobTable:
+    """Read a table of jobs for a cluster.
+
+    Raises:
+        StudyError: it cannot be read, holds no job, or one that the cluster cannot hold.
+    """
+    demands = [f"demand_{r + 1}" for r in range(config.resources)]
+    jobs = []
+    for row in read_rows(Path(path), ["arrival", "duration", *demands], StudyError):
+        arrival = row.whole("arrival", 0, _MOST_STEPS)
+        duration = row.whole("duration", 1, config.max_duration)
+        units = [row.whole(name, 1, config.max_demand) for name in demands]
+        jobs.append((arrival, duration, *units))
+    if not jobs:
+        raise StudyError(f"{path}: no jobs: at least 1 is needed")
+    table = np.array(sorted(jobs), np.int32)
+    return JobTable(table[:, 0] - table[0, 0], table[:, 1], table[:, 2:])
+
+
+def write_import(form: str, path: Path, config: Config, step_s: float, out: Path) -> str:
+    """Write a public trace as a table of jobs; return one line about it.
+
+    An arrival and a duration are counted in steps of `step_s` seconds; a longer duration is cut to
+    the cluster's longest. Requests for CPU, and for memory, are in proportion to `_COMMON` of the
+    file, which becomes the largest demand; they are rounded up, and larger ones are cut to it.
+
+    Args:
+        form: a key of `READERS`.
+        path: of the trace.
+        config: the cluster, with two resources.
+        step_s: seconds of a step.
+        out: the table.
+
+    Raises:
+        StudyError: the file is no such trace, holds no job, or the table cannot be written.
+    """
+    if config.resources != 2:
+        raise StudyError(f"traces have CPU and memory: the cluster has {config.resources}")
+    jobs = sorted(READERS[form](path))
+    if not jobs:
+        raise StudyError(f"{path}: no complete job with a request for CPU and memory")
+    requests = np.array([(job.cpu, job.memory) for job in jobs])
+    largest = np.quantile(requests, _COMMON, axis=0, method="higher")
+    cut = 0
+    rows: list[list[object]] = [["arrival", "duration", "demand_1", "demand_2"]]
+    for job, shares in zip(jobs, np.minimum(requests / largest, 1.0).tolist(), strict=True):
+        steps = max(1, math.ceil(job.duration_s / step_s))
+        cut += steps > config.max_duration
+        arrival = int((job.arrival_s - jobs[0].arrival_s) / step_s)
+        units = [max(1, math.ceil(share * config.max_demand - 1e-9)) for share in shares]
+        rows.append([arrival, min(steps, config.max_duration), *units])
+    write_rows(out, rows, StudyError)
+    return f"{out}: {len(jobs)} jobs; {cut} durations cut to {config.max_duration} steps"
+
+
+def _alibaba(path: Path) -> Iterator[TraceJob]:
+    """Tasks of Alibaba's `batch_task.csv` of 2018 that ended: all their instances are one job."""
+    for row in read_rows(path, _ALIBABA, StudyError, headless=True):
+        if row.cells["status"] == "Terminated" and _has(row, "plan_cpu", "plan_mem"):
+            instances = row.whole("instance_num", 0, 10**9)
+            start, end = (row.number(name, 0, _MOST) for name in ("start_time", "end_time"))
+            cpu, memory = (row.number(name, 0, _MOST) for name in ("plan_cpu", "plan_mem"))
+            if end >= start and min(instances, cpu, memory) > 0:
+                yield TraceJob(start, end - start, cpu * instances, memory * instances)
+
+
+def _google(path: Path) -> Iterator[TraceJob]:
+    """Tasks of Google's `task_events` of 2011 with a submission, a start and a normal end."""
+    submitted: dict[tuple[str, str], float] = {}
+    scheduled: dict[tuple[str, str], float] = {}
+    for row in read_rows(path, _GOOGLE, StudyError, headless=True):
+        task, time_s = (row.cells["job ID"], row.cells["task index"]), row.number("time", 0, 1e19)
+        event = row.whole("event type", 0, 8)
+        if event == _SUBMIT:
+            submitted[task] = time_s / _MICROSECONDS
+        elif event == _SCHEDULE:
+            scheduled[task] = time_s / _MICROSECONDS
+        elif event == _FINISH and task in submitted and task in scheduled:
+            begun, arrival = scheduled.pop(task), submitted.pop(task)
+            if _has(row, "CPU request", "memory request"):
+                cpu, memory = (row.number(f"{kind} request", 0, 1) for kind in ("CPU", "memory"))
+                if min(cpu, memory) > 0:
+                    yield TraceJob(arrival, time_s / _MICROSECONDS - begun, cpu, memory)
+
+
+def _has(row: Row, *names: str) -> bool:
+    return all(row.cells[name] for name in names)
+
+
+READERS: Mapping[str, Callable[[Path], Iterator[TraceJob]]] = {
+    "alibaba": _alibaba,
+    "google": _google,
+}
+"""by the name of the trace"""
 
 
 def draw_jobs(config: Config, sets: int, seed: int, purpose: Purpose, first: int = 0) -> Jobs:

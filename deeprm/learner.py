@@ -20,13 +20,11 @@ from decima.rl.study.streams import Draws, Purpose, seed_of, torch_seed
 from deeprm.episodes import Episodes
 from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold
 from deeprm.jobs import draw_jobs, stack
-from deeprm.models import AnyNetwork, new_network
 from deeprm.network import Input
 from deeprm.objectives import Objective
-from deeprm.rollouts import roll_out
-from deeprm.schedulers import SJF, Learned, Scheduler
+from deeprm.rollouts import branched, imitated, roll_out
+from deeprm.schedulers import SJF, AnyNetwork, Learned, Scheduler, new_network
 from deeprm.tables import Float64, Int32, Jobs
-from deeprm.teachers import branched, imitated
 from deeprm.training_config import TrainConfig
 
 _PASSES = 2

@@ -97,9 +97,8 @@ class ImagePolicy(nn.Module):
 
     def fits(self, config: Config) -> bool:
         """Return whether the policy can choose in such a cluster: one with the same image."""
-        own = self.layout.config
         same_shape = ImageLayout(config).shape == self.layout.shape
-        return same_shape and config.capacities == own.capacities
+        return same_shape and config.capacities == self.layout.config.capacities
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(n, A) scores for (n, K) observations, with graph."""

@@ -9,8 +9,8 @@ from typing import Literal
 
 from decima.rl.study.models import MODEL
 from deeprm.config import PAPER
-from deeprm.drawing import picture
 from deeprm.evaluation import compare
+from deeprm.figures import picture
 from deeprm.session import new_run, run_training
 from deeprm.training_config import TrainConfig
 

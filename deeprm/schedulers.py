@@ -1,4 +1,4 @@
-"""Schedulers: the heuristics, and a network that chooses.
+"""Schedulers: the heuristics, and networks that choose, with their files of weights.
 
 Source of the heuristics: DeepRM (HotNets 2016), section 4.1, paragraph "Comparables"; Packer and
 Tetris* after Tetris (SIGCOMM 2014). Like DeepRM they see the jobs in the slots and no others, and
@@ -8,16 +8,22 @@ unlike it they start each job at once, as many as fit, in the order of their sco
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import torch
 
 from decima.rl.errors import StudyError
+from decima.rl.study import models
 from decima.rl.study.lockstep import Chooser
+from decima.rl.study.models import ModelKind
 from decima.rl.study.streams import Draws
-from deeprm import policy_kernels, rule_kernels
+from deeprm import policy_kernels
+from deeprm.config import Config
 from deeprm.episodes import Episodes
-from deeprm.network import Frozen, Input
+from deeprm.network import CompactPolicy, Frozen, ImagePolicy, Input
 from deeprm.tables import Int32
+from deeprm.training_config import TrainConfig
 
 Scheduler = Chooser[Episodes]
 """chooses 0 for void, m for the job in slot m"""
@@ -46,8 +52,8 @@ class Scored:
     def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
         """(n,) actions; nothing is random."""
         action = np.empty(len(rows), np.int32)
-        rule = rule_kernels.Rule(self.weight, episodes.config.small_duration[1], self.theta)
-        rule_kernels.best_now(episodes.rules, episodes.jobs, episodes.state, rows, rule, action)
+        rule = policy_kernels.Rule(self.weight, episodes.config.small_duration[1], self.theta)
+        policy_kernels.best_now(episodes.rules, episodes.jobs, episodes.state, rows, rule, action)
         return action
 
 
@@ -86,3 +92,50 @@ class Learned:
         action = np.empty(len(rows), np.int32)
         policy_kernels.draw_action(self._network.scores(self.inputs), chance, action)
         return action
+
+
+AnyNetwork = ImagePolicy | CompactPolicy
+Model = models.Model[AnyNetwork, TrainConfig]
+
+
+def new_network(config: TrainConfig, generator: torch.Generator | None = None) -> AnyNetwork:
+    """A network that has learned nothing, as the configuration of a training asks for it."""
+    if config.policy == "compact":
+        return CompactPolicy(config.cluster, generator)
+    return ImagePolicy(config.cluster, generator, mask_empty_slots=config.mask_empty_slots)
+
+
+POLICY = ModelKind("deeprm", 1, TrainConfig, new_network)
+save_model, load_model = POLICY.save, POLICY.load
+
+
+def network_to_begin_with(path: Path, config: TrainConfig) -> AnyNetwork:
+    """Load a network whose weights a training with `config` can begin with.
+
+    Raises:
+        StudyError: it is of another kind, or made for a cluster of another shape.
+    """
+    model = load_model(path)
+    if model.config.policy != config.policy or not model.network.fits(config.cluster):
+        raise StudyError(
+            f"a model on {model.config.policy} of its cluster cannot begin a training on "
+            f"{config.policy}, or its cluster has another shape"
+        )
+    return model.network
+
+
+def scheduler_of(model: Model) -> Scheduler:
+    """A model as a scheduler, which draws its actions or not, as it was trained."""
+    return Learned(model.network.frozen(), greedy=model.config.is_greedy)
+
+
+def load_scheduler(path: Path, config: Config) -> Scheduler:
+    """Load a model as a scheduler for a cluster.
+
+    Raises:
+        StudyError: it is no model, or was made for a cluster of another shape.
+    """
+    model = load_model(path)
+    if not model.network.fits(config):
+        raise StudyError(f"{path}: was made for a cluster of another shape")
+    return scheduler_of(model)

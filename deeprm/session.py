@@ -15,9 +15,8 @@ from decima.rl.study.trainings import Trainer
 from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold, tuned_tetris
 from deeprm.jobs import draw_jobs
 from deeprm.learner import DeepRmLearner
-from deeprm.models import POLICY, network_to_begin_with
 from deeprm.objectives import Objective
-from deeprm.schedulers import SJF
+from deeprm.schedulers import POLICY, SJF, network_to_begin_with
 from deeprm.training_config import TrainConfig
 
 

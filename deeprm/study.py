@@ -20,7 +20,7 @@ from decima.rl.errors import StudyError
 from decima.rl.run_folder import read_run
 from decima.rl.study.trainings import ModelFolder, Study
 from deeprm.config import PAPER
-from deeprm.models import POLICY, Model
+from deeprm.schedulers import POLICY, Model
 from deeprm.training_config import OBJECTIVES, ObjectiveName, TrainConfig
 from traces.files.numbers import is_number
 from traces.files.reading import read_json

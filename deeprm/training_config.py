@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from decima.rl.study.settings import ANY, BELOW_1, Settings
+from decima.rl.study.settings import BELOW_1, AtLeastOne, NotNegative, Range, Settings
 from deeprm.config import PAPER, Config
 
 ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
@@ -22,56 +22,47 @@ class TrainConfig(Settings):
     """what the network sees: the paper's image, or numbers by job and resource"""
     mask_empty_slots: bool = False
     """whether the policy on images cannot pick an empty slot; in the paper that lets time pass"""
-    seed: int = 0
-    iterations: int = 1_000
-    job_sets: int = 100
+    seed: NotNegative = 0
+    iterations: AtLeastOne = 1_000
+    job_sets: AtLeastOne = 100
     """in each iteration"""
     loads: tuple[float, ...] = ()
     """iterations take turns at these, in place of the cluster's load; they need fresh job sets"""
     fresh_job_sets: bool = False
     """whether each iteration draws new ones; else they are the same throughout, as in the paper"""
-    episodes: int = 20
+    episodes: Annotated[int, Range(2)] = 20
     """N, on each job set"""
     baseline: Literal["step", "time"] = "step"
     """mean return over the N episodes at the same number of actions, or at the same time"""
-    discount: float = 1.0
+    discount: Annotated[float, Range(0.0, 1.0)] = 1.0
     """gamma, of rewards, for each step of time; with 1 a return is the objective"""
     optimiser: Literal["rmsprop", "adam"] = "rmsprop"
     """the paper's, or Adam on gradients that are clipped at norm 1"""
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-3
     """the rate falls to it in a straight line, over all iterations"""
-    average_iterations: int = 1
+    average_iterations: AtLeastOne = 1
     """the validated weights are a moving mean over so many iterations; 1 takes the newest"""
-    decay: float = 0.9
+    decay: Annotated[float, Range(0.0, BELOW_1)] = 0.9
     """of RMSProp's mean of squares; the paper names none, this is the released code's"""
-    entropy: float = 0.0
+    entropy: Annotated[float, Range(0)] = 0.0
     """weight of an entropy bonus"""
     initial: bool = False
     """begin with the weights in the run folder's `initial.safetensors`"""
-    imitation: int = 0
+    imitation: NotNegative = 0
     """iterations at the beginning that imitate a teacher instead"""
-    branches: int = 0
+    branches: NotNegative = 0
     """iterations after those, which lower the cost of trying every action and then going on as the
-    teacher does (`deeprm.teachers`)"""
-    branch_batch: int = 512
+    teacher does (`deeprm.rollouts`)"""
+    branch_batch: AtLeastOne = 512
     """decisions of one step of the optimiser in these iterations; each comes twice"""
     teacher: Literal["sjf", "hold"] = "sjf"
     """the heuristic that is imitated and that plays the branches on: shortest job first, as in the
     released code, or `hold`, tuned"""
-    validate_every: int = 10
+    validate_every: AtLeastOne = 10
     """iterations"""
-    validation_sets: int = 100
+    validation_sets: AtLeastOne = 100
     """job sets that choose the best weights"""
-
-    RANGES = {  # noqa: RUF012 (annotated in the base)
-        **dict.fromkeys(("iterations", "job_sets", "validate_every", "validation_sets"), (1, ANY)),
-        **dict.fromkeys(("seed", "imitation", "branches", "entropy"), (0, ANY)),
-        **dict.fromkeys(("branch_batch", "average_iterations"), (1, ANY)),
-        "episodes": (2, ANY),
-        "decay": (0.0, BELOW_1),
-        "discount": (0.0, 1.0),
-    }
 
     @property
     def clusters(self) -> tuple[Config, ...]:

@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from gnn.config import EncoderConfig
-from gnn.levels import Levels
+from gnn.levels import Levels, levels_of
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
     class MessagePassing(nn.Module):
         """The part of PyTorch Geometric's class in use here, which has no types."""
@@ -100,10 +101,24 @@ class TwoLevelSum(MessagePassing):
         return self.propagate(edge_index, x=(self.f(h), None), size=(len(h), receivers))
 
 
+class Embeddings(NamedTuple):
+    """What `Encoder` returns."""
+
+    node: Tensor
+    """(V, D) e_v, rows in the order of x"""
+    job: Tensor
+    """(J, D) y_i"""
+    cluster: Tensor
+    """(1, D) z of all jobs together"""
+
+
 class Encoder(nn.Module):
     """The three sums, each over a whole batch at once.
 
-    A method's rows depend on their own terms only: e_v on the nodes below v, y_i on job i.
+    `encoder(data)` or `encoder(x, edge_index, batch)` embeds graphs of PyTorch Geometric, nodes in
+    any order. Who embeds the same graphs again and again sorts their nodes once (`levels_of`) and
+    calls `nodes`, `jobs` and `cluster`. Their rows depend on their own terms only: e_v on the nodes
+    below v, y_i on job i.
     """
 
     def __init__(self, num_features: int, config: EncoderConfig) -> None:
@@ -125,6 +140,36 @@ class Encoder(nn.Module):
         self.node_sum = TwoLevelSum(size, config, TYPICAL_CHILDREN)
         self.job_sum = TwoLevelSum(num_features + size, config, TYPICAL_STAGES)
         self.cluster_sum = TwoLevelSum(size, config, TYPICAL_JOBS, "mean")
+
+    def forward(
+        self, x: Tensor | Data, edge_index: Tensor | None = None, batch: Tensor | None = None
+    ) -> Embeddings:
+        """Embed nodes, jobs and the cluster.
+
+        Args:
+            x: (V, F) features, nodes in any order; or a `Data` or `Batch` that has all three.
+            edge_index: (2, E) int64, row 0 the parents, row 1 the children. Messages flow from
+                children to parents, against the edges (Decima 5.1).
+            batch: (V,) int64 job of each node, as in a `Batch`; None if all belong to one job.
+
+        Raises:
+            ValueError: (one line) a tensor has another shape or type, the edges name nodes that do
+                not exist or contain a cycle, or a job number is negative.
+        """
+        if not isinstance(x, Tensor):
+            x, edge_index, batch = x.x, x.edge_index, x.batch
+        if x is None or edge_index is None:
+            raise ValueError("the encoder needs x and edge_index, or a Data that has both")
+        if batch is None:
+            batch = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        if batch.numel() and int(batch.min()) < 0:
+            raise ValueError(f"batch names job {int(batch.min())}; jobs count from 0")
+        levels, order = levels_of(edge_index, len(x))
+        e = self.nodes(x[order], levels)[order.argsort()]
+        num_jobs = int(batch.max()) + 1 if batch.numel() else 0
+        y = self.jobs(x, e, batch, num_jobs)
+        jobs = torch.arange(num_jobs, device=x.device)
+        return Embeddings(e, y, self.cluster(y, torch.stack((jobs, torch.zeros_like(jobs))), 1))
 
     def nodes(self, x: Tensor, levels: Levels) -> Tensor:
         """Embed every node from its own features and the nodes below it.
@@ -178,7 +223,7 @@ class Encoder(nn.Module):
             raise ValueError(
                 f"job must be int64 of shape ({len(e)},), got {job.dtype} of {tuple(job.shape)}"
             )
-        edges = torch.stack((torch.arange(len(job)), job))
+        edges = torch.stack((torch.arange(len(job), device=job.device), job))
         y: Tensor = self.job_sum(torch.cat((x, e), dim=1), edges, num_jobs)
         return y
 

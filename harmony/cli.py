@@ -236,7 +236,7 @@ def show(output: Path, config: Config, interval: int, seed: int, model: Path | N
 
     Example: harmony show -o cluster.png
     """
-    from harmony.drawing import picture
+    from harmony.figures import picture
 
     check_picture(output)
     picture(config, model, seed, interval, output)
@@ -258,7 +258,7 @@ def import_trace(
 
     Example: harmony import philly cluster_job_log -o jobs.csv
     """
-    from harmony.job_files import write_import
+    from harmony.jobs import write_import
 
     click.echo(write_import(form, trace, config, output, machines))
 

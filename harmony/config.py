@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from decima.rl.errors import StudyError
-from decima.rl.study.settings import ABOVE_0, Settings
+from decima.rl.study.settings import ABOVE_0, Range, Settings
 from harmony.tables import ANALYTIC, MEASURED_PRODUCT, MEASURED_WORST
 
 Arrivals = Literal["uniform", "poisson", "trace"]
@@ -23,6 +23,10 @@ MAX_SAMPLES = 1_000_000
 """that a training keeps in memory"""
 MAX_MIN = 1e10
 """minutes that a float represents to a millisecond"""
+Units = Annotated[int, Range(1, MAX_UNITS)]
+Minutes = Annotated[float, Range(ABOVE_0, MAX_MIN)]
+Share = Annotated[float, Range(0.0, 1.0)]
+Deviation = Annotated[float, Range(0.0, 10.0)]
 _RATE_MIN = 20.0
 MOST_GPU_TYPES = 16
 _SLOWEST, _FASTEST = 0.01, 100.0
@@ -70,68 +74,54 @@ class GpuType(NamedTuple):
 class Config(Settings):
     """Settings of a cluster."""
 
-    servers: int = 6
+    servers: Annotated[int, Range(1, MAX_SERVERS)] = 6
     """M"""
-    gpus: int = 2
+    gpus: Units = 2
     """of a server"""
-    cores: int = 8
-    memory_gb: int = 48
-    network_gbps: int = 50
+    cores: Units = 8
+    memory_gb: Units = 48
+    network_gbps: Units = 50
     gpu_types: tuple[str, ...] = ()
     """of the servers in their order, each `NAME:SERVERS:SPEED` (`GpuType`); without any
     all GPUs are alike"""
-    gpu_required_share: float = 0.0
+    gpu_required_share: Share = 0.0
     """of drawn jobs, which need a certain type: that of a random server, if they find room there"""
-    interval_min: float = 20.0
+    interval_min: Minutes = 20.0
     """jobs are placed at its beginning"""
     arrivals: Arrivals = "uniform"
     """`uniform`: the same number in each 20 minutes, at random times; `poisson`; or `trace`: times
     of a file, of which each sequence begins at a random job"""
-    jobs_per_20_min: float = 3.0
+    jobs_per_20_min: Annotated[float, Range(1e-6, 1e6)] = 3.0
     """mean; a fraction carries over to the next 20 minutes"""
     arrivals_file: str = ""
     """of a trace: JSON with a list `arrivals` of rising times, in any unit; "" is the package's"""
     jobs_file: str = ""
-    """table of jobs (`harmony.job_files`), of which each sequence takes some in a row; "" draws
+    """table of jobs (`harmony.jobs`), of which each sequence takes some in a row; "" draws
     them. With `arrivals = "trace"` they arrive as there, at the configuration's mean rate"""
     table_file: str = ""
     """of interference between one's own models (`harmony.measured`); "" is the package's"""
-    exclusive_share: float = 0.0
+    exclusive_share: Share = 0.0
     """of the jobs, which share no server with another"""
-    jobs: int = 60
+    jobs: Annotated[int, Range(1, MAX_JOBS)] = 60
     """of a sequence"""
     max_workers: int = 3
     """workers, and parameter servers, are 1 to so many, all alike"""
-    all_reduce_share: float = 0.5
+    all_reduce_share: Share = 0.5
     """of jobs that have no parameter servers"""
-    median_min: float = 20.0
+    median_min: Minutes = 20.0
     """time that half of the jobs need at most, alone on the fewest servers"""
-    sigma: float = 1.0
+    sigma: Deviation = 1.0
     """of the logarithm of that time, which is normal"""
-    longest_min: float = 400.0
+    longest_min: Minutes = 400.0
     """longer ones are cut to this; shorter than a twentieth of the median to that"""
     speed: Literal["measured", "analytic"] = "measured"
     """how neighbours slow a job: as DeepShare measured, or by contention for cores and network"""
     several: Literal["worst", "product"] = "product"
     """with several neighbours: the product over them, or as measured with the worst of them"""
-    noise: float = 0.0
+    noise: Deviation = 0.0
     """standard deviation of the logarithm of speeds"""
-    max_intervals: int = 1_000
+    max_intervals: Annotated[int, Range(1, MAX_INTERVALS)] = 1_000
     """an episode that is not over by then is cut"""
-
-    RANGES = {  # noqa: RUF012 (annotated in the base)
-        "servers": (1, MAX_SERVERS),
-        "jobs": (1, MAX_JOBS),
-        **dict.fromkeys(("gpus", "cores", "memory_gb", "network_gbps"), (1, MAX_UNITS)),
-        **dict.fromkeys(("interval_min", "median_min", "longest_min"), (ABOVE_0, MAX_MIN)),
-        "jobs_per_20_min": (1e-6, 1e6),
-        "sigma": (0.0, 10.0),
-        "noise": (0.0, 10.0),
-        "all_reduce_share": (0.0, 1.0),
-        "exclusive_share": (0.0, 1.0),
-        "gpu_required_share": (0.0, 1.0),
-        "max_intervals": (1, MAX_INTERVALS),
-    }
 
     def check(self) -> None:
         """Refuse jobs without room, and times that contradict each other."""

@@ -98,12 +98,12 @@ class HarmonyEnv(StudyEnv[Clusters, Observation]):
         Raises:
             StudyError: a name is unknown.
         """
-        found = env.configuration(config, CONFIGS)
+        cluster = env.configuration(config, CONFIGS)
         if arrivals is not None:
             env.check_choice("arrivals", arrivals, RATES)
         if render_mode is not None:
             raise StudyError(f"render_mode is {render_mode!r}: None is needed")
-        self.config = found if arrivals is None else found.arriving(arrivals)
+        self.config = cluster if arrivals is None else cluster.arriving(arrivals)
         self.render_mode = render_mode
         models, gpus = len(measured(self.config.table_file).models), len(self.config.gpu_table)
         rows, servers = most_rows(self.config), self.config.servers

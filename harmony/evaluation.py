@@ -14,8 +14,7 @@ from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.interference import LINEAR, QUADRATIC, Samples, fit_lif, fit_pairs, samples_of
 from harmony.jobs import draw_jobs
-from harmony.learned import Learned
-from harmony.models import load_model
+from harmony.models import Learned, load_model
 from harmony.schedulers import (
     InOrder,
     LeastInterference,

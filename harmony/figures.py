@@ -1,4 +1,4 @@
-"""The paper's figures and table: measured as numbers with intervals, and drawn from those.
+"""The paper's figures and table: measured as numbers with intervals, and drawn; `picture`.
 
 All on sequences of the purpose `TEST`, which no training and no fitting has seen; every scheduler
 plays the same ones. Source: Harmony, section VI.
@@ -11,17 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from decima.rl.drawing import Found, errors, panels
+from decima.rl.colours import job_colour
+from decima.rl.drawing import Found, errors, panels, save_figure
 from decima.rl.errors import NoModelsError
 from decima.rl.optimiser import one_thread
 from decima.rl.statistics import compared, difference_percent, mean_of
+from decima.rl.study.lockstep import play_up_to
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Config
@@ -38,11 +42,11 @@ from harmony.interference import (
     samples_of,
 )
 from harmony.jobs import draw_jobs
-from harmony.learned import Learned
+from harmony.learner import CLOSE, predict, split
 from harmony.measured import measured
+from harmony.models import Learned, load_model
 from harmony.network import ActorCritic, RewardModel
-from harmony.reward_learner import CLOSE, predict, split
-from harmony.schedulers import Scheduler
+from harmony.schedulers import Scheduler, Tiresias
 from harmony.study import ABLATIONS, SIZES, Models, Training
 from harmony.tables import Float64
 from harmony.training_config import RewardConfig
@@ -78,6 +82,7 @@ _TITLES = {
     "worst": "only the worst neighbour counts",
     "analytic": "analytic model of speeds",
 }
+_LEGEND_ROWS = 16
 
 
 class Bench(NamedTuple):
@@ -380,3 +385,57 @@ FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found],
     "table2": (table_2, _draw_variants),
 }
 """how each is measured and drawn, by name; those of the paper by their number there"""
+
+
+def picture(config: Config, model: Path | None, seed: int, interval: int, output: Path) -> None:
+    """Write the tasks on each server, a colour and a number for each job, at an interval, as PNG.
+
+    Raises:
+        StudyError: the episode is over before.
+        RunError: the file cannot be written.
+    """
+    scheduler: Scheduler
+    if model is None:
+        scheduler = Tiresias(config)
+    else:
+        scheduler = Learned(load_model(model).network.policy, config)
+    jobs = draw_jobs(config, 1, seed, Purpose.TEST)
+    clusters = Clusters(config, jobs, seed=seed, priority=scheduler.priority(jobs))
+    play_up_to(scheduler, clusters, seed, clusters.state.interval, interval, "interval")
+    save_figure(picture_of(clusters), output, "png")
+
+
+def picture_of(clusters: Clusters) -> Figure:
+    """The tasks on each server of the first episode: a colour and a number for each job."""
+    state, models = clusters.state, measured(clusters.config.table_file).models
+    running = sorted(state.running[0, : state.running_count[0]].tolist())
+    figure, (axes,) = panels(1)
+    # A third of an inch for each server, and room for the columns of the legend.
+    columns = -(-max(len(running), 1) // _LEGEND_ROWS)
+    figure.set_size_inches(max(4.6, 0.33 * clusters.config.servers) + 1.4 * columns, 3.6)
+    bottom = np.zeros(clusters.config.servers)
+    for rank, job in enumerate(running):
+        tasks = state.placed[0, job].sum(axis=1)
+        held = np.nonzero(tasks)[0]
+        label = f"{job}  {models[int(clusters.jobs.model[0, job])]}"
+        bars = axes.bar(
+            held, tasks[held], bottom=bottom[held], color=job_colour(rank), ec="black", label=label
+        )
+        axes.bar_label(bars, [str(job)] * len(held), label_type="center", fontsize=7)
+        bottom += tasks
+    axes.set(xlabel="server", ylabel="workers and parameter servers")
+    axes.set_xticks(range(clusters.config.servers))
+    axes.set_xlim(-0.6, clusters.config.servers - 0.4)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(f"{len(running)} jobs in interval {int(state.interval[0])}")
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside right upper",
+        title="job and model",
+        fontsize=7,
+        title_fontsize=7,
+        ncols=columns,
+    )
+    return figure

@@ -1,10 +1,11 @@
-"""`HarmonyLearner`: one training of a policy, as the loop of `decima.rl` runs it.
+"""Trainings of a policy and of a reward model, as the loop of `decima.rl` runs them.
 
-Source: Harmony, sections IV and V-B.
+Source: Harmony, sections IV, V-B and V-C.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -19,28 +20,29 @@ from decima.rl.losses import (
     policy_gradient_loss,
     value_loss,
 )
-from decima.rl.optimiser import Optimiser, flat_parameters, set_flat_parameters
+from decima.rl.optimiser import Optimiser, flat_parameters, one_thread, set_flat_parameters
 from decima.rl.study.learner import LOWEST, NetworkLearner, entropy_of, taken_of
 from decima.rl.study.streams import Draws, Purpose, seed_of
 from harmony.clusters import Clusters, Predictor
 from harmony.config import Config
 from harmony.evaluation import completion_of
-from harmony.interference import draw_samples, fit_pairs
+from harmony.interference import Samples, draw_samples, fit_pairs, relative_error
 from harmony.jobs import draw_jobs
-from harmony.learned import Learned
-from harmony.models import new_network
-from harmony.network import ActorCritic
+from harmony.models import Learned, new_network, new_reward_model
+from harmony.network import ActorCritic, RewardModel
 from harmony.rollouts import (
     VALUE_SCALE,
+    Branches,
+    Sure,
+    Teacher,
     advantages_of,
     numbered_on,
     returns_of,
     roll_out,
 )
 from harmony.schedulers import LoadBalance, Lookahead, Scheduler, Tiresias
-from harmony.tables import Int32, Jobs
-from harmony.teachers import Branches, Sure, Teacher
-from harmony.training_config import TrainConfig
+from harmony.tables import Float64, Int32, Jobs
+from harmony.training_config import RewardConfig, TrainConfig
 
 _MEMORY = 0.9
 """of the moving average of returns, from one iteration to the next"""
@@ -48,6 +50,9 @@ _MEMORY = 0.9
 
 Workload = tuple[Config, Jobs]
 """a cluster, and sequences that are played in it"""
+CLOSE = 0.1
+"""relative error up to which a prediction counts as close"""
+_AT_ONCE = 1_024
 
 
 class HarmonyLearner(NetworkLearner[ActorCritic]):
@@ -233,3 +238,81 @@ def validation_of(scheduler: Scheduler, config: TrainConfig) -> dict[str, float]
         jobs = draw_jobs(cluster, count, seed, Purpose.VALIDATION)
         figures[pattern] = float(completion_of(scheduler, cluster, jobs, seed).mean())
     return {"score": float(np.mean(np.log(list(figures.values())))), **figures}
+
+
+class RewardLearner(NetworkLearner[RewardModel]):
+    """Weights, optimiser and samples; an iteration is one pass over the samples."""
+
+    def __init__(self, config: RewardConfig) -> None:
+        self._config = config
+        network = new_reward_model(config.size, config.seed)
+        super().__init__(network, Optimiser(network, config.learning_rate, max_norm=1.0))
+        self._samples, self._held_out = split(config)
+
+    def iterate(self, iteration: int) -> Mapping[str, float]:
+        r"""Learn from every sample once, in an order of the iteration's own.
+
+        The loss is the mean relative error of all jobs of a minibatch.
+
+        .. math:: L = \frac{1}{N} \sum_n |c_n - c'_n| / c'_n
+        """
+        config = self._config
+        fall = config.final_learning_rate / config.learning_rate
+        self.network.train()
+        rng = np.random.default_rng(seed_of(config.seed, Purpose.BATCHES, iteration))
+        order = rng.permutation(len(self._samples.speed)).astype(np.int32)
+        steps = -(-len(order) // config.minibatch)
+        total = 0.0
+        for step in range(steps):
+            batch = order[step * config.minibatch : (step + 1) * config.minibatch]
+            done = (iteration + step / steps) / config.iterations
+            samples = self._samples.rows(batch)
+            is_job = torch.from_numpy(samples.running.is_job)
+            speed = torch.from_numpy(samples.speed).float()[is_job]
+            loss = ((self.network(samples.running)[is_job] - speed).abs() / speed).mean()
+            torch.autograd.backward(loss)
+            self._move(config.learning_rate * math.exp(done * math.log(fall)))
+            total += float(loss.detach()) / steps
+        return {"relative_error": total}
+
+    def validate(self) -> Mapping[str, float]:
+        """Mean relative error on what is held out, and the share of predictions within 10 %.
+
+        Returns:
+            both, and "score": the error.
+        """
+        error = relative_error(predict(self.network, self._held_out), self._held_out)
+        mean = float(error.mean())
+        return {"score": mean, "held_out_error": mean, "close": float((error < CLOSE).mean())}
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters, running means of the normalisation, and what the optimiser remembers."""
+        norm = {
+            f"norm.{name}": buffer.clone() for name, buffer in self.network.norm.named_buffers()
+        }
+        return {**super().state(), **norm}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` gave; see the base."""
+        super().load(state)
+        for name, buffer in self.network.norm.named_buffers():
+            buffer.copy_(state[f"norm.{name}"])
+
+
+def split(config: RewardConfig) -> tuple[Samples, Samples]:
+    """The samples that are learned from, and those that are held out."""
+    samples = draw_samples(config.cluster, config.samples, config.seed)
+    held_out = int(config.held_out * config.samples)
+    order = np.arange(config.samples, dtype=np.int32)
+    return samples.rows(order[held_out:]), samples.rows(order[:held_out])
+
+
+def predict(network: RewardModel, samples: Samples) -> Float64:
+    """(n, N) epochs a minute; rows without a job have numbers that mean nothing."""
+    network.eval()
+    parts = []
+    with one_thread(), torch.no_grad():
+        for first in range(0, len(samples.speed), _AT_ONCE):
+            chosen: Int32 = np.arange(first, min(first + _AT_ONCE, len(samples.speed)), dtype="i4")
+            parts.append(network(samples.running.rows(chosen)).double().numpy())
+    return np.concatenate(parts)

@@ -7,34 +7,29 @@ last two. Four points are not measured and are filled in (`_filled`).
 
 A file of one's own models is JSON: `models`, a list of objects, and `ratio`, a square table: what
 share of its speed alone the job of the row keeps beside the one of the column. A model has
-
-* `name`;
-* `epochs_per_min`, of one worker alone;
-* `scaling` (1): with twice the workers it is 2 to this power times as fast;
-* `spread` (1): share of its speed with one task on each server, over four on each;
-* `worker` and `ps`: GPUs, cores, GB and Gbit/s of one such task (1, 2, 8, 5 and 0, 1, 4, 5);
-* `cores` (2) and `gbps` (5) that a worker keeps busy, for `speed = "analytic"`;
-* `largest_tensor` (0): its share of the model; from 0.5 Tiresias puts workers together.
+the fields of `OwnModel`.
 
 Letters: L models, G sizes, D densities, C configurations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from decima.rl.errors import StudyError
+from decima.rl.study.settings import Range, Settings
 from harmony.config import Config
-from harmony.tables import PS, Float64, Int32, K, Types
+from harmony.tables import PS, Float64, Int32, Types
 from traces.files.names import is_clean
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
+from traces.files.settings import build
 
 SIZES = (1, 2, 4, 8)
 """G, GPUs; single ones were not measured"""
@@ -46,18 +41,43 @@ _S_PER_MIN = 60.0
 _SCHEMA = 1
 MOST_MODELS = 64
 _MOST_BYTES = 2**20
-_NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
-    "epochs_per_min": (None, 1e-6, 1e6),
-    "scaling": (1.0, 0.0, 2.0),
-    "spread": (1.0, 0.01, 100.0),
-    "cores": (2.0, 0.0, 1e6),
-    "gbps": (5.0, 0.0, 99.0),
-    "largest_tensor": (0.0, 0.0, 1.0),
-}
-"""the default (None: it must be given), the least and the greatest value"""
-_TASKS: Mapping[str, tuple[int, ...]] = {"worker": (1, 2, 8, 5), "ps": (0, 1, 4, 5)}
 _MOST_UNITS = 1_000_000
 _MAX_NAME = 100
+
+
+Task = tuple[int, int, int, int]
+"""GPUs, cores, GB and Gbit/s of a task"""
+
+
+@dataclass(frozen=True)
+class OwnModel(Settings):
+    """A model of a file of one's own."""
+
+    name: str = ""
+    epochs_per_min: Annotated[float, Range(1e-6, 1e6)] = 0.0
+    """of one worker alone; it must be given"""
+    scaling: Annotated[float, Range(0.0, 2.0)] = 1.0
+    """with twice the workers it is 2 to this power times as fast"""
+    spread: Annotated[float, Range(0.01, 100.0)] = 1.0
+    """share of its speed with one task on each server, over four on each"""
+    worker: Task = (1, 2, 8, 5)
+    ps: Task = (0, 1, 4, 5)
+    cores: Annotated[float, Range(0.0, 1e6)] = 2.0
+    """that a worker keeps busy, for `speed = "analytic"`"""
+    gbps: Annotated[float, Range(0.0, 99.0)] = 5.0
+    """that a worker sends, likewise"""
+    largest_tensor: Annotated[float, Range(0.0, 1.0)] = 0.0
+    """its share of the model; from 0.5 Tiresias puts workers together"""
+
+    def check(self) -> None:
+        """Refuse a name that cannot be shown, and tasks that are none."""
+        is_name = bool(self.name) and is_clean(self.name, _MAX_NAME)
+        rule = f"1 to {_MAX_NAME} printable characters"
+        self.require(is_name, f"name is {self.name!r:.40}: {rule}")
+        for units in (*self.worker, *self.ps):
+            self.require(0 <= units <= _MOST_UNITS, f"a task has {units} units: 0 to {_MOST_UNITS}")
+        gpus = self.worker[0]
+        self.require(gpus >= 1, f"a worker has {gpus} GPUs: at least 1 is needed")
 
 
 class Measured(NamedTuple):
@@ -99,19 +119,26 @@ def _read_own(path: Path) -> Measured:
     if unknown := set(content) - {"models", "ratio"}:
         raise StudyError(f"{path}: unknown key {min(unknown)!r:.40}; there are models, ratio")
     count = len(models)
-    checked = [_OwnModel(f"{path}: model {number}", model) for number, model in enumerate(models)]
+    checked = []
+    for number, model in enumerate(models):
+        try:
+            checked.append(build(OwnModel, model, StudyError))
+        except StudyError as fault:
+            raise StudyError(f"{path}: model {number}: {str(fault).strip()}") from fault
     names = tuple(model.name for model in checked)
     if len(set(names)) < count:
         raise StudyError(f"{path}: two models have one name")
-    numbers = {name: np.array([model.number_of(name) for model in checked]) for name in _NUMBERS}
-    demand = np.array([[model.task(kind) for kind in _TASKS] for model in checked], np.int32)
+    demand = np.array([[model.worker, model.ps] for model in checked], np.int32)
     ratio = _ratio(path, content.get("ratio"), count)
 
     configuration = np.ones((count, 3), np.int32)
     configuration[:, 0] = np.arange(count)
-    size = numbers["epochs_per_min"][:, None] * np.array(SIZES) ** numbers["scaling"][:, None]
+    scaling, spread = (
+        np.array([[getattr(model, name)] for model in checked]) for name in ("scaling", "spread")
+    )
+    size = np.array([[model.epochs_per_min] for model in checked]) * np.array(SIZES) ** scaling
     apart = 1.0 - np.log2(DENSITIES) / np.log2(DENSITIES[-1])
-    alone = size[:, :, None] * (numbers["spread"][:, None] ** apart)[:, None]
+    alone = size[:, :, None] * (spread**apart)[:, None]
     alone[:, 0] = size[:, :1]
     return Measured(
         names,
@@ -119,47 +146,10 @@ def _read_own(path: Path) -> Measured:
         alone,
         ratio,
         demand,
-        numbers["cores"],
-        numbers["gbps"],
-        numbers["largest_tensor"],
+        np.array([model.cores for model in checked]),
+        np.array([model.gbps for model in checked]),
+        np.array([model.largest_tensor for model in checked]),
     )
-
-
-class _OwnModel:
-    """One object of the list `models`."""
-
-    def __init__(self, where: str, content: Any) -> None:
-        self._where = where
-        if not isinstance(content, dict):
-            raise StudyError(f"{self._where} is {content!r:.40}: an object is needed")
-        if unknown := set(content) - {"name", *_NUMBERS, *_TASKS}:
-            known = ", ".join(("name", *_NUMBERS, *_TASKS))
-            raise StudyError(f"{self._where}: unknown key {min(unknown)!r:.40}; there are {known}")
-        self._content = content
-        name = content.get("name")
-        if not (isinstance(name, str) and name and is_clean(name, _MAX_NAME)):
-            raise StudyError(
-                f"{self._where}: name is {name!r:.40}: 1 to {_MAX_NAME} printable characters"
-            )
-        self.name = name
-
-    def number_of(self, name: str) -> float:
-        default, least, most = _NUMBERS[name]
-        value = self._content.get(name, default)
-        if not (is_number(value) and least <= value <= most):
-            raise StudyError(
-                f"{self._where}: {name} is {value!r:.40}: a number from {least:g} to {most:g}"
-            )
-        return float(value)
-
-    def task(self, kind: str) -> list[int]:
-        units: Any = self._content.get(kind, list(_TASKS[kind]))
-        whole = isinstance(units, list) and all(type(number) is int for number in units)
-        if not (whole and len(units) == K and all(0 <= number <= _MOST_UNITS for number in units)):
-            raise StudyError(f"{self._where}: {kind} is {units!r:.40}: 4 whole numbers are needed")
-        if kind == "worker" and units[0] < 1:
-            raise StudyError(f"{self._where}: a worker has {units[0]} GPUs: at least 1 is needed")
-        return list(units)
 
 
 def _ratio(path: Path, rows: Any, count: int) -> Float64:
@@ -273,7 +263,7 @@ def _between(alone: Float64, gpus: int, density: float) -> float:
 
 def _nearest(configuration: Int32, model: int, gpus: int, density: float) -> int:
     """The measured configuration of a model with the nearest size, then the nearest density."""
-    own = np.nonzero(configuration[:, 0] == model)[0]
-    size = np.abs(np.log(configuration[own, 1] / gpus))
-    ratio = np.abs(np.log(configuration[own, 2] / density))
-    return int(own[np.lexsort((ratio, size))[0]])
+    rows = np.nonzero(configuration[:, 0] == model)[0]
+    size = np.abs(np.log(configuration[rows, 1] / gpus))
+    ratio = np.abs(np.log(configuration[rows, 2] / density))
+    return int(rows[np.lexsort((ratio, size))[0]])

@@ -12,8 +12,7 @@ from harmony.config import PAPER
 from harmony.evaluation import baselines, completion_of
 from harmony.interference import draw_samples
 from harmony.jobs import draw_jobs
-from harmony.learned import Learned
-from harmony.models import load_model
+from harmony.models import Learned, load_model
 from harmony.network import Size
 from harmony.session import new_run, run_training
 from harmony.training_config import RewardConfig, TrainConfig

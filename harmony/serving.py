@@ -1,6 +1,6 @@
 """`harmony serve`: a policy answers over HTTP where to place a job.
 
-POST /place takes the description of `harmony.placing.place` and the header `X-Harmony-Secret`.
+POST /place takes a cluster as JSON, as `place` describes, and the header `X-Harmony-Secret`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,24 @@ import ssl
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from decima.rl.errors import StudyError
-from harmony.learned import check_network
+from harmony.clusters import Clusters
+from harmony.config import MAX_SERVERS, Config
+from harmony.jobs import job_sequence
 from harmony.measured import measured
-from harmony.models import load_model
-from harmony.placing import place
+from harmony.models import check_network, load_model, log_probabilities
+from harmony.network import PolicyNetwork
+from harmony.tables import PS, WORKER
+from harmony.tokens import see
 from traces.files.reading import parse_json
 
 SECRET_HEADER = "X-Harmony-Secret"  # noqa: S105 -- the header's name
@@ -34,6 +41,10 @@ MOST_CONNECTIONS = 32
 """that have shown the secret, and as many others: beyond it the oldest of these is closed"""
 
 Answer = Callable[[Any], dict[str, Any]]
+_ONLY = np.zeros(1, np.int32)
+_EPOCHS = 1e9
+_KINDS = {"workers": WORKER, "ps": PS}
+_MOST_RUNNING = 1_000
 
 
 def server_of(
@@ -167,3 +178,125 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Log nothing: a scheduler asks often."""
+
+
+def place(network: PolicyNetwork, config: Config, description: Any) -> dict[str, Any]:
+    """Return the servers of a job's tasks: `{"workers": [names], "ps": [names]}`.
+
+    Where the cluster has no room it is `{"wait": true}`.
+
+    Args:
+        network: the policy.
+        config: the kind of cluster; all servers are alike but for types of GPU.
+        description: an object with `servers` (their names), `job` and `running` (jobs). A job has
+            `model`, `workers` and `ps` (names of the servers of its tasks); the one to place has
+            `count`, how many of each it needs, and in `workers` and `ps` those that are placed.
+            Where the cluster has several types of GPU, `gpus` has that of each server by its
+            name, and a job may have `gpu`, the type that it needs.
+
+    Raises:
+        StudyError: the description contradicts itself, or the cluster.
+    """
+    names = _names(description)
+    jobs = [_Job(job, number) for number, job in enumerate(_jobs(description))]
+    gpus = description.get("gpus")
+    types = dict.fromkeys(names, 0)
+    if config.gpu_types:
+        if not isinstance(gpus, dict) or set(gpus) != set(names):
+            raise StudyError("an object `gpus` is needed, with the type of each server's GPUs")
+        types = {name: config.gpu_number(gpus[name]) for name in names}
+    elif gpus is not None:
+        raise StudyError("gpus: the policy was trained for GPUs that are all alike")
+    # Servers of one type follow each other, as in a configuration.
+    servers = sorted(names, key=lambda name: types[name])
+    cluster = _cluster(config, list(types.values()))
+    rows = [(0.0, job.model, job.count["workers"], job.count["ps"], _EPOCHS) for job in jobs]
+    exclusive, gpu = [job.exclusive for job in jobs], [job.gpu for job in jobs]
+    clusters = Clusters(cluster, job_sequence(cluster, rows, exclusive, gpu))
+    for number, job in enumerate(jobs):
+        if number == len(jobs) - 1 and clusters.state.current[0] != number:
+            return {"wait": True}
+        for kind, name in job.placed:
+            if name not in servers:
+                raise StudyError(f"job {number}: {name!r:.40} is no server")
+            action = _KINDS[kind] * len(servers) + servers.index(name)
+            if clusters.state.current[0] != number or not clusters.masks(_ONLY)[0, action]:
+                raise StudyError(f"job {number}: server {name!r:.40} has no room for what is there")
+            clusters.step(_ONLY, np.array([action], np.int32))
+    # What is left of the job: the likeliest server for each task.
+    chosen: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    while not clusters.over[0]:
+        action = int(log_probabilities(network, see(clusters, _ONLY))[0].argmax())
+        kind_code, server = divmod(action, len(servers))
+        clusters.step(_ONLY, np.array([action], np.int32))
+        chosen["ps" if kind_code == PS else "workers"].append(servers[server])
+    return dict(chosen)
+
+
+class _Job:
+    """A job of the description, checked."""
+
+    def __init__(self, job: dict[str, Any], number: int) -> None:
+        self.model = str(job["model"])
+        self.exclusive = job.get("exclusive") is True
+        self.gpu = job.get("gpu", "")
+        if not isinstance(self.gpu, str):
+            raise StudyError(f"job {number}: gpu is {self.gpu!r:.40}: the name of a type is needed")
+        counts = job.get("count", {})
+        if not isinstance(counts, dict):
+            raise StudyError(f"job {number}: count is no object")
+        self.count: dict[str, int] = {}
+        """tasks of each kind"""
+        self.placed: list[tuple[str, Any]] = []
+        """kind and server of each task that is placed"""
+        for kind in _KINDS:
+            names = job.get(kind, [])
+            if not isinstance(names, list):
+                raise StudyError(f"job {number}: {kind} is no list of servers")
+            count = counts.get(kind, len(names))
+            if type(count) is not int or count < len(names):
+                raise StudyError(f"job {number}: count of {kind} is {count!r:.40}")
+            self.count[kind] = count
+            self.placed += [(kind, name) for name in names]
+
+
+def _cluster(config: Config, types: list[int]) -> Config:
+    """Return the cluster with servers of these types, for one interval, in which no job ends."""
+    servers, least = len(types), -(-config.max_workers // config.gpus)
+    if servers < least:
+        raise StudyError(f"{servers} servers: the policy is for at least {least}")
+    named = tuple(
+        f"{gpu.name}:{types.count(number)}:{gpu.speed}"
+        for number, gpu in enumerate(config.gpu_table)
+    )
+    return replace(
+        config.arriving("uniform"),
+        servers=servers,
+        gpu_types=named if config.gpu_types else (),
+        gpu_required_share=0.0,
+        jobs=_MOST_RUNNING + 1,
+        jobs_file="",
+        max_intervals=1,
+    )
+
+
+def _names(description: Any) -> list[str]:
+    """Return the names of the servers."""
+    names = description.get("servers") if isinstance(description, dict) else None
+    if not isinstance(names, list) or not 1 <= len(names) <= MAX_SERVERS:
+        raise StudyError(f"a list `servers` of 1 to {MAX_SERVERS} names is needed")
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise StudyError("servers are not all different names")
+    return names
+
+
+def _jobs(description: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the jobs that run, then the one to place."""
+    running = description.get("running", [])
+    if not isinstance(running, list) or len(running) > _MOST_RUNNING:
+        raise StudyError(f"running is no list of at most {_MOST_RUNNING} jobs")
+    jobs = [*running, description.get("job")]
+    for number, job in enumerate(jobs):
+        if not isinstance(job, dict) or not isinstance(job.get("model"), str):
+            raise StudyError(f"job {number} is no object with a model")
+    return jobs

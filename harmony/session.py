@@ -10,16 +10,16 @@ from decima.rl.progress import Reference
 from decima.rl.run_folder import RunFolder
 from decima.rl.study.models import INITIAL
 from decima.rl.study.trainings import Trainer
-from harmony.learned import PredictedSpeeds, check_network
-from harmony.learner import HarmonyLearner, validation_of
+from harmony.learner import HarmonyLearner, RewardLearner, validation_of
 from harmony.models import (
     POLICY,
     REWARD_MODEL,
+    PredictedSpeeds,
+    check_network,
     kind_of,
     load_reward_model,
     network_to_begin_with,
 )
-from harmony.reward_learner import RewardLearner
 from harmony.schedulers import LoadBalance, Tiresias
 from harmony.training_config import RewardConfig, TrainConfig
 

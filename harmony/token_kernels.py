@@ -182,16 +182,16 @@ def read_running(
         e = rows[i]
         s = state.jobs_of[e]
         for a in range(state.running_count[e]):
-            own = state.running[e, a]
-            _job(rules, types, jobs, state, e, own, 0, job[i, a])
+            number = state.running[e, a]
+            _job(rules, types, jobs, state, e, number, 0, job[i, a])
             is_job[i, a] = True
-            shape[i, a, 0] = jobs.model[s, own]
-            shape[i, a, 1] = jobs.workers[s, own]
-            shape[i, a, 2] = jobs.ps[s, own]
-            shape[i, a, 3] = state.spread[e, own]
+            shape[i, a, 0] = jobs.model[s, number]
+            shape[i, a, 1] = jobs.workers[s, number]
+            shape[i, a, 2] = jobs.ps[s, number]
+            shape[i, a, 3] = state.spread[e, number]
             for b in range(state.running_count[e]):
                 other = state.running[e, b]
-                beside[i, a, b] = a == b or shares_server(state, e, own, other)
+                beside[i, a, b] = a == b or shares_server(state, e, number, other)
 
 
 @kernel
@@ -218,12 +218,12 @@ def measure(
         e = rows[i]
         find_speeds(rules, types, jobs, state, e)
         for a in range(state.running_count[e]):
-            own = state.running[e, a]
+            number = state.running[e, a]
             speed[i, a] = state.speed[e, a]
-            alone[i, a] = speed_alone(types, jobs, state, e, own)
+            alone[i, a] = speed_alone(types, jobs, state, e, number)
             for m in range(state.free.shape[1]):
-                if state.placed[e, own, m, WORKER] + state.placed[e, own, m, PS] > 0:
-                    cpu = units_asked(rules, types, jobs, state, e, m, own, CPU)
-                    network = units_asked(rules, types, jobs, state, e, m, own, NETWORK)
+                if state.placed[e, number, m, WORKER] + state.placed[e, number, m, PS] > 0:
+                    cpu = units_asked(rules, types, jobs, state, e, m, number, CPU)
+                    network = units_asked(rules, types, jobs, state, e, m, number, NETWORK)
                     others[i, a, 0] = max(others[i, a, 0], cpu)
                     others[i, a, 1] = max(others[i, a, 1], network)

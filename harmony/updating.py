@@ -24,9 +24,8 @@ from decima.rl.study.streams import Purpose
 from harmony.config import Config
 from harmony.evaluation import completion_of
 from harmony.jobs import draw_jobs
-from harmony.learned import Learned, check_network
 from harmony.learner import HarmonyLearner
-from harmony.models import POLICY, load_model, new_network
+from harmony.models import POLICY, Learned, check_network, load_model, new_network
 from harmony.network import ActorCritic
 from harmony.tables import Float64, Jobs
 from harmony.training_config import TrainConfig

@@ -9,7 +9,6 @@ SIMULATOR = Kernels(
     (
         "spark_sim/compiled/kernels.py",
         "spark_sim/compiled/late.py",
-        "spark_sim/compiled/packed.py",
         "traces/arrays.py",
         "spark_sim/batch.py",
         "spark_sim/compile.py",

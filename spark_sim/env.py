@@ -15,19 +15,23 @@ from gymnasium import spaces
 from gymnasium.error import InvalidAction, ResetNeeded
 from numpy.typing import NDArray
 
+from spark_sim import render
 from spark_sim.cluster import Cluster
 from spark_sim.env_actions import Illegal, Limits
 from spark_sim.env_episodes import (
     ArrivalSettings,
     ArrivalSource,
+    Completions,
     Episodes,
     after,
     summary,
 )
 from spark_sim.env_view import Padded, Sight
 from spark_sim.errors import SimulationError
+from spark_sim.observation import PASS, Action
 from spark_sim.seeding import Streams
 from spark_sim.simulator import Simulator, Status
+from spark_sim.tables import NONE, State
 from traces import Trace
 from traces.numbers import MS_PER_S, Bool
 
@@ -86,6 +90,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     | `time_s` | (1,) | 0 .. | since the start |
     | `on_offer` | (1,) | 0 .. N | executors to give away now |
     | `jobs_in_system` | (1,) | 0 .. | also those without a slot |
+    | `fair_share` | (1,) | 0 .. N | N over the jobs in the system; 0 without jobs |
     | `source_job` | (1,) | -1 .. M - 1 | slot of the job that freed them; -1: no one job in sight |
     | `job_mask` | (M,) | 0, 1 | the slot holds a job |
     | `job_age_s` | (M,) | 0 .. | since arrival |
@@ -95,6 +100,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     | `job_attached` | (M,) | 0 .. N | executors in it |
     | `job_local` | (M,) | 0 .. N | executors on offer that are in it |
     | `job_limit` | (M,) | 0 .. N | its last parallelism limit |
+    | `job_share` | (M,) | 0 .. | `job_held` over the fair share |
     | `stage_mask` | (S,) | 0, 1 | the slot holds a stage |
     | `stage_job` | (S,) | -1 .. M - 1 | slot of its job |
     | `stage_tasks` | (S,) | 0 .. 10^7 | tasks in all |
@@ -136,12 +142,16 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     durations of `Streams(s, 0)`; each further `reset()` the next sequence, `Streams(s, 1)` and so
     on. Its info holds that `seed` and `sequence`.
 
+    ## Infos
+    Each step's info has `illegal_action` and `completed`: for each job that has completed since the
+    last step its row in the trace and its JCT in s.
+
     ## Episode end
     Terminated when every job is complete; truncated at the time limit of the cluster (or, only
     under decima-sim's rules, when the agent left everything idle for ever). The info of the last
-    step then holds the figures of `spark_sim.metrics` under their names: `avg_jct_s` (over the jobs
-    that have arrived, unfinished ones with their age; NaN if none has), `decisions`, `task_events`
-    (tasks finished); and `jobs_arrived`, `jobs_completed` and `illegal_actions`.
+    step then holds the figures of `spark_sim.metrics` under their names: `jct_s` (of each job that
+    has arrived, unfinished ones with their age), `avg_jct_s` (NaN if none has), `decisions`,
+    `task_events` (tasks finished); and `jobs_arrived`, `jobs_completed` and `illegal_actions`.
 
     ## Arguments
     See `__init__`.
@@ -152,7 +162,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
     """
 
     observation_space: spaces.Dict
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    metadata: dict[str, Any] = {"render_modes": list(render.MODES), "render_fps": 4}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(
         self,
@@ -165,6 +175,7 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         limits: Limits = "absolute",
         illegal: Illegal = "warn",
         scaled: bool = False,
+        render_mode: str | None = None,
     ) -> None:
         """Describe the episodes; the first begins with `reset`.
 
@@ -177,10 +188,17 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             limits: "absolute" or "relative" to the lowest legal limit of the slot.
             illegal: handling of an illegal action: "warn", "pass" or "raise".
             scaled: whether observations are scaled to 0 .. 1.
+            render_mode: what `render` returns: "ansi", a text of the jobs in the system;
+                "rgb_array", an image of the tasks of each executor so far; None, nothing.
 
         Raises:
             SimulationError: `trace` is no trace, a bound is too small or a choice is unknown.
         """
+        if render_mode not in (None, *render.MODES):
+            raise SimulationError(
+                f"render_mode must be one of {', '.join(render.MODES)}, got {render_mode!r:.40}"
+            )
+        self.render_mode = render_mode
         self._episodes = Episodes(
             trace, cluster, arrivals, max_jobs, max_stages, limits, illegal, scaled
         )
@@ -189,8 +207,10 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         self._streams: Streams | None = None
         self._simulator: Simulator | None = None
         self._sight: Sight | None = None
+        self._is_over = False
         self._charged_ms = 0.0
         self._illegal_actions = 0
+        self._completions = Completions()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -211,9 +231,12 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             run.arrival_ms,
             run.job,
             duration_key=run.duration_key,
+            timeline=self.render_mode == "rgb_array",
         )
+        self._is_over = False
         self._charged_ms = 0.0
         self._illegal_actions = 0
+        self._completions = Completions()
         info = {"seed": self._streams.seed, "sequence": self._streams.sequence}
         return self._show(self._simulator), info
 
@@ -230,18 +253,23 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
             raise InvalidAction(f"action {action} is not in {self.action_space}")
         is_legal = True
         # A time limit before the first arrival ends an episode that has no decision at all.
-        if sight.is_due:
-            chosen, is_legal = self._episodes.actions.action(sight, action)
-            simulator.step(chosen)
+        if sight.is_due[0]:
+            chosen = self._episodes.actions.chosen(sight, action[None], lambda _: "")
+            stage, limit, kind, is_illegal = (int(part[0]) for part in chosen)
+            is_legal = not is_illegal
+            simulator.step(PASS if stage == NONE else Action(stage, limit, kind))
         self._illegal_actions += not is_legal
         clock = simulator.state.clock[0]
         reward_s = (self._charged_ms - float(clock["job_time_ms"])) / MS_PER_S
         self._charged_ms = float(clock["job_time_ms"])
         terminated = simulator.status is Status.DONE
         truncated = simulator.status in (Status.TRUNCATED, Status.DEADLOCK)
-        info: dict[str, Any] = {"illegal_action": not is_legal}
+        info: dict[str, Any] = {
+            "illegal_action": not is_legal,
+            "completed": self._completions.since(simulator.state),
+        }
         if terminated or truncated:
-            self._simulator = None
+            self._is_over = True
             info |= summary(simulator.state, self._illegal_actions)
         return self._show(simulator), reward_s, terminated, truncated, info
 
@@ -251,17 +279,34 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
         Raises:
             ResetNeeded: no episode is under way.
         """
-        return self._episodes.actions.masks(self._under_way()[1])
+        masks: Bool = self._episodes.actions.masks(self._under_way()[1])[0]
+        return masks
+
+    def render(self) -> Any:
+        """Return the run up to now as `render_mode` says: a text, an image or None.
+
+        Raises:
+            ResetNeeded: no episode has begun.
+        """
+        if self.render_mode is None:
+            return None
+        if self._simulator is None:
+            raise ResetNeeded("no episode has begun: call reset() first")
+        state = self._simulator.state
+        return render.text(state) if self.render_mode == "ansi" else render.image(state)
 
     def _under_way(self) -> tuple[Simulator, Sight]:
-        if self._simulator is None or self._sight is None:
+        if self._simulator is None or self._sight is None or self._is_over:
             raise ResetNeeded("no episode is under way: call reset() first")
         return self._simulator, self._sight
 
     def _show(self, simulator: Simulator) -> Padded:
         """Return the present observation of `simulator`, in new arrays."""
-        self._sight = self._episodes.sight(simulator.state, simulator.status is Status.DECIDE)
-        return {name: values[0] for name, values in self._episodes.show([self._sight]).items()}
+        state = simulator.state
+        stacked = State._make([*(table[None] for table in state[:-1]), state.trace])
+        is_due = np.array([simulator.status is Status.DECIDE])
+        self._sight = self._episodes.sight(stacked, is_due)
+        return {name: values[0] for name, values in self._episodes.show(self._sight).items()}
 
 
 def register() -> None:

@@ -10,14 +10,14 @@ import numpy as np
 
 from spark_sim.cluster import Cluster
 from spark_sim.env_actions import ActionForm, Illegal, Limits
-from spark_sim.env_view import Padded, Scale, Sight, View
+from spark_sim.env_view import Padded, Sight, View
 from spark_sim.errors import SimulationError
 from spark_sim.metrics import measure
 from spark_sim.seeding import Streams
 from spark_sim.tables import State
 from spark_sim.vector import Run
 from traces import ARRIVALS, Arrivals, Trace, load_trace, to_arrays
-from traces.numbers import MS_PER_S
+from traces.numbers import MS_PER_S, Bool
 
 ArrivalSource = Callable[[Trace, np.random.Generator], Arrivals]
 """function that draws the jobs of one episode from the episode's own generator"""
@@ -81,27 +81,42 @@ class Episodes:
             )
         self._trace = trace
         self._arrivals = arrivals
-        self._view = View(trace, cluster, max_jobs, max_stages)
-        self._scale = Scale(cluster, max_jobs, max_stages) if scaled else None
+        self._view = View(trace, cluster, max_jobs, max_stages, scaled)
         self.cluster = cluster
         self.arrays = to_arrays(trace)
         self.actions = ActionForm(cluster, max_stages, limits, illegal)
-        plain = self._view.space()
-        self.observation_space = plain if self._scale is None else self._scale.space(plain)
+        self.observation_space = self._view.space
 
     def run(self, streams: Streams) -> Run:
         """The episode of `streams`."""
         drawn = self._arrivals(self._trace, streams.arrivals())
         return Run(drawn.arrival_ms, drawn.job, streams.duration_key())
 
-    def sight(self, state: State, is_due: bool) -> Sight:
-        """Return the jobs and stages that a simulation shows."""
-        return self._view.sight(state, is_due)
+    def sight(self, states: State, is_due: Bool) -> Sight:
+        """Return the jobs and stages that stacked simulations show."""
+        return self._view.sight(states, is_due)
 
-    def show(self, sights: list[Sight]) -> Padded:
+    def show(self, sight: Sight) -> Padded:
         """The observations of simulations, with an axis for them in front."""
-        shown = self._view.show(sights)
-        return shown if self._scale is None else self._scale.apply(shown)
+        return self._view.show(sight)
+
+
+class Completions:
+    """Jobs of one simulation that have completed."""
+
+    def __init__(self) -> None:
+        self._complete = np.zeros(0, np.bool_)
+
+    def since(self, state: State) -> tuple[tuple[int, float], ...]:
+        """Row in the trace and JCT in s of each job that has completed since the last call."""
+        jobs = state.jobs[: state.clock[0]["next_arrival"]]
+        complete = ~np.isnan(jobs["completion_ms"])
+        before = np.zeros(len(jobs), np.bool_)
+        before[: len(self._complete)] = self._complete
+        self._complete = complete
+        jobs = jobs[complete & ~before]
+        jct_s = (jobs["completion_ms"] - jobs["arrival_ms"]) / MS_PER_S
+        return tuple(zip(jobs["template"].tolist(), jct_s.tolist(), strict=True))
 
 
 def after(streams: Streams | None, seed: int | None, rng: np.random.Generator) -> Streams:
@@ -118,6 +133,7 @@ def summary(state: State, illegal_actions: int) -> dict[str, Any]:
     metrics = measure(state)
     return {
         "avg_jct_s": metrics.avg_jct_s,
+        "jct_s": tuple(metrics.jct_s.tolist()),
         "jobs_arrived": len(metrics.jct_s),
         "jobs_completed": len(metrics.jct_s) - metrics.unfinished,
         "decisions": metrics.decisions,

@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import IllegalActionError
-from spark_sim.kernels import session_rounds
+from spark_sim.kernels import session
 from spark_sim.observation import PASS, Action, Observation, observe
 from spark_sim.setup import build_state, typical_work_ms
 from spark_sim.simulator import explain_illegal
@@ -58,7 +58,7 @@ class Round:
         """
         self._state = state
         state.clock["counted"] = 0
-        self.is_open = bool(session_rounds.open_round(state))
+        self.is_open = bool(session.open_round(state))
         state.clock["counted"] = 2  # the caller maintains them, and may look at the plan
         self._chosen: list[int] = []
 
@@ -72,7 +72,7 @@ class Round:
         Raises:
             IllegalActionError: the action breaks a rule; nothing has changed.
         """
-        status = session_rounds.assign(self._state, action.stage, action.limit)
+        status = session.assign(self._state, action.stage, action.limit)
         if status == ILLEGAL:
             raise IllegalActionError(explain_illegal(self.observation(), action))
         if action != PASS:

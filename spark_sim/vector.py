@@ -17,7 +17,7 @@ from spark_sim.errors import IllegalActionError, SimulationError
 from spark_sim.kernels import batch as kernels
 from spark_sim.kernels import dispatch
 from spark_sim.kernels.batch import Actions, LaneProgress
-from spark_sim.kernels.choices import Preferences
+from spark_sim.kernels.dispatch import Preferences
 from spark_sim.observation import Action, ObservationBatch, observe
 from spark_sim.setup import build_state
 from spark_sim.simulator import explain_illegal
@@ -108,7 +108,7 @@ class VectorSimulator:
 
     def state(self, index: int) -> State:
         """The live tables of one simulation, for metrics; they move when a reset makes room."""
-        padded = _member(self._stacked, index)
+        padded = member(self._stacked, index)
         jobs = int(padded.clock[0]["num_jobs"])
         last = padded.jobs[jobs - 1]
         stages = int(last["first_stage"] + last["num_stages"])
@@ -124,6 +124,11 @@ class VectorSimulator:
         )
 
     @property
+    def stacked(self) -> State:
+        """The live tables of all simulations: an axis for them in front, padded to the largest."""
+        return self._stacked
+
+    @property
     def capacity(self) -> tuple[int, int]:
         """Rows of jobs and of stages that each simulation has room for; a reset may add some."""
         return self._stacked.jobs.shape[1], self._stacked.stages.shape[1]
@@ -134,7 +139,12 @@ class VectorSimulator:
             self._seen = self._builder.of_stacked(self._stacked)
         return self._seen
 
-    def step(self, stages: Int32, limits: Int32, kinds: Int32 | None = None) -> StepResult:
+    def step(
+        self,
+        stages: Int32 | Int64,
+        limits: Int32 | Int64,
+        kinds: Int32 | Int64 | None = None,
+    ) -> StepResult:
         """Apply an action to each simulation and run each to its next decision or its end.
 
         Args:
@@ -207,7 +217,7 @@ class VectorSimulator:
         state = self._build(index, run)
         rooms = ((getattr(state, name), getattr(self._stacked, name)) for name in _TABLES)
         if any(len(table) > room.shape[1] for table, room in rooms):
-            present = [_member(self._stacked, number) for number in range(len(self))]
+            present = [member(self._stacked, number) for number in range(len(self))]
             self._stacked = _room_for([*present[:index], state, *present[index + 1 :]])
             for number, other in enumerate(present):
                 _place(other, self._stacked, number)
@@ -234,7 +244,7 @@ class VectorSimulator:
     def _start(self, index: int, state: State) -> None:
         """Put `state` in place of simulation `index` and advance it to its first decision."""
         _place(state, self._stacked, index)
-        self._progress.status[index] = dispatch.advance(_member(self._stacked, index))
+        self._progress.status[index] = dispatch.advance(member(self._stacked, index))
         self._progress.charged_ms[index] = 0.0
         self._seen = None
 
@@ -257,7 +267,7 @@ _TABLES = State._fields[:-1]
 """all but the trace, which simulations share"""
 
 
-def _member(stacked: State, index: int) -> State:
+def member(stacked: State, index: int) -> State:
     """Views of one simulation's tables, padding included."""
     return State._make([*(getattr(stacked, name)[index] for name in _TABLES), stacked.trace])
 

@@ -15,13 +15,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from spark_sim.env_episodes import Episodes, after, summary
+from spark_sim.env_episodes import Completions, Episodes, after, summary
 from spark_sim.env_view import Padded, Sight
 from spark_sim.errors import SimulationError
 from spark_sim.seeding import Streams
 from spark_sim.tables import NONE
 from spark_sim.vector import VectorSimulator
-from traces.numbers import Bool, Float64, Int32, Int64
+from traces.numbers import Bool, Float64
 
 
 class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
@@ -55,7 +55,9 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._streams: list[Streams] = []
         self._simulators: VectorSimulator | None = None
-        self._sights: list[Sight] = []
+        self._sight: Sight | None = None
+        self._completions: list[Completions] = []
+        self._num_completed = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)
         self._illegal_actions = np.zeros(num_envs, np.int64)
 
@@ -89,6 +91,8 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         ]
         runs = [self._episodes.run(streams) for streams in self._streams]
         self._simulators = VectorSimulator(self._episodes.arrays, self._episodes.cluster, runs)
+        self._completions = [Completions() for _ in runs]
+        self._num_completed[:] = 0
         self._over[:] = False
         self._illegal_actions[:] = 0
         infos: dict[str, Any] = {}
@@ -106,26 +110,44 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
             InvalidAction: the actions are not in the action space.
             IllegalActionError: one is illegal, with `illegal="raise"`; no simulation has moved.
         """
-        simulators = self._under_way()
+        simulators, sight = self._under_way()
         if not self.action_space.contains(actions):
             raise InvalidAction(f"actions {actions} are not in {self.action_space}")
-        stages, limits, kinds, is_illegal = self._read(simulators, actions)
+        own_stage, limits, kinds, is_illegal = self._episodes.actions.chosen(
+            sight, actions, lambda index: f"simulation {index}, "
+        )
         self._illegal_actions += is_illegal
-        result = simulators.step(stages, limits, kinds)
+        batch = simulators.observation()
+        # Rows ascend within a simulation, so together with its number they ascend in all.
+        lane = np.repeat(np.arange(self.num_envs), np.diff(batch.stage_ptr))
+        width = simulators.stacked.stages.shape[1]
+        row = np.searchsorted(
+            lane * width + batch.stage_row, np.arange(self.num_envs) * width + own_stage
+        )
+        result = simulators.step(np.where(own_stage == NONE, NONE, row), limits, kinds)
         began = self._over
         reward_s = np.where(began, 0.0, result.reward_s)
         terminated, truncated = result.done & ~began, result.truncated & ~began
-        infos: dict[str, Any] = {}
+        always = np.ones(self.num_envs, np.bool_)
+        infos: dict[str, Any] = {"illegal_action": is_illegal, "_illegal_action": always}
+        clock = simulators.stacked.clock[:, 0]
+        completions = clock["next_arrival"] - clock["num_active"]
+        completed = np.empty(self.num_envs, object)
         for index in range(self.num_envs):
-            info: dict[str, Any] = {"illegal_action": bool(is_illegal[index])}
             if began[index]:
                 self._streams[index] = after(self._streams[index], None, self.np_random)
                 simulators.reset(index, self._episodes.run(self._streams[index]))
                 self._illegal_actions[index] = 0
-                info |= self._place_of(index)
+                self._completions[index] = Completions()
+                infos = self._add_info(infos, self._place_of(index), index)
             elif terminated[index] or truncated[index]:
-                info |= summary(simulators.state(index), int(self._illegal_actions[index]))
-            infos = self._add_info(infos, info, index)
+                ended = summary(simulators.state(index), int(self._illegal_actions[index]))
+                infos = self._add_info(infos, ended, index)
+            completed[index] = ()
+            if completions[index] > self._num_completed[index]:
+                completed[index] = self._completions[index].since(simulators.state(index))
+        self._num_completed = np.where(began, 0, completions)
+        infos |= {"completed": completed, "_completed": always}
         self._over = terminated | truncated
         return self._show(simulators), reward_s, terminated, truncated, infos
 
@@ -135,41 +157,17 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         Raises:
             ResetNeeded: no episode has begun.
         """
-        self._under_way()
-        return np.stack([self._episodes.actions.masks(sight) for sight in self._sights])
-
-    def _read(
-        self, simulators: VectorSimulator, actions: Int64
-    ) -> tuple[Int32, Int32, Int32, Bool]:
-        """Rows of the batch, limits and classes for `VectorSimulator.step`; who acted illegally."""
-        batch = simulators.observation()
-        stages, limits, kinds = np.full((3, self.num_envs), NONE, np.int32)
-        is_illegal = np.zeros(self.num_envs, np.bool_)
-        for index in np.flatnonzero([sight.is_due for sight in self._sights]).tolist():
-            where = f"simulation {index}, "
-            form = self._episodes.actions
-            action, is_legal = form.action(self._sights[index], actions[index], where)
-            is_illegal[index] = not is_legal
-            if action.stage != NONE:
-                first, last = batch.stage_ptr[index : index + 2]
-                row = np.searchsorted(batch.stage_row[first:last], action.stage)
-                stages[index] = first + row
-            limits[index], kinds[index] = action.limit, action.kind
-        return stages, limits, kinds, is_illegal
+        return self._episodes.actions.masks(self._under_way()[1])
 
     def _place_of(self, index: int) -> dict[str, Any]:
         streams = self._streams[index]
         return {"seed": streams.seed, "sequence": streams.sequence}
 
     def _show(self, simulators: VectorSimulator) -> Padded:
-        alive = simulators.alive
-        self._sights = [
-            self._episodes.sight(simulators.state(index), bool(alive[index]))
-            for index in range(self.num_envs)
-        ]
-        return self._episodes.show(self._sights)
+        self._sight = self._episodes.sight(simulators.stacked, simulators.alive)
+        return self._episodes.show(self._sight)
 
-    def _under_way(self) -> VectorSimulator:
-        if self._simulators is None:
+    def _under_way(self) -> tuple[VectorSimulator, Sight]:
+        if self._simulators is None or self._sight is None:
             raise ResetNeeded("no episode is under way: call reset() first")
-        return self._simulators
+        return self._simulators, self._sight

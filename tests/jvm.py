@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from decima.spark.errors import AttachError
 from decima.spark.jar import build_jar, find_javac, spark_jars
+from decima.spark.settings import AttachError
 from tests.real_spark import skip_without
 
 JAVA = Path(__file__).parent / "java"

@@ -120,16 +120,9 @@ class CoordinatorProcess:
 
     def applications(self) -> dict[str, tuple[int, int]]:
         """Registered executors and target by name."""
-        return {job["name"]: (job["held"], job["limit"]) for job in self._jobs()}
-
-    def waiting_tasks(self) -> dict[str, int]:
-        """Tasks that no executor runs yet, by name of the application."""
-        return {job["name"]: job["waiting_tasks"] for job in self._jobs()}
-
-    def _jobs(self) -> list[dict[str, Any]]:
         with urlopen(f"http://127.0.0.1:{self._status}/status.json", timeout=10) as answer:
-            jobs: list[dict[str, Any]] = json.load(answer)["jobs"]
-        return jobs
+            jobs = json.load(answer)["jobs"]
+        return {job["name"]: (job["held"], job["limit"]) for job in jobs}
 
     def metric(self, name: str) -> float:
         with urlopen(f"http://127.0.0.1:{self._status}/metrics", timeout=10) as answer:

@@ -93,8 +93,13 @@ def started(name: str = "shop", app_id: str = "app-1") -> list[Event]:
     return [event("LogStart", **{"Spark Version": "4.0.0"}), event("ApplicationStart", **fields)]
 
 
+def text(events: Sequence[Event]) -> bytes:
+    """Content of a log."""
+    return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in events).encode()
+
+
 def write(path: Path, events: Sequence[Event]) -> Path:
-    path.write_text("".join(json.dumps(item, separators=(",", ":")) + "\n" for item in events))
+    path.write_bytes(text(events))
     return path
 
 

@@ -19,24 +19,32 @@ from traces.loopback import LOOPBACK
 SLOTS = 8
 
 
-@contextmanager
-def local_spark() -> Iterator[Any]:
-    """A local Spark with eight slots."""
+def quiet_spark(master: str = f"local[{SLOTS}]", **settings: str) -> Any:
+    """A session that only this machine reaches; settings are named with _ for a point."""
     from pyspark.sql import SparkSession
 
-    spark = (
-        SparkSession.builder.master(f"local[{SLOTS}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "4")
+    conf: dict[str, bool | float | int | str | None] = {
+        **LOOPBACK,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
         # The session that started this JVM may have had one, in a folder that is gone by now.
-        .config("spark.eventLog.enabled", "false")
-        .config(map=dict(LOOPBACK))
-        .getOrCreate()
-    )
+        "spark.eventLog.enabled": "false",
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+    spark = SparkSession.builder.master(master).config(map=conf).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    yield spark
-    spark.stop()
+    return spark
+
+
+@contextmanager
+def local_spark(master: str = f"local[{SLOTS}]", **settings: str) -> Iterator[Any]:
+    """A `quiet_spark`, with eight slots, that is stopped on leaving."""
+    spark = quiet_spark(master, **settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def sleep_tasks(
@@ -131,14 +139,12 @@ _CHANGES: dict[str, dict[str, str | None]] = {
         + 'java.lang.reflect.Field rank = made.getClass().getDeclaredField("rank");'
         + "rank.setAccessible(true); rank.set(made, null);"
         + "try { control.apply(made); } catch (RuntimeException seen) { } return; }",
+        "settings.holdMs, CAPACITY,": None,
     },
     "exact/Fields.java": {
         "static void set(Object owner, String name, Object value) throws Exception {": _HOOK
         + 'if (hook.equals("refuse") || (hook.equals("refuse late") && value instanceof Builder))'
         + ' throw new IllegalAccessException("final field " + name);',
-    },
-    "plugin/Attachment.java": {
-        "settings.holdMs, CAPACITY,": None,
     },
 }
 """by source: what a hook is put behind; the property `decima.test` says what it does"""

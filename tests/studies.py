@@ -24,8 +24,8 @@ from decima.rl.study.env import StudyEnv
 from decima.rl.study.lockstep import Lockstep
 from decima.rl.study.models import ModelKind
 from deeprm.episodes import Episodes
-from deeprm.models import POLICY as DEEPRM_POLICY
-from deeprm.models import new_network as new_deeprm
+from deeprm.schedulers import POLICY as DEEPRM_POLICY
+from deeprm.schedulers import new_network as new_deeprm
 from deeprm.training_config import TrainConfig as DeepRmTraining
 from harmony.clusters import Clusters
 from harmony.models import POLICY as HARMONY_POLICY
@@ -58,28 +58,23 @@ class System(NamedTuple):
     before: str
 
     def module(self, name: str) -> ModuleType:
-        """Return a module of the package."""
         return import_module(f"{self.name}.{name}")
 
     def run(self, *arguments: str) -> Result:
-        """Run the command."""
         return CliRunner().invoke(self.command, arguments)
 
     def train(self, out: Path, *arguments: str, iterations: int = 2) -> Result:
-        """Train a little by the command."""
         settings = (*self.quick, f"iterations={iterations}")
         changes = [part for setting in settings for part in ("--set", setting)]
         return self.run("train", "--out", str(out), *changes, *arguments)
 
     def env(self, **settings: Any) -> StudyEnv[Any, Any]:
-        """Return an environment on the small cluster, or as the settings say."""
         module = self.module("env")
         make = module.DeepRmEnv if self.name == "deeprm" else module.HarmonyEnv
         found: StudyEnv[Any, Any] = make(**{"config": self.tiny, **settings})
         return found
 
     def episodes(self, config: Any, jobs: Any, rows: Any, scheduler: Any) -> Lockstep:
-        """Return episodes on the jobs in the order of the scheduler."""
         if self.name == "deeprm":
             return Episodes(config, jobs, rows)
         return Clusters(config, jobs, rows, priority=scheduler.priority(jobs))
@@ -150,7 +145,6 @@ class Trained(NamedTuple):
     make: Callable[[], Any]
 
     def save(self, path: Path, card: Mapping[str, object] | None = None) -> Any:
-        """Write such a network and return it."""
         network = self.make()
         self.kind.save(path, self.config, network.state_dict(), card or {})
         return network

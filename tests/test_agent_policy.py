@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
 from spark_sim import PASS, Action, Cluster, Observation, Status
+from spark_sim.observation import read_only
 from spark_sim.vector import Run
-from spark_sim.views import read_only
 from tests.test_agent_support import (
     ARRAYS,
     CLUSTERS,

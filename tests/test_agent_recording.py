@@ -152,10 +152,10 @@ def test_several_recordings_are_scored_as_one() -> None:
     values = torch.cat([NETWORK(graph).value for graph in graphs])
     torch.testing.assert_close(scores.value, values, rtol=1e-5, atol=1e-5)
     NETWORK.zero_grad()
-    together.log_prob.sum().backward()  # type: ignore[no-untyped-call]
+    together.log_prob.sum().backward()
     found = flat_gradient(NETWORK)
     NETWORK.zero_grad()
-    torch.cat([one.log_prob for one in alone]).sum().backward()  # type: ignore[no-untyped-call]
+    torch.cat([one.log_prob for one in alone]).sum().backward()
     torch.testing.assert_close(found, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
 
 

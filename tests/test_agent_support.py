@@ -18,7 +18,7 @@ from spark_sim import Action, Cluster, ExecutorClass, Protocol, Simulator, Statu
 from spark_sim.vector import Run
 from traces import to_arrays, tpch_like
 from traces.arrivals import poisson
-from traces.demands import drawn_demands
+from traces.estimates import drawn_demands
 
 # Matrices are small: on a busy machine further threads make a decision 50 times as slow.
 torch.set_num_threads(1)

@@ -254,7 +254,6 @@ def test_gzip_is_read_alike_and_a_truncated_one_is_named(tmp_path: Path) -> None
 
 
 def test_files_without_a_usable_job_are_one_line(tmp_path: Path) -> None:
-    """The message says what was left out and why."""
     with pytest.raises(TraceError, match="the file is empty"):
         read(tmp_path, "")
     with pytest.raises(TraceError, match="1 not_terminated, 1 bad_times") as caught:

@@ -42,7 +42,6 @@ RULES: dict[str, Any] = {"backlog_ms": 1000.0, "sustained_ms": 1000.0, "start_ms
 
 
 def run(allocation: Allocation, *jobs: Job, arrivals: list[float]) -> Simulator:
-    """Simulate jobs, first come first served."""
     cluster = Cluster(allocation.slots, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
     simulator = Simulator(
         to_arrays(Trace("made", jobs)),
@@ -112,7 +111,6 @@ def test_impossible_allocations_are_refused(values: tuple[Any, ...], words: str)
 
 
 def test_allocation_needs_a_session_of_its_size() -> None:
-    """And no other slots beside it."""
     allocation = Allocation(1, 0, 4, 0, 0)
     slots = Slots(np.zeros(1), np.ones(1, np.int64))
     for conditions, words in (
@@ -255,7 +253,6 @@ def test_changes_that_change_nothing_are_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_other_values_are_refused(tmp_path: Path, text: str, words: str) -> None:
-    """In one line, by both commands."""
     recorded(tmp_path)
     for command in ("replay", "whatif"):
         result = CliRunner().invoke(main, [command, str(tmp_path), "--allocation", text])

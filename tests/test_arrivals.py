@@ -153,13 +153,11 @@ def test_decima_sim_needs_its_jobs_and_a_legal_seed() -> None:
     ],
 )
 def test_impossible_settings_name_value_and_rule(draw: Callable[[], Arrivals], rule: str) -> None:
-    """Nothing is silently clipped."""
     with pytest.raises(TraceError, match=rule):
         draw()
 
 
 def test_arrivals_cannot_be_changed_after_they_were_checked() -> None:
-    """They own their arrays."""
     mine = np.array([1.0, 2.0])
     found = Arrivals(mine, np.zeros(2, np.int32))
     mine[0] = 9.0
@@ -176,7 +174,6 @@ times = st.lists(st.floats(0, 1e15, allow_subnormal=False), min_size=1, max_size
 def test_a_list_survives_the_file_to_the_last_bit(
     times: list[float], data: st.DataObject, tmp_path: Path
 ) -> None:
-    """What is written is read back equal, names with commas and quotes included."""
     trace = trace_of("a", "b,c", 'd"e', "#f")
     jobs = data.draw(st.lists(st.integers(0, 3), min_size=len(times), max_size=len(times)))
     path = tmp_path / "arrivals.csv"
@@ -201,7 +198,6 @@ def test_a_list_survives_the_file_to_the_last_bit(
     ],
 )
 def test_mistakes_in_a_list_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
-    """One line for each mistake, with the place."""
     path = tmp_path / "arrivals.csv"
     path.write_text(text)
     with pytest.raises(TraceError) as caught:
@@ -210,7 +206,6 @@ def test_mistakes_in_a_list_name_file_and_line(tmp_path: Path, text: str, messag
 
 
 def test_a_list_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    """An index beyond the trace and a missing folder."""
     found = Arrivals(np.array([1.0]), np.array([7], np.int32))
     with pytest.raises(TraceError, match="job index 7: trace 't' has 3 jobs"):
         write_arrivals(found, ABC, tmp_path / "a.csv")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from decima.spark import candidates
+from decima.spark.auto import Question
 from decima.spark.decision_log import prior_rows
-from decima.spark.evaluator_process import Question
 from tests.stories import stage
 from traces import Job, Trace
 from traces.numbers import Float64

@@ -40,7 +40,6 @@ def test_a_file_dropped_into_the_data_folder_is_builtin(
 
 
 def test_files_are_read_by_suffix(tmp_path: Path, small: Trace) -> None:
-    """Trace file, CSV and JSON, as text or path, upper case included."""
     write_trace(small, tmp_path / "small.parquet")
     shutil.copy(EXAMPLES / "jobs.csv", tmp_path / "JOBS.CSV")
     assert load_trace(tmp_path / "small.parquet").name == "small"
@@ -55,7 +54,6 @@ def test_a_folder_is_taken_for_decima_sims(tmp_path: Path) -> None:
 
 
 def test_a_wrong_name_lists_what_there_is(tmp_path: Path) -> None:
-    """Neither a file nor built-in; a file of unknown suffix."""
     with pytest.raises(TraceError, match=re.escape("nope: no such file, and no built-in trace (")):
         load_trace("nope")
     with pytest.raises(TraceError, match="tpch-like"):

@@ -16,7 +16,7 @@ from spark_sim import (
     Simulator,
     Status,
 )
-from spark_sim.kernels.choices import Preferences, follow
+from spark_sim.kernels.dispatch import Preferences, follow
 from spark_sim.tables import ANY, ILLEGAL, NONE
 from spark_sim.vector import VectorSimulator
 from tests.stories import build, job, stage

@@ -19,7 +19,7 @@ from tests.commands import Command, refused
 from tests.stories import build
 from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of
 from traces import Job, Trace, load_trace, to_arrays, write_trace
-from traces.demands import drawn_demands
+from traces.estimates import drawn_demands
 
 # --- the environment -----------------------------------------------------------------------------
 
@@ -40,7 +40,6 @@ def test_the_environment_shows_classes_and_takes_one() -> None:
 
 
 def test_random_play_with_classes_stays_inside_the_spaces() -> None:
-    """And ends."""
     trace = drawn_demands(load_trace("tpch"), 1024.0, np.random.default_rng(0))
     classes = (ExecutorClass(3, memory_mb=512.0), ExecutorClass(3, memory_mb=1024.0))
     cluster = Cluster(num_executors=6, classes=classes)

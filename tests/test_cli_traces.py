@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.traces import traces
+from tests.commands import refused
 from tests.test_decima_sim_import import waves, write_query
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, write_trace
 
@@ -25,23 +26,9 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(traces, [str(argument) for argument in arguments])
 
 
-def assert_one_error_line(result: Result, *words: str) -> None:
-    """Exit code 2, nothing printed, one line on stderr that holds `words`."""
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr
-
-
 def test_list_names_the_builtin_traces() -> None:
-    """Each on a line of its own."""
-    result = run("list")
-    assert result.exit_code == 0
-    assert {"tpch-like", "random-dag", "heavy-dag", "short-dag", "chain-dag"} <= {
-        line.split()[0] for line in result.stdout.splitlines()
-    }
+    shown = {line.split()[0] for line in run("list").stdout.splitlines()}
+    assert {"tpch-like", "random-dag"} <= shown
 
 
 def test_info_as_json_gives_the_figures() -> None:
@@ -79,7 +66,7 @@ def test_show_without_a_job_lists_the_jobs(tmp_path: Path) -> None:
     assert run("show", EXAMPLES / "jobs.json", rows[0][0]).exit_code == 0
     every = run("show", "tpch").stdout
     assert [one.name for one in load_trace("tpch").jobs if f" {one.name} " not in every] == []
-    assert_one_error_line(run("show", "tpch", "-o", tmp_path / "a.svg"), "--output", "name it")
+    refused(run("show", "tpch", "-o", tmp_path / "a.svg"), "--output", "name it")
 
 
 def test_show_draws_a_file(tmp_path: Path) -> None:
@@ -163,7 +150,7 @@ def test_several_files_become_one_trace(tmp_path: Path) -> None:
     assert [job.name for job in load_trace(output).jobs] == ["report", "lookup", "third"]
     assert load_trace(output).name == "all"
     twice = run("import", "csv", EXAMPLES / "jobs.csv", EXAMPLES / "jobs.csv", "-o", output)
-    assert_one_error_line(twice, "'report' is used twice")
+    refused(twice, "'report' is used twice")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +183,7 @@ def test_every_mistake_is_one_line_and_exit_code_2(
 ) -> None:
     """Wrong usage, missing files, wrong content: no traceback, and no file is left behind."""
     monkeypatch.chdir(tmp_path)
-    assert_one_error_line(run(*arguments), *words)
+    refused(run(*arguments), *words)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -218,17 +205,17 @@ def refuse() -> None:
 def test_a_message_of_several_lines_is_joined() -> None:
     """One line is a promise of the program, not of each error."""
     result = CliRunner().invoke(group_raising(refuse), ["fail"])
-    assert_one_error_line(result, "two lines")
+    refused(result, "two lines")
 
 
 def test_errors_of_other_libraries_keep_their_traceback() -> None:
     """A ValueError that we did not raise is our fault, and must not pass for the user's."""
     ours = CliRunner().invoke(group_raising(lambda: load_trace("nope")), ["fail"])
-    assert_one_error_line(ours, "nope")
+    refused(ours, "nope")
     theirs = CliRunner().invoke(group_raising(lambda: np.zeros(3).reshape(7)), ["fail"])
     assert isinstance(theirs.exception, ValueError)
     missing = CliRunner().invoke(group_raising(lambda: Path("none").read_text()), ["fail"])
-    assert_one_error_line(missing, "none: No such file or directory")
+    refused(missing, "none: No such file or directory")
 
 
 HOSTILE = "\x1b[2J\x1b]0;x\x07\x9b31m\u202e\ud800\r" + "y" * 10**5
@@ -277,17 +264,6 @@ def test_names_that_a_terminal_would_obey_are_shown_as_escapes(kind: str, tmp_pa
         assert said.replace("\n", "").isprintable()
         assert len(said) < 20_000
     assert results[-1].exit_code == 2
-
-
-def test_a_hostile_name_in_a_refusal_is_short_and_escaped(tmp_path: Path) -> None:
-    """The rule it breaks stays in sight."""
-    path = tmp_path / "t.json"
-    stage = {"name": HOSTILE, "num_tasks": 0, "task_ms": 1}
-    path.write_text(json.dumps({"jobs": [{"name": HOSTILE, "stages": [stage]}]}))
-    result = run("validate", path)
-    assert_one_error_line(result, "0 tasks")
-    assert result.stderr.strip().isprintable()
-    assert len(result.stderr) < 2_500
 
 
 def test_a_file_whose_name_is_hostile_is_named_in_escapes(tmp_path: Path) -> None:

@@ -9,19 +9,28 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from decima.cli.errors import OneLineErrors
-from decima.cli.replay import replay
-from decima.cli.whatif import whatif
-from tests.spark_events import end, executor, stage, start, started, submitted, task, write
+from decima.cli.main import main
+from tests.commands import refused
+from tests.spark_events import (
+    EPOCH,
+    Event,
+    end,
+    event,
+    executor,
+    stage,
+    start,
+    started,
+    submitted,
+    task,
+    write,
+)
 
 REAL = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
 COLUMNS = 100
 
 
 def run(*arguments: str | Path) -> Result:
-    """Run one of the commands as part of a program, as `decima` does."""
-    group = OneLineErrors("decima", commands={"replay": replay, "whatif": whatif})
-    return CliRunner().invoke(group, [str(argument) for argument in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def test_replay_prints_errors_by_group_and_job() -> None:
@@ -35,7 +44,6 @@ def test_replay_prints_errors_by_group_and_job() -> None:
 
 
 def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
-    """Recorded and simulated durations, so that anyone can compute other errors."""
     output = tmp_path / "replay.json"
     result = run("replay", REAL, "--json", output, "--draws", "2", "--slots", "4")
     assert result.exit_code == 0, result.output
@@ -90,7 +98,6 @@ def test_whatif_takes_its_reference_and_executors_from_the_user() -> None:
 
 
 def test_names_in_a_log_are_no_markup(tmp_path: Path) -> None:
-    """A job called like a style is shown by its name."""
     path = write(
         tmp_path / "log",
         [
@@ -111,37 +118,108 @@ def test_names_in_a_log_are_no_markup(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["replay", "whatif"])
 @pytest.mark.parametrize("content", [b"", b"\x00\xff" * 100, b'{"Event":1}\n', b"[" * 10_000])
 def test_what_is_no_log_ends_in_one_line(command: str, content: bytes, tmp_path: Path) -> None:
-    """Exit code 2, no traceback, and nothing is written."""
     path, output = tmp_path / "log", tmp_path / "out.json"
     path.write_bytes(content)
-    result = run(command, path, "--json", output)
-    assert result.exit_code == 2
-    assert result.output.startswith("error: ")
-    assert result.output.count("\n") == 1
+    refused(run(command, path, "--json", output))
     assert not output.exists()
 
 
+def log(path: Path, key: str, at_ms: int, *, jobs: int = 3, attempt: str | None = None) -> Path:
+    """An application of jobs of four tasks on two slots, one job each 4 s, from `at_ms` on."""
+    fields = {"App Name": f"shop {key}", "App ID": key, "Timestamp": EPOCH + at_ms}
+    if attempt is not None:
+        fields["App Attempt ID"] = attempt
+    events: list[Event] = [
+        event("LogStart", **{"Spark Version": "4.0.0"}),
+        event("ApplicationStart", **fields),
+        executor(at=at_ms + 3_000),
+    ]
+    for number in range(jobs):
+        begin = at_ms + 4_000 + 4_000 * number
+        events += [start(number, begin, [stage(number, 4)]), submitted(number, 4)]
+        for k in range(4):
+            launch = begin + 1_000 * (k // 2)
+            events.append(task(number, k, launch, launch + 1_000, kind="ResultTask"))
+        events.append(end(number, begin + 2_000))
+    events.append(event("ApplicationEnd", Timestamp=EPOCH + at_ms + 4_000 + 4_000 * jobs))
+    return write(path, events)
+
+
+def test_whatif_of_applications_tells_all_in_a_hundred_columns(tmp_path: Path) -> None:
+    """Sentences and a table of ways; JSON and page have the same figures."""
+    logs = [log(tmp_path / key, key, at_ms) for key, at_ms in (("one", 0), ("two", 2_000))]
+    output, page = tmp_path / "found.json", tmp_path / "page.html"
+    few = ("--draws", "2", "--policies", "recorded,static,fifo,dynamic,strict_fair")
+    result = run("whatif", *logs, "--applications", *few, "--json", output, "--report", page)
+    assert result.exit_code == 0, result.output
+    for words in (
+        "No other policy is better than recorded",
+        "2 applications, up to 2",
+        "2 executors of 2 slots each",
+        "whole cluster each",
+        "as these logs show",
+    ):
+        assert words in result.output.replace("\n", " ")
+    assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= COLUMNS
+    content = json.loads(output.read_text())
+    assert (content["format"], content["version"]) == ("decima-whatif-applications", 1)
+    assert (content["executors"], content["slots_each"], content["moving_delay_s"]) == (2, 2, 3.0)
+    assert list(content["ways"]) == ["recorded", "static", "fifo", "dynamic", "strict_fair"]
+    assert content["ways"]["recorded"]["avg_jct_s"]["mean"] == pytest.approx(2.0, abs=0.01)
+    assert content["ways"]["recorded"]["executors_started"] == [2, 2]  # of two slots each
+    text = html.unescape(page.read_text())
+    assert "Ways to divide the executors" in text
+    assert "shop two" in text
+
+
+def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Path) -> None:
+    """One application, a log twice, attempts of one, and applications one after the other."""
+    one = log(tmp_path / "one", "one", 0)
+    later = log(tmp_path / "later", "later", 900_000)
+    copy = log(tmp_path / "copy", "one", 0)
+    attempts = [log(tmp_path / f"try{n}", "tried", 5_000 * n, attempt=str(n)) for n in (1, 2)]
+    for words, logs in (
+        ("'shop one' is one application", [one]),
+        ("is one application", [one, copy]),
+        ("'shop tried' is one application", attempts),
+        ("overlap in time", [one, later]),
+    ):
+        refused(run("whatif", *logs, "--applications"), words)
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "words"),
     [
-        ("replay",),
-        ("replay", "nowhere"),
-        ("replay", REAL, "--policy", "best"),
-        ("replay", REAL, "--draws", "0"),
-        ("replay", REAL, "--slots", "0"),
-        ("whatif", "nowhere"),
-        ("whatif", REAL, "--executors", "0"),
-        ("whatif", REAL, "--executors", "many"),
-        ("whatif", REAL, "--policies", "fifo,best"),
-        ("whatif", REAL, "--policies", ","),
-        ("whatif", REAL, "--protocol", "decima-sim"),
-        ("whatif", REAL, "--sequences", "0"),
-        ("whatif", REAL, "--seed", "-1"),
+        (("replay",), "LOGS"),
+        (("replay", "nowhere"), "nowhere"),
+        (("replay", REAL, "--policy", "best"), "unknown policy 'best'"),
+        (("replay", REAL, "--draws", "0"), "draws"),
+        (("replay", REAL, "--slots", "0"), "--slots"),
+        (("whatif", "nowhere"), "nowhere"),
+        (("whatif", REAL, "--executors", "many"), "--executors"),
+        (("whatif", REAL, "--policies", "fifo,best"), "unknown policy 'best'"),
+        (("whatif", REAL, "--policies", ","), "no policy"),
+        (("whatif", REAL, "--protocol", "decima-sim"), "--protocol"),
+        (("whatif", REAL, "--sequences", "0"), "sequences"),
+        (("whatif", REAL, "--moving-delay", "3"), "--moving-delay is for --applications"),
     ],
 )
-def test_wrong_arguments_end_in_one_line(arguments: tuple[str | Path, ...]) -> None:
-    """Exit code 2 and a line that begins with `error:`."""
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert result.output.startswith("error: ")
-    assert result.output.count("\n") == 1
+def test_wrong_arguments_end_in_one_line(arguments: tuple[str | Path, ...], words: str) -> None:
+    refused(run(*arguments), words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--protocol", "executors"), "--applications knows no --protocol"),
+        (("--allocation", "log"), "--applications knows no --allocation"),
+        (("--sequences", "3"), "--applications knows no --sequences"),
+        (("--policies", "recorded,best"), "unknown policy 'best'"),
+        (("--moving-delay", "-1"), "--moving-delay"),
+    ],
+)
+def test_options_that_applications_lack_end_in_one_line(
+    arguments: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    logs = [log(tmp_path / key, key, 0) for key in ("one", "two")]
+    refused(run("whatif", *logs, "--applications", *arguments), words)

@@ -22,7 +22,6 @@ NO_MASTER = "spark://nowhere:7077: nobody answers there"
 
 @pytest.fixture
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No master answers."""
 
     def fail(*_: object, **__: object) -> None:
         raise ClusterError(NO_MASTER)

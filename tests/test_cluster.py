@@ -114,7 +114,6 @@ def test_a_task_must_fit_some_class() -> None:
 
 @pytest.mark.parametrize("protocol", Protocol)
 def test_protocols_are_named_as_at_the_command_line(protocol: Protocol) -> None:
-    """Label and name are inverse; an unknown one is refused with the list."""
     assert Protocol.parse(protocol.label) is protocol
     with pytest.raises(SimulationError) as caught:
         Protocol.parse("yarn")

@@ -18,7 +18,7 @@ import decima.rl.parallel.pack
 from decima.cli.main import main
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.pack import _runtime, pack
-from tests.test_cli_traces import assert_one_error_line
+from tests.commands import refused
 
 ROOT = Path(__file__).parents[1]
 
@@ -116,7 +116,7 @@ def test_wrong_output_is_refused_before_anything_is_packed(
     arguments: tuple[str, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert_one_error_line(CliRunner().invoke(main, ["cluster", "pack", *arguments]), words)
+    refused(CliRunner().invoke(main, ["cluster", "pack", *arguments]), words)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -53,7 +53,7 @@ def copied(tmp_path: Path) -> Kernels:
         "traces/arrays.py",
         "spark_sim/tables.py",
         "spark_sim/observation.py",
-        "spark_sim/kernels/queue.py",
+        "spark_sim/kernels/lists.py",
         "decima/heuristics/fifo.py",
     ],
 )

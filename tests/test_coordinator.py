@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 
 from decima.errors import PolicyError
-from decima.spark.bounds import WEIGHTS
 from decima.spark.coordinator.messages import MessageError, read_registration, read_report
 from decima.spark.coordinator.planning import Coordinator
 from decima.spark.coordinator.settings import CoordinatorSettings
-from decima.spark.errors import AttachError
+from decima.spark.settings import WEIGHTS, AttachError
 from spark_sim import Action, Observation
 from tests.applications import columns, coordinator, registered, registration, report
 
@@ -34,19 +34,28 @@ def test_the_first_application_keeps_the_executors_that_no_other_needs() -> None
     assert made.plan(3.0).targets == {"a": 0, "b": 8}
 
 
-def test_equal_applications_get_equal_shares() -> None:
-    made = two()
-    made.report("a", report(8, columns([20])), 10.0)
-    made.report("b", report(0, columns([20])), 10.0)
-    assert made.plan(11.0).targets == {"a": 4, "b": 4}
-
-
-def test_fifo_serves_the_oldest_work_first() -> None:
-    """The floor of one holds under every policy."""
-    made = two("fifo")
-    made.report("a", report(8, columns([20])), 2_000.0)
-    made.report("b", report(0, columns([20], age_ms=1_500.0)), 2_000.0)
-    assert made.plan(2_001.0).targets == {"a": 1, "b": 7}
+@pytest.mark.parametrize(
+    ("policy", "work_of_a", "work_of_b", "targets"),
+    [
+        pytest.param("strict_fair", columns([20]), columns([20]), (4, 4), id="equal shares"),
+        # The floor of one holds under every policy.
+        pytest.param(
+            "fifo", columns([20]), columns([20], age_ms=1_500.0), (1, 7), id="oldest work first"
+        ),
+        # Each executor leaves when its task ends.
+        pytest.param("strict_fair", columns([8], [8]), columns([20]), (4, 4), id="last tasks run"),
+        # Twenty tasks of 0.2 s are two moves of 2 s; the floor is served for any work.
+        pytest.param("strict_fair", None, columns([20], task_ms=200.0), (6, 2), id="two moves pay"),
+        pytest.param("strict_fair", None, columns([20], task_ms=10.0), (7, 1), id="no move pays"),
+    ],
+)
+def test_a_plan_for_two_applications(
+    policy: str, work_of_a: Any, work_of_b: Any, targets: tuple[int, int]
+) -> None:
+    made = two(policy)
+    made.report("a", report(8, work_of_a), 2_000.0)
+    made.report("b", report(0, work_of_b), 2_000.0)
+    assert made.plan(2_001.0).targets == dict(zip("ab", targets, strict=True))
 
 
 def test_executors_stay_with_a_stage_that_has_more_tasks() -> None:
@@ -106,14 +115,6 @@ def test_the_division_of_a_load_is_that_of_a_coordinator_that_starts_now(policy:
         assert found[0] == {"a": 2, "b": 2}
 
 
-def test_executors_that_run_last_tasks_are_given_ahead_of_time() -> None:
-    """All of the last stage's tasks run: each executor leaves when its task ends."""
-    made = two()
-    made.report("a", report(8, columns([8], [8])), 10.0)
-    made.report("b", report(0, columns([20])), 10.0)
-    assert made.plan(11.0).targets == {"a": 4, "b": 4}
-
-
 def test_weights_are_shares() -> None:
     """Three to one of eight: six and two."""
     made = coordinator(8, weights={"queue:prod": 3.0})
@@ -152,16 +153,6 @@ def test_an_application_gets_no_more_than_its_own_settings_allow() -> None:
     made.register(registered("a", most=2), 0, 0.0)
     made.report("a", report(0, columns([20])), 10.0)
     assert made.plan(11.0).targets == {"a": 2}
-
-
-def test_an_executor_moves_only_for_work_that_takes_longer_than_the_move() -> None:
-    """Twenty tasks of 0.2 s are two moves of 2 s; the floor is served for any work."""
-    made = two()
-    made.report("b", report(0, columns([20], task_ms=200.0)), 10.0)
-    assert made.plan(11.0).targets == {"a": 6, "b": 2}
-    made = two()
-    made.report("b", report(0, columns([20], task_ms=10.0)), 10.0)
-    assert made.plan(11.0).targets == {"a": 7, "b": 1}
 
 
 def test_the_moving_delay_is_measured_from_request_to_registration() -> None:
@@ -294,14 +285,21 @@ class Broken:
         return self._action
 
 
-@pytest.mark.parametrize("action", [None, Action(7, 1), Action(0, 99), Action(0, 0)])
-def test_strict_fair_stands_in_for_a_policy_that_fails(action: Action | None) -> None:
-    made = Coordinator(CoordinatorSettings(8), lambda _trace: Broken(action))
+def unmade(_trace: object) -> Broken:
+    raise RuntimeError("no such graph")
+
+
+@pytest.mark.parametrize("action", [None, Action(7, 1), Action(0, 99), Action(0, 0), "unmade"])
+def test_strict_fair_stands_in_for_a_policy_that_fails(action: Any) -> None:
+    """Or that cannot be made for the graphs of now."""
+    policy_for = unmade if action == "unmade" else lambda _trace: Broken(action)
+    made = Coordinator(CoordinatorSettings(8), policy_for)
     made.register(registered("a"), 0, 0.0)
     made.report("a", report(8, columns([20])), 1.0)
     division = made.plan(2.0)
     assert division.targets == {"a": 8}
     assert (division.by, made.failures) == ("strict_fair", 1)
+    assert ("no such graph" in str(division.fault)) == (action == "unmade")
     assert division.fault is not None
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import ssl
 import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,15 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.spark.coordinator import connections, server
+from decima.spark.coordinator import messages, server
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.server import CoordinatorServer
 from decima.spark.coordinator.settings import CoordinatorSettings
-from decima.spark.coordinator.status import metrics_of, status_of
 from decima.spark.dashboard import content
 from decima.spark.decision_log import DecisionLogFiles, read_decision_log
-from decima.spark.errors import AttachError
-from decima.spark.loading import ready_policy
+from decima.spark.loading import PolicyFor, ready_policy
 from decima.spark.review import review, words
+from decima.spark.settings import AttachError
 from spark_sim import Action, Observation
 from tests.applications import columns, registration
 from tests.certificates import make_certificate, trusting
@@ -63,9 +64,9 @@ class Driver:
         first = await self.receive()
         assert first is not None
         pair = first["nonce"], "mine"
-        self.send({"nonce": "mine", "proof": connections.proof(secret, connections.DRIVER, *pair)})
+        self.send({"nonce": "mine", "proof": messages.proof(secret, messages.DRIVER, *pair)})
         answer = await self.receive()
-        expected = connections.proof(secret, connections.COORDINATOR, *pair)
+        expected = messages.proof(secret, messages.COORDINATOR, *pair)
         return answer is not None and answer["proof"] == expected
 
     async def wait_for_target(self, target: int) -> None:
@@ -85,92 +86,94 @@ async def driver(port: int, key: str, **other: Any) -> Driver:
 
 
 @asynccontextmanager
-async def serving(slots: int = 8, log: CoordinatorLog | None = None, **settings: Any) -> Any:
-    made = CoordinatorServer(
-        CoordinatorSettings(slots, **settings), ready_policy("strict_fair"), SECRET, log
-    )
-    port = await made.start("127.0.0.1", 0)
+async def serving(
+    log: CoordinatorLog | None = None,
+    policy_for: PolicyFor | None = None,
+    tls: ssl.SSLContext | None = None,
+    **settings: Any,
+) -> Any:
+    """A server for eight executors, by default under strict fair, and its port."""
+    policy_for = policy_for or ready_policy("strict_fair")
+    made = CoordinatorServer(CoordinatorSettings(8, **settings), policy_for, SECRET, log)
+    port = await made.start("127.0.0.1", 0, tls)
     try:
         yield made, port
     finally:
         made.close()
 
 
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 60))
+def story(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in an event loop of its own, for a minute at most."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*arguments, **named), 60))
+
+    return run
 
 
-def test_targets_follow_reports_and_departures() -> None:
-    async def story() -> None:
-        async with serving(silence_s=30.0) as (_, port):
-            one, two = await driver(port, "a"), await driver(port, "b")
-            await one.wait_for_target(8)
-            two.send({"stages": columns([20]), "registered": 0, "number": 0})
-            await two.wait_for_target(8)
-            one.send({"stages": columns([20]), "registered": 0, "number": 0})
-            await one.wait_for_target(1)
-            two.writer.transport.abort()
-            await one.wait_for_target(8)
-
-    run(story)
+@story
+async def test_targets_follow_reports_and_departures() -> None:
+    async with serving(silence_s=30.0) as (_, port):
+        one, two = await driver(port, "a"), await driver(port, "b")
+        await one.wait_for_target(8)
+        two.send({"stages": columns([20]), "registered": 0, "number": 0})
+        await two.wait_for_target(8)
+        one.send({"stages": columns([20]), "registered": 0, "number": 0})
+        await one.wait_for_target(1)
+        two.writer.transport.abort()
+        await one.wait_for_target(8)
 
 
-def test_a_target_comes_within_a_tenth_of_a_second() -> None:
+@story
+async def test_a_target_comes_within_a_tenth_of_a_second() -> None:
     """The median over twenty reports that change it; a busy machine delays some."""
-
-    async def story() -> None:
-        took_s = []
-        async with serving(silence_s=30.0) as (_, port):
-            drivers = [await driver(port, key) for key in ("a", "b")]
-            await drivers[0].wait_for_target(8)
-            for turn in range(20):
-                idle, busy = drivers[turn % 2], drivers[(turn + 1) % 2]
-                idle.send({"stages": None, "registered": 8, "number": 0})
-                await asyncio.sleep(0.05)
-                began = time.perf_counter()
-                busy.send({"stages": columns([20]), "registered": 0, "number": 0})
-                await busy.wait_for_target(8)
-                took_s.append(time.perf_counter() - began)
-        assert sorted(took_s)[10] < 0.1
-
-    run(story)
+    took_s = []
+    async with serving(silence_s=30.0) as (_, port):
+        drivers = [await driver(port, key) for key in ("a", "b")]
+        await drivers[0].wait_for_target(8)
+        for turn in range(20):
+            idle, busy = drivers[turn % 2], drivers[(turn + 1) % 2]
+            idle.send({"stages": None, "registered": 8, "number": 0})
+            await asyncio.sleep(0.05)
+            began = time.perf_counter()
+            busy.send({"stages": columns([20]), "registered": 0, "number": 0})
+            await busy.wait_for_target(8)
+            took_s.append(time.perf_counter() - began)
+    assert sorted(took_s)[10] < 0.1
 
 
-def test_a_driver_that_is_silent_frees_its_share() -> None:
-    async def story() -> None:
-        async with serving(silence_s=0.5) as (server, port):
-            silent = await driver(port, "silent")
-            await silent.wait_for_target(8)
-            one = await driver(port, "a")
+@story
+async def test_a_driver_that_is_silent_frees_its_share() -> None:
+    async with serving(silence_s=0.5) as (server, port):
+        silent = await driver(port, "silent")
+        await silent.wait_for_target(8)
+        one = await driver(port, "a")
 
-            async def beat() -> None:
-                while True:
-                    one.send({"stages": columns([20]), "registered": 0, "number": 0})
-                    await asyncio.sleep(0.1)
+        async def beat() -> None:
+            while True:
+                one.send({"stages": columns([20]), "registered": 0, "number": 0})
+                await asyncio.sleep(0.1)
 
-            beating = asyncio.create_task(beat())
-            await one.wait_for_target(8)
-            while "silent" in server.coordinator.applications:
-                await asyncio.sleep(0.05)
-            beating.cancel()
-
-    run(story)
+        beating = asyncio.create_task(beat())
+        await one.wait_for_target(8)
+        while "silent" in server.coordinator.applications:
+            await asyncio.sleep(0.05)
+        beating.cancel()
 
 
 @pytest.mark.parametrize("secret", [b"another secret here", b""])
-def test_without_the_secret_nothing_is_learnt(secret: bytes) -> None:
-    async def story() -> None:
-        async with serving() as (server, port):
-            stranger = await Driver.connect(port)
-            first = await stranger.receive()
-            assert first is not None
-            assert set(first) == {"nonce"}
-            wrong = connections.proof(secret, connections.DRIVER, first["nonce"], "mine")
-            stranger.send({"nonce": "mine", "proof": wrong})
-            assert await stranger.receive() is None
-            assert server.coordinator.applications == {}
-
-    run(story)
+@story
+async def test_without_the_secret_nothing_is_learnt(secret: bytes) -> None:
+    async with serving() as (server, port):
+        stranger = await Driver.connect(port)
+        first = await stranger.receive()
+        assert first is not None
+        assert set(first) == {"nonce"}
+        wrong = messages.proof(secret, messages.DRIVER, first["nonce"], "mine")
+        stranger.send({"nonce": "mine", "proof": wrong})
+        assert await stranger.receive() is None
+        assert server.coordinator.applications == {}
 
 
 @pytest.mark.parametrize(
@@ -184,24 +187,21 @@ def test_without_the_secret_nothing_is_learnt(secret: bytes) -> None:
         b"",
     ],
 )
-def test_rubbish_and_slow_clients_keep_no_one_out(
+@story
+async def test_rubbish_and_slow_clients_keep_no_one_out(
     rubbish: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two hundred of them at once, more than may be unknown; each is hung up on."""
-    monkeypatch.setattr(connections, "HELLO_S", 0.5)
-
-    async def story() -> None:
-        async with serving() as (_, port):
-            strangers = [await Driver.connect(port) for _ in range(200)]
-            for one in strangers:
-                one.writer.write(rubbish)
-            known = await driver(port, "a")
-            await known.wait_for_target(8)
-            for one in strangers:
-                while await one.receive() is not None:
-                    pass
-
-    run(story)
+    monkeypatch.setattr(messages, "HELLO_S", 0.5)
+    async with serving() as (_, port):
+        strangers = [await Driver.connect(port) for _ in range(200)]
+        for one in strangers:
+            one.writer.write(rubbish)
+        known = await driver(port, "a")
+        await known.wait_for_target(8)
+        for one in strangers:
+            while await one.receive() is not None:
+                pass
 
 
 @pytest.mark.parametrize(
@@ -209,101 +209,87 @@ def test_rubbish_and_slow_clients_keep_no_one_out(
     [{"stages": 3, "registered": 0, "number": 0}, {"registered": -1}, [], "text",
      {"stages": {**columns([5]), "children": [9]}, "registered": 0, "number": 0}],
 )  # fmt: skip
-def test_a_driver_that_sends_nonsense_is_alone_cut_off(nonsense: object) -> None:
-    async def story() -> None:
-        async with serving(silence_s=30.0) as (_, port):
-            broken, other = await driver(port, "broken"), await driver(port, "b")
-            await broken.wait_for_target(8)
-            broken.send(nonsense)
-            other.send({"stages": columns([20]), "registered": 0, "number": 0})
-            await other.wait_for_target(8)
-            while await broken.receive() is not None:
-                pass
-
-    run(story)
+@story
+async def test_a_driver_that_sends_nonsense_is_alone_cut_off(nonsense: object) -> None:
+    async with serving(silence_s=30.0) as (_, port):
+        broken, other = await driver(port, "broken"), await driver(port, "b")
+        await broken.wait_for_target(8)
+        broken.send(nonsense)
+        other.send({"stages": columns([20]), "registered": 0, "number": 0})
+        await other.wait_for_target(8)
+        while await broken.receive() is not None:
+            pass
 
 
-def test_a_driver_with_a_weight_out_of_bounds_is_refused_alone() -> None:
+@story
+async def test_a_driver_with_a_weight_out_of_bounds_is_refused_alone() -> None:
     """1e-320 beside 1 made sums infinite; the coordinator served nobody any more."""
-
-    async def story() -> None:
-        async with serving(silence_s=30.0) as (server, port):
-            other, light = await driver(port, "other"), await driver(port, "light", weight=1e-320)
-            answer = await light.receive()
-            assert answer is not None
-            assert "weight is 1e-320: a number from 1e-06 to" in answer["refused"]
-            assert await light.receive() is None
-            other.send({"stages": columns([20]), "registered": 0, "number": 0})
-            await other.wait_for_target(8)
-            assert set(server.coordinator.applications) == {"other"}
-
-    run(story)
+    async with serving(silence_s=30.0) as (server, port):
+        other, light = await driver(port, "other"), await driver(port, "light", weight=1e-320)
+        answer = await light.receive()
+        assert answer is not None
+        assert "weight is 1e-320: a number from 1e-06 to" in answer["refused"]
+        assert await light.receive() is None
+        other.send({"stages": columns([20]), "registered": 0, "number": 0})
+        await other.wait_for_target(8)
+        assert set(server.coordinator.applications) == {"other"}
 
 
-def test_a_plan_that_fails_costs_its_round(
+@story
+async def test_a_plan_that_fails_costs_its_round(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is counted, its reason is logged once, and targets come once plans succeed again."""
+    async with serving(silence_s=30.0) as (server, port):
 
-    async def story() -> None:
-        async with serving(silence_s=30.0) as (server, port):
+        def failing(_now_ms: float) -> None:
+            raise OverflowError("cannot convert float infinity to integer")
 
-            def failing(_now_ms: float) -> None:
-                raise OverflowError("cannot convert float infinity to integer")
-
-            with monkeypatch.context() as patched:
-                patched.setattr(server.coordinator, "plan", failing)
-                one = await driver(port, "a")
-                while server.failed_plans < 3:
-                    one.send({"stages": columns([20]), "registered": 0, "number": 0})
-                    await asyncio.sleep(0.02)
-            await one.wait_for_target(8)
-            assert f"decima_coordinator_failed_plans_total {server.failed_plans}" in metrics_of(
-                server
-            )
-
-    run(story)
+        with monkeypatch.context() as patched:
+            patched.setattr(server.coordinator, "plan", failing)
+            one = await driver(port, "a")
+            while server.failed_plans < 3:
+                one.send({"stages": columns([20]), "registered": 0, "number": 0})
+                await asyncio.sleep(0.02)
+        await one.wait_for_target(8)
+        assert f"decima_coordinator_failed_plans_total {server.failed_plans}" in server.metrics()
     errors = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
     assert len(errors) == 1
     assert "OverflowError: cannot convert float infinity to integer" in errors[0]
 
 
 @pytest.mark.parametrize("label", ["nonce", "proof"])
-def test_a_proof_of_no_character_is_no_proof(label: str, caplog: pytest.LogCaptureFixture) -> None:
+@story
+async def test_a_proof_of_no_character_is_no_proof(
+    label: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Half of a surrogate pair has no bytes; nothing is logged of who lacks the secret."""
-
-    async def story() -> None:
+    with caplog.at_level("INFO"):
         async with serving() as (_, port):
             stranger = await Driver.connect(port)
             assert await stranger.receive() is not None
             stranger.send({"nonce": "mine", "proof": "mine", label: "\ud800"})
             assert await stranger.receive() is None
-
-    with caplog.at_level("INFO"):
-        run(story)
     assert caplog.records == []
 
 
-def test_drivers_that_come_back_keep_what_they_hold_until_all_had_time_to() -> None:
+@story
+async def test_drivers_that_come_back_keep_what_they_hold_until_all_had_time_to() -> None:
     """The first one is not given what the other, which is not back yet, holds."""
-
-    async def story() -> None:
-        async with serving(silence_s=30.0) as (_, port):
-            drivers = []
-            for key, held in (("a", 3), ("b", 5)):
-                made = await driver(port, key, held=held)
-                running = columns([20], [held], task_ms=1_000.0)
-                made.send({"stages": running, "registered": held, "number": 7})
-                drivers.append((made, held))
-                await asyncio.sleep(0.7)  # the other comes back later
-            for made, held in drivers:
-                while made.target is None:
-                    found = await made.receive()
-                    assert found is not None
-                    made.target = found.get("target")
-                assert made.target == held
-
-    run(story)
+    async with serving(silence_s=30.0) as (_, port):
+        drivers = []
+        for key, held in (("a", 3), ("b", 5)):
+            made = await driver(port, key, held=held)
+            running = columns([20], [held], task_ms=1_000.0)
+            made.send({"stages": running, "registered": held, "number": 7})
+            drivers.append((made, held))
+            await asyncio.sleep(0.7)  # the other comes back later
+        for made, held in drivers:
+            while made.target is None:
+                found = await made.receive()
+                assert found is not None
+                made.target = found.get("target")
+            assert made.target == held
 
 
 class Slow:
@@ -316,47 +302,37 @@ class Slow:
         raise RuntimeError("too late")
 
 
-def test_a_policy_that_hangs_is_replaced() -> None:
-    async def story() -> None:
-        settings = CoordinatorSettings(8, decision_s=0.05, silence_s=30.0)
-        made = CoordinatorServer(settings, lambda _trace: Slow(), SECRET)
-        port = await made.start("127.0.0.1", 0)
-        try:
-            one = await driver(port, "a")
-            await one.wait_for_target(8)
-            one.send({"stages": columns([3]), "registered": 8, "number": 0})
-            while made.coordinator.failures == 0:
-                await asyncio.sleep(0.02)
-            assert made.division is not None
-            assert (made.division.by, made.division.targets) == ("strict_fair", {"a": 8})
-            assert "no decision within 0.05 s" in str(made.division.fault)
-        finally:
-            made.close()
-
-    run(story)
+@story
+async def test_a_policy_that_hangs_is_replaced() -> None:
+    slow = serving(policy_for=lambda _trace: Slow(), decision_s=0.05, silence_s=30.0)
+    async with slow as (server, port):
+        one = await driver(port, "a")
+        await one.wait_for_target(8)
+        one.send({"stages": columns([3]), "registered": 8, "number": 0})
+        while server.coordinator.failures == 0:
+            await asyncio.sleep(0.02)
+        assert (server.division.by, server.division.targets) == ("strict_fair", {"a": 8})
+        assert "no decision within 0.05 s" in str(server.division.fault)
 
 
-def test_the_log_can_be_reviewed_and_the_status_shown(tmp_path: Path) -> None:
+@story
+async def test_the_log_can_be_reviewed_and_the_status_shown(tmp_path: Path) -> None:
     path = tmp_path / "day.jsonl"
     ended = {
         "job": "job 1", "name": "q5", "arrival_ms": 1_000_000, "completion_ms": 1_012_000,
         "own_ms": 100, "stages": [{"num_tasks": 8, "parents": [], "mean_ms": 10_000.0}],
     }  # fmt: skip
-
-    async def story() -> None:
-        log = CoordinatorLog(DecisionLogFiles(path), "strict_fair", {})
-        async with serving(log=log, silence_s=30.0) as (server, port):
-            one = await driver(port, "a", name="etl")
-            one.send({"stages": columns([20]), "registered": 8, "number": 0})
-            await one.wait_for_target(8)
-            one.send({"stages": None, "registered": 8, "number": 1, "ended": [ended]})
-            while server.coordinator.applications["a"].stages is not None:
-                await asyncio.sleep(0.02)
-            (job,) = content(status_of(server))["jobs"]
-            assert (job["name"], job["held"], job["limit"]) == ("etl", 8, 8)
-            assert 'decima_coordinator_granted{application="a"} 8' in metrics_of(server)
-
-    run(story)
+    log = CoordinatorLog(DecisionLogFiles(path), "strict_fair", {})
+    async with serving(log=log, silence_s=30.0) as (server, port):
+        one = await driver(port, "a", name="etl")
+        one.send({"stages": columns([20]), "registered": 8, "number": 0})
+        await one.wait_for_target(8)
+        one.send({"stages": None, "registered": 8, "number": 1, "ended": [ended]})
+        while server.coordinator.applications["a"].stages is not None:
+            await asyncio.sleep(0.02)
+        (job,) = content(server.status())["jobs"]
+        assert (job["name"], job["held"], job["limit"]) == ("etl", 8, 8)
+        assert 'decima_coordinator_granted{application="a"} 8' in server.metrics()
     assert path.stat().st_mode & 0o777 == 0o600
     decisions = read_decision_log(path)
     assert [job.key for job in decisions.jobs] == ["a job 1"]
@@ -380,30 +356,21 @@ def test_a_log_is_turned_when_it_is_full(tmp_path: Path) -> None:
     )
 
 
-def test_tls_handshakes_that_do_not_come_end(
+@story
+async def test_tls_handshakes_that_do_not_come_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the time of a proof, not a minute; and drivers are served over TLS."""
     certificate, key = make_certificate(tmp_path)
     monkeypatch.setattr(server, "HELLO_S", 0.3)
-
-    async def story() -> None:
-        made = CoordinatorServer(CoordinatorSettings(8), ready_policy("strict_fair"), SECRET)
-        port = await made.start("127.0.0.1", 0, tls_of("127.0.0.1", certificate, key))
-        try:
-            idle = await Driver.connect(port)
-            one = Driver(
-                *await asyncio.open_connection("127.0.0.1", port, ssl=trusting(certificate))
-            )
-            assert await one.prove()
-            one.send(registration("a"))
-            await one.wait_for_target(8)
-            async with asyncio.timeout(PATIENCE_S):
-                assert await idle.receive() is None
-        finally:
-            made.close()
-
-    run(story)
+    async with serving(tls=tls_of("127.0.0.1", certificate, key)) as (_, port):
+        idle = await Driver.connect(port)
+        one = Driver(*await asyncio.open_connection("127.0.0.1", port, ssl=trusting(certificate)))
+        assert await one.prove()
+        one.send(registration("a"))
+        await one.wait_for_target(8)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await idle.receive() is None
 
 
 # --- the command -------------------------------------------------------------------------------

@@ -29,8 +29,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 SLOTS = 4
 LONG = 600, 0.2
 """tasks and seconds of a job that is worth a move to any executor, also where that is slow"""
-VERY_LONG = 2_000, 1.0
-"""of one whose stage outlasts a test"""
 
 
 @pytest.fixture(scope="module")
@@ -99,26 +97,6 @@ def test_executors_follow_the_work(cluster: Cluster) -> None:
     one.begin(*LONG)
     cluster.until_held(one=SLOTS)
     assert one.end() == LONG[0]
-
-
-def test_a_long_stage_is_shared_before_and_after_a_restart(cluster: Cluster) -> None:
-    """One holds all as it is alone; then each holds half, whoever divides and whatever it knows."""
-    half = SLOTS // 2
-    patient = {"spark.decima.coordinatorPatience": "10min"}
-    one, two = (cluster.application(name, **patient) for name in ("one", "two"))
-    one.begin(*VERY_LONG)
-    cluster.until_held(one=SLOTS)
-    two.begin(*VERY_LONG)
-    cluster.until_held(two=half)
-    cluster.until_held(one=half)
-    assert min(cluster.coordinator.waiting_tasks().values()) > 100
-    cluster.coordinator.kill()
-    cluster.restart()
-    until(lambda: set(cluster.coordinator.applications()) == {"one", "two"}, "them to be back")
-    for _ in range(50):
-        limits = {name: limit for name, (_, limit) in cluster.coordinator.applications().items()}
-        assert limits == {"one": half, "two": half}
-        time.sleep(0.1)  # several plans are made
 
 
 def test_a_killed_driver_and_a_killed_executor(cluster: Cluster) -> None:

@@ -13,8 +13,8 @@ from decima import EvaluationConfig, PolicyError, evaluate
 from decima.custom_policies import CustomPolicy, is_custom
 from decima.errors import ConfigError
 from decima.evaluation import simulate
+from decima.evaluation.config import setting_of
 from decima.evaluation.runner import Workload
-from decima.evaluation.settings_file import setting_of
 from decima.evaluation.timeline import timeline_table
 from decima.report.results import results_of
 from decima.rl.statistics import difference_percent

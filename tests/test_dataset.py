@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import traces.dataset
 from decima.cli.main import main
+from tests.commands import refused
 from tests.shapes import chain, fork_join
-from tests.test_cli_traces import assert_one_error_line
 from traces import Trace, TraceError, load_trace, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.dataset import MANIFEST, read_dataset, write_dataset
@@ -94,7 +94,7 @@ def test_a_damaged_folder_is_refused_in_one_line(
     damage(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest))
     result = CliRunner().invoke(main, ["traces", "info", str(folder)])
-    assert_one_error_line(result, words)
+    refused(result, words)
 
 
 def test_the_bound_on_durations_is_that_of_all_parts(tmp_path: Path) -> None:
@@ -113,4 +113,4 @@ def test_logs_are_imported_to_a_folder_as_to_a_file(tmp_path: Path) -> None:
     write_trace(load_trace(tmp_path / "logs"), tmp_path / "again.parquet")
     assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "logs.parquet").read_bytes()
     result = CliRunner().invoke(main, command)
-    assert_one_error_line(result, "logs: is there already")
+    refused(result, "logs: is there already")

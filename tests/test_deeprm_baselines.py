@@ -225,7 +225,6 @@ def test_the_bound_of_an_instance_solved_by_hand() -> None:
 @given(tiny_configs, st.integers(0, 2**32), st.sampled_from(REGULAR))
 @settings(max_examples=40)
 def test_no_scheduler_beats_the_bound(config: Config, seed: int, objective: Objective) -> None:
-    """On one machine, with up to five jobs."""
     config = replace(config, machines=1)
     jobs = draw_jobs(replace(config, load=0.2), 1, seed, Purpose.TEST)
     if jobs.number[0] > 5:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,12 @@ import pytest
 
 from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER
-from deeprm.drawing import picture_of
 from deeprm.episodes import Episodes
 from deeprm.evaluation import evaluate
-from deeprm.figures import FIGURES
+from deeprm.figures import FIGURES, picture_of
 from deeprm.jobs import draw_jobs, job_set
-from deeprm.models import load_model, new_network, save_model
 from deeprm.objectives import Objective
-from deeprm.schedulers import SJF
+from deeprm.schedulers import SJF, load_model, new_network, save_model
 from deeprm.session import new_run, references
 from deeprm.study import STUDY, Models, Training
 from deeprm.training_config import TrainConfig
@@ -27,7 +24,6 @@ from tests.studies import DEEPRM
 
 
 def test_a_training_is_compared_with_the_heuristics(tmp_path: Path) -> None:
-    """By its own objective."""
     result = DEEPRM.train(tmp_path / "run", "--load", "0.3", "--objective", "completion")
     assert result.exit_code == 0, result.output
     assert re.search(
@@ -61,28 +57,6 @@ def test_a_picture_has_labels() -> None:
     assert {"cluster of\n20 units", "slot 1\nempty", "slot 2\njob 1", "0 more\nwait"} < texts
     assert {"resource 1\nsteps ahead", "resource 2\nsteps ahead", "0", "10", "20"} < texts
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["job 0"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("train", "--out", "{}/x", "--load", "9"), "a load of 9.0 needs"),
-        (("show", "-o", "{}/x.png", "--step", "999"), "step 999: the episode is over"),
-        (("evaluate", "{}/model.safetensors"), "cluster of another shape"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    """On stderr, with exit code 2, and leaves nothing behind."""
-    other = replace(PAPER, slots=3)
-    weights = new_network(TrainConfig(cluster=other)).state_dict()
-    save_model(tmp_path / "model.safetensors", TrainConfig(cluster=other), weights, {})
-
-    result = DEEPRM.run(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
-
-    assert result.exit_code == 2
-    assert words in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / "x").exists()
 
 
 # --- the study and its figures -------------------------------------------------------------------
@@ -138,7 +112,6 @@ def test_every_figure_is_measured_and_drawn(
 
 
 def test_curves_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They keep what figure 6 shows."""
     one = Training("paper", 70, 0)
     runs = tmp_path / "runs"
     DEEPRM.train(runs / one.name)

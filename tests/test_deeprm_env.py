@@ -43,7 +43,6 @@ def test_masks_say_what_places_a_job() -> None:
 
 
 def test_misuse_is_refused() -> None:
-    """Each message says what there is instead."""
     with pytest.raises(StudyError, match="slowdown, completion"):
         DeepRmEnv(objective="speed")
     with pytest.raises(StudyError, match="image or compact"):
@@ -105,7 +104,6 @@ def test_numbers_are_shares() -> None:
 
 
 def test_a_cluster_of_twice_the_size_gives_the_same_numbers() -> None:
-    """With jobs of twice the demand."""
     small = Episodes(TINY, job_set(TINY, [(0, 2, (2, 1)), (0, 3, (4, 2))]))
     large = Episodes(DOUBLE, job_set(DOUBLE, [(0, 2, (4, 2)), (0, 3, (8, 4))]))
     for episodes in (small, large):

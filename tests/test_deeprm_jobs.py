@@ -87,17 +87,7 @@ def test_a_public_trace_becomes_a_table(
     ],
 )
 def test_a_table_that_cannot_be_played_is_refused(text: str, words: str, tmp_path: Path) -> None:
-    """In one line, with the place."""
     config = replace(PAPER, jobs_file=str(written(tmp_path / "jobs.csv", text)))
     with pytest.raises(StudyError, match=words) as caught:
         draw_jobs(config, 1, 0, Purpose.TEST)
     assert "\n" not in str(caught.value)
-
-
-def test_another_file_is_no_trace(tmp_path: Path) -> None:
-    """One line, and nothing is written."""
-    trace, out = written(tmp_path / "trace.csv", "a,b\n1,2\n"), tmp_path / "jobs.csv"
-    result = DEEPRM.run("import", "google", str(trace), "-o", str(out))
-    assert result.exit_code == 2
-    assert "2 cells, where 13 are needed" in result.stderr
-    assert not out.exists()

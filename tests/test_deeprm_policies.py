@@ -17,10 +17,9 @@ from deeprm import policy_kernels
 from deeprm.config import PAPER, RELEASED, Config
 from deeprm.episodes import Episodes
 from deeprm.jobs import draw_jobs
-from deeprm.models import new_network
 from deeprm.network import CompactPolicy, ImagePolicy
 from deeprm.observations import ImageLayout
-from deeprm.schedulers import Learned
+from deeprm.schedulers import Learned, new_network
 from deeprm.tables import NONE, Int32
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY, random_actions
@@ -118,7 +117,6 @@ def test_empty_slots_can_be_masked() -> None:
 
 
 def test_a_frozen_network_stays_as_it_was() -> None:
-    """What is learned later does not reach it."""
     network = new_network(TrainConfig(cluster=TINY), generator())
     episodes, rows = some_states(TINY, 3)
     frozen = network.frozen()

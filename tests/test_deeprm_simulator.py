@@ -88,7 +88,6 @@ def test_a_story(
     starts: list[int],
     totals: dict[str, float],
 ) -> None:
-    """When each job starts, and the sums of rewards."""
     config = replace(TINY, **changes)
     episodes = Episodes(config, job_set(config, jobs))
     act(episodes, *actions)
@@ -239,13 +238,11 @@ def test_the_papers_jobs_are_as_the_paper_says() -> None:
 def test_an_impossible_job_set_is_refused(
     jobs: list[tuple[int, int, tuple[int, ...]]], words: str
 ) -> None:
-    """One that could never be played to its end."""
     with pytest.raises(StudyError, match=words):
         job_set(TINY, jobs)
 
 
 def test_an_action_that_is_none_is_refused() -> None:
-    """Two slots: 0 to 2."""
     episodes = Episodes(TINY, job_set(TINY, [(0, 1, (1, 1))]))
     with pytest.raises(StudyError, match=r"not in 0\.\.2"):
         act(episodes, 3)

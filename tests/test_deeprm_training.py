@@ -20,11 +20,17 @@ from deeprm.episodes import Episodes
 from deeprm.evaluation import TUNING_SETS, evaluate, tuned_hold
 from deeprm.jobs import draw_jobs
 from deeprm.learner import DeepRmLearner
-from deeprm.models import load_model, new_network, save_model, scheduler_of
 from deeprm.objectives import Objective
-from deeprm.rollouts import Rollouts, roll_out
-from deeprm.schedulers import SJF, Learned, RandomChoice
-from deeprm.teachers import SHARE, branched
+from deeprm.rollouts import SHARE, Rollouts, branched, roll_out
+from deeprm.schedulers import (
+    SJF,
+    Learned,
+    RandomChoice,
+    load_model,
+    new_network,
+    save_model,
+    scheduler_of,
+)
 from deeprm.training_config import TrainConfig
 from tests.deeprm_clusters import TINY
 from tests.studies import DEEPRM
@@ -127,7 +133,6 @@ def test_imitation_approaches_the_teacher() -> None:
 
 
 def test_hold_may_be_the_teacher() -> None:
-    """Tuned on the job sets of that purpose."""
     config = replace(SMALL, policy="compact", imitation=9, teacher="hold")
     learner = DeepRmLearner(config)
     assert learner.iterate(0)["imitation_loss"] > 0.0

@@ -37,7 +37,6 @@ def test_an_svg_shows_every_stage_with_its_figures(tmp_path: Path) -> None:
 
 
 def test_a_png_is_a_png(tmp_path: Path) -> None:
-    """The suffix decides, whatever its case."""
     draw_job(chain("c", (1, 2)), tmp_path / "job.PNG")
     assert (tmp_path / "job.PNG").read_bytes().startswith(b"\x89PNG\r\n")
 
@@ -96,12 +95,10 @@ def test_boxes_do_not_overlap_and_edges_go_right(seed: int, skips: list[tuple[in
     ],
 )
 def test_durations_for_people(duration_ms: float, shown: str) -> None:
-    """The unit follows the size."""
     assert format_ms(duration_ms) == shown
 
 
 def test_what_cannot_be_drawn_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
-    """Another suffix, a missing folder, and a job beyond the limit."""
     job = chain("c", (1,))
     with pytest.raises(TraceError, match=r"suffix '\.pdf' is none of \.svg, \.png"):
         draw_job(job, tmp_path / "job.pdf")

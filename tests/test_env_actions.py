@@ -15,9 +15,10 @@ from gymnasium.vector import AutoresetMode
 from spark_sim import Cluster, ExecutorClass, IllegalActionError, Protocol, SimulationError
 from spark_sim.env import ENV_ID, SCALED_ENV_ID, ArrivalSettings, SparkEnv
 from spark_sim.env_view import Sight
+from spark_sim.vector import member
 from spark_sim.vector_env import SparkVectorEnv
 from traces import tpch_like
-from traces.demands import drawn_demands
+from traces.estimates import drawn_demands
 
 TRACE = drawn_demands(
     tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6), 1024.0, np.random.default_rng(0)
@@ -88,8 +89,9 @@ def test_relative_limits_make_every_action_on_an_open_slot_legal(cluster: Cluste
         action = env.action_space.sample()
         slot = action[0] = rng.choice(np.flatnonzero(shown["action_mask"][:-1]))
         lowest = int(shown["lowest_limit"][slot])
-        state, rows = sight_of(env).state, sight_of(env).rows
-        job = int(state.stages["job"][rows[slot]])
+        sight = sight_of(env)
+        state, row = member(sight.states, 0), sight.stage_row[slot]
+        job = int(state.stages["job"][row])
         shown, _, terminated, truncated, _ = env.step(action)
         over = terminated or truncated or not shown["action_mask"][:-1].any()
         limit = min(8, lowest + int(action[1]))
@@ -150,8 +152,16 @@ def test_scaled_observations_lie_between_0_and_1_and_lose_nothing(cluster: Clust
         np.testing.assert_allclose(other["lowest_limit"] * 8, one["lowest_limit"], rtol=1e-6)
         np.testing.assert_allclose(other["stage_job"] * 3 - 1, one["stage_job"], atol=1e-5)
         np.testing.assert_allclose(other["edges"] * 24 - 1, one["edges"], atol=1e-5)
-        for name in ("job_remaining_s", "stage_tasks"):
-            back = np.expm1(other[name].astype(float) * np.log1p(1e7))
+        back = other["job_share"] / (1.0 - other["job_share"].astype(float))
+        np.testing.assert_allclose(back, one["job_share"], rtol=1e-4, atol=1e-5)
+        work_s = [
+            sum(stage.num_tasks * stage.mean_ms for stage in job.stages) / 1000
+            for job in TRACE.jobs
+        ]
+        tasks = [stage.num_tasks for job in TRACE.jobs for stage in job.stages]
+        for name, sizes in (("job_remaining_s", work_s), ("stage_tasks", tasks)):
+            whole = np.log1p(16 * max(sizes) / np.mean(sizes))
+            back = np.expm1(other[name].astype(float) * whole) * np.mean(sizes) / 16
             np.testing.assert_allclose(back, one[name], rtol=1e-4, atol=1e-4)
         action = drawn(rng, plain.action_masks(), sizes_of(plain))
         one, _, terminated, truncated, _ = plain.step(action)
@@ -201,6 +211,55 @@ def test_a_vector_of_environments_is_each_of_them(cluster: Cluster) -> None:
 def assert_same(shown: Any, expected: list[Any]) -> None:
     for name, values in shown.items():
         np.testing.assert_array_equal(values, np.stack([one[name] for one in expected]))
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_completions_and_times_of_all_jobs_in_the_info(scaled: bool) -> None:
+    """Each completion once, at its step; together they are the times at the end."""
+    env = env_of(CLUSTERS["executors"], scaled=scaled)
+    shown, _ = env.reset(seed=5)
+    assert shown["job_share"][0] == 0.0
+    completed, over = [], False
+    while not over:
+        action = np.array([int(shown["action_mask"].argmax()), 7])
+        shown, _, terminated, truncated, info = env.step(action)
+        completed += info["completed"]
+        over = terminated or truncated
+    assert info["jobs_completed"] == len(completed) == 4
+    assert sorted(jct_s for _, jct_s in completed) == sorted(info["jct_s"])
+    assert info["avg_jct_s"] == pytest.approx(np.mean(info["jct_s"]))
+    assert {row for row, _ in completed} <= set(range(len(TRACE.jobs)))
+
+
+def test_a_run_is_drawn_as_text_and_as_an_image() -> None:
+    """White is idle; a colour for each job that has run."""
+    with pytest.raises(SimulationError, match="render_mode must be one of ansi, rgb_array, got"):
+        env_of(CLUSTERS["executors"], render_mode="human")
+    texts, pictures = (
+        env_of(CLUSTERS["executors"], limits="relative", render_mode=mode)
+        for mode in ("ansi", "rgb_array")
+    )
+    with pytest.raises(ResetNeeded):
+        texts.render()
+    shown, _ = texts.reset(seed=5)
+    pictures.reset(seed=5)
+    assert "s: 1 jobs in the system, 8 of 8 executors on offer\njob 0:" in texts.render()
+    over = False
+    while not over:
+        action = np.array([int(shown["action_mask"].argmax()), 3])
+        shown, _, over, *_ = texts.step(action)
+        pictures.step(action)
+    assert "0 jobs in the system" in texts.render()
+    picture = pictures.render()
+    assert picture.shape == (200, 600, 3)
+    busy = (picture != 255).any(axis=2)
+    colours = np.unique(picture[busy], axis=0)
+    assert len(colours) == 4
+    simulator = pictures._simulator
+    assert simulator is not None
+    tasks = simulator.timeline()
+    busy_share = (tasks["finish_ms"] - tasks["start_ms"]).sum() / (8 * tasks["finish_ms"].max())
+    assert busy.mean() == pytest.approx(busy_share, abs=0.02)
 
 
 def test_gymnasium_makes_a_vector_environment() -> None:

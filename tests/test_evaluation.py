@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from decima import EvaluationConfig, evaluate
-from decima.cli.options import notes_of
 from decima.errors import ConfigError
 from decima.evaluation import runner
 from decima.evaluation.config import draw_sequence
+from decima.evaluation.notes import notes_of
 from decima.evaluation.runner import Workload
 from decima.rl.parallel.local import LocalPool
 from tests.commands import Command, refused, small_config
@@ -322,13 +323,27 @@ def test_bad_arrival_files_are_one_line(
     assert not (tmp_path / "out.json").exists()
 
 
-def test_settings_are_refused_in_python_too(trace_file: Path) -> None:
-    with pytest.raises(ConfigError, match="policies are a tuple of names, not 'fifo'"):
-        small_config(trace_file, policies="fifo")
-    with pytest.raises(ConfigError, match=r"interarrival must be above 0 and at most 1e\+06 s"):
-        small_config(trace_file, interarrival_s=1e17)
-    with pytest.raises(ConfigError, match="parameters for 'fastest', which is not among"):
-        small_config(trace_file, parameters={"fastest": {"alpha": 1.0}})
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"policies": "fifo"}, "policies are a tuple of names, not 'fifo'"),
+        ({"interarrival_s": 1e17}, r"interarrival must be above 0 and at most 1e\+06 s"),
+        ({"parameters": {"fastest": {"alpha": 1.0}}}, "'fastest', which is not among"),
+        ({"jobs": 1.5}, r"jobs is a whole number, not 1\.5"),
+    ],
+)
+def test_settings_are_refused_in_python_too(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        EvaluationConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"), [(SimpleNamespace(name="mine"), "give its class"), (object, "`name`")]
+)
+def test_policies_of_ones_own_are_checked_first(own: Any, words: str) -> None:
+    config = EvaluationConfig(policies=("fifo",), jobs=2, sequences=1)
+    with pytest.raises(ConfigError, match=words):
+        evaluate(config, own=(own,))
 
 
 # --- notes, and what is refused before the runs ---------------------------------------------------
@@ -362,28 +377,6 @@ def _blocked(_shared: Any, _task: int) -> tuple[int, bool]:
     status = Path(f"/proc/{os.getpid()}/status").read_text()
     (mask,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
     return os.getpid(), bool(int(mask, 16) & 2)
-
-
-class Nameless:
-    """A policy that lacks its name."""
-
-
-class Named:
-    """One that is given as it is, not to be made."""
-
-    name = "mine"
-
-
-@pytest.mark.parametrize(("own", "words"), [(Named(), "give its class"), (Nameless, "`name`")])
-def test_policies_of_ones_own_are_checked_first(own: Any, words: str) -> None:
-    config = EvaluationConfig(policies=("fifo",), jobs=2, sequences=1)
-    with pytest.raises(ConfigError, match=words):
-        evaluate(config, own=(own,))
-
-
-def test_a_share_of_a_job_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"jobs is a whole number, not 1\.5"):
-        EvaluationConfig(jobs=1.5)  # type: ignore[arg-type]
 
 
 def test_short_tasks_and_long_moves_are_noted() -> None:

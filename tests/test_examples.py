@@ -109,6 +109,17 @@ def test_deeprm_in_one_file_has_the_cluster_of_the_package() -> None:
     assert cluster.done().all()
 
 
+@pytest.mark.slow
+def test_embeddings_learn_critical_paths() -> None:
+    """Better with the second transform than without, and than convolutions; on jobs of a kind that
+    no training saw, too.
+    """
+    rows = printed("critical_path").splitlines()[1:]
+    errors = np.array([re.findall(r"([\d.]+) %", row)[::2] for row in rows], float)
+    assert errors.shape == (4, 2)
+    assert (errors[0] < 0.8 * errors[1:].min(0)).all(), rows
+
+
 def test_advice_comes_from_the_sample_log() -> None:
     """Recorded jobs never wait; submitted faster, they wait for each other."""
     found = printed("what_if_on_a_log", "--draws", "3", "--sequences", "6")

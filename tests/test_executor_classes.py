@@ -29,10 +29,9 @@ from spark_sim.tables import ANY
 from spark_sim.vector import Run, VectorSimulator
 from tests.stories import build, job, stage
 from tests.test_agent_support import SCALES, TRACE, random_network, run_of
-from tests.workloads import Capped, Workload, most_at_once, workloads
-from traces import Stage, Trace, load_trace, to_arrays
-from traces.arrivals import poisson
-from traces.demands import drawn_demands
+from tests.workloads import Workload, workloads
+from traces import Stage, Trace, to_arrays
+from traces.estimates import drawn_demands
 
 SMALL, LARGE = 250.0, 1000.0
 S, L = 0, 1
@@ -258,24 +257,7 @@ def test_work_conserving_baselines_leave_no_fitting_executor_idle(
         simulator.step(action)
 
 
-def test_no_job_runs_more_tasks_than_a_fixed_limit() -> None:
-    """In twelve longer runs of random jobs, each under a random policy with a limit of 7."""
-    trace = drawn_demands(load_trace("any-dag-1"), LARGE, np.random.default_rng(0))
-    classes = tuple(ExecutorClass(5, memory_mb=part * LARGE) for part in (0.25, 0.5, 0.75, 1.0))
-    cluster = Cluster(num_executors=20, classes=classes)
-    for seed in range(12):
-        drawn = poisson(trace, 12, 15_000.0, np.random.default_rng(seed))
-        simulator = Simulator(
-            to_arrays(trace), cluster, drawn.arrival_ms, drawn.job, duration_key=seed, timeline=True
-        )
-        policy = Capped(7, seed)
-        while simulator.status is Status.DECIDE:
-            simulator.step(policy.decide(simulator.observation()))
-        assert most_at_once(simulator.timeline()) == 7
-
-
 def test_an_illegal_class_is_named_by_the_vector_simulator() -> None:
-    """And nothing has moved."""
     trace = Trace("t", (BIG,))
     run = Run(np.zeros(1), np.zeros(1, np.int32))
     together = VectorSimulator(to_arrays(trace), cluster_of(1, 1), [run])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +37,7 @@ from tests.spark_events import (
     started,
     submitted,
     task,
+    text,
     write,
 )
 from traces import TraceError
@@ -164,7 +163,6 @@ def test_an_allocation_file_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_another_file_is_no_allocation_file(tmp_path: Path, text: str, words: str) -> None:
-    """One line that names the value."""
     path = tmp_path / "pools.xml"
     path.write_text(text)
     with pytest.raises(TraceError, match=words):
@@ -341,10 +339,6 @@ def test_a_folder_of_databricks_is_one_log(tmp_path: Path) -> None:
     for path in (folder, tmp_path):
         trace, summary = read_spark_logs([path])
         assert (len(trace.jobs), summary.tasks, summary.applications) == (1, 2, 1)
-
-
-def text(events: Sequence[Event]) -> bytes:
-    return "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in events).encode()
 
 
 def test_a_version_that_records_too_little_is_named(tmp_path: Path) -> None:

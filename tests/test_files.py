@@ -191,7 +191,6 @@ def test_a_private_log_is_a_regular_file(tmp_path: Path) -> None:
 
 
 def test_a_pipe_or_device_is_not_read(tmp_path: Path) -> None:
-    """It may wait for ever or never end."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/null")):
         with pytest.raises(FileError, match="a regular file is needed"):
@@ -218,7 +217,6 @@ def test_a_pipe_or_device_is_not_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_json_is_one_kind_of_error(text: str | bytes) -> None:
-    """Whatever the parser raises."""
     with pytest.raises(FileError) as refused:
         parse_json(text, "here")
     assert str(refused.value).startswith("here:")
@@ -260,7 +258,6 @@ HOSTILE = {
 
 @given(text=anything, longest=st.integers(20, 300))
 def test_a_clean_name_is_printable_short_and_stays_as_it_is(text: str, longest: int) -> None:
-    """Of any text at all."""
     name = clean(text, longest)
     assert is_clean(name, longest)
     assert name.encode().decode() == name

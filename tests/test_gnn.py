@@ -8,6 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
 
 from gnn.config import EncoderConfig
 from gnn.encoder import Encoder, TwoLevelSum
@@ -152,6 +153,44 @@ def by_the_equations(
     parts = [list(y[seen_by == one]) for one in range(max(observation) + 1)]
     z = np.stack([two_level(encoder.cluster_sum, own, size, max(1, len(own))) for own in parts])
     return e, y, z
+
+
+def test_a_graph_of_pyg_embeds_as_its_levels_do() -> None:
+    """By tensors, by a `Data` and by a `Batch`; rows come back in their order."""
+    encoder = encoder_of(CONFIGS["full"])
+    graphs = [Data(*random_dag(seed)) for seed in range(3)]
+    alone = [encoder(graph) for graph in graphs]
+    for graph, embeddings in zip(graphs, alone, strict=True):
+        expected = embedded(encoder, graph.x, graph.edge_index)
+        torch.testing.assert_close(embeddings.node, expected)
+        torch.testing.assert_close(encoder(graph.x, graph.edge_index).cluster, embeddings.cluster)
+    together = encoder(Batch.from_data_list(graphs))
+    torch.testing.assert_close(together.node, torch.cat([each.node for each in alone]))
+    torch.testing.assert_close(together.job, torch.cat([each.job for each in alone]))
+    of = torch.stack((torch.arange(3), torch.zeros(3, dtype=torch.int64)))
+    torch.testing.assert_close(together.cluster, encoder.cluster(together.job, of, 1))
+    numbers = torch.randperm(len(graphs[0].x))
+    shuffled = encoder(graphs[0].x[numbers], numbers.argsort()[graphs[0].edge_index])
+    torch.testing.assert_close(shuffled.node, alone[0].node[numbers])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"edge_index": torch.tensor([[0, 1], [1, 0]])}, "contain a cycle"),
+        ({"edge_index": torch.tensor([[0.0], [1.0]])}, "must be int64"),
+        ({"edge_index": None}, "needs x and edge_index"),
+        ({"x": torch.zeros(1, FEATURES).double()}, "name nodes 0 to 1, there are 1"),
+        ({"x": torch.zeros(3, FEATURES + 2).double()}, r"x must have shape \(3, 3\)"),
+        ({"batch": torch.tensor([0, 0])}, r"job must be int64 of shape \(3,\)"),
+        ({"batch": torch.tensor([0, 0, -1])}, "batch names job -1"),
+    ],
+)
+def test_a_graph_that_is_no_dag_is_refused(change: dict[str, Tensor | None], message: str) -> None:
+    graph = Data(x=torch.zeros(3, FEATURES).double(), edge_index=torch.tensor([[0], [1]]))
+    with pytest.raises(ValueError, match=message) as refusal:
+        encoder_of(CONFIGS["full"])(graph.update(change))
+    assert "\n" not in str(refusal.value)
 
 
 def by_the_encoder(

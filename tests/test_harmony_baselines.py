@@ -12,7 +12,7 @@ from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER, Config
-from harmony.evaluation import PAPERS, baselines, completion_of
+from harmony.evaluation import PAPERS, baselines
 from harmony.interference import (
     LINEAR,
     QUADRATIC,
@@ -92,7 +92,6 @@ LIF_ON_NETWORKS = LeastInterference(np.tile([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], (6, 
 def test_a_heuristic_places_by_its_rule(
     scheduler: Scheduler, jobs: list[tuple[str, int]], expected: list[list[int]]
 ) -> None:
-    """Tasks of each job on each of two servers."""
     sequence = job_sequence(TINY, [(0.0, model, workers, 0, 9.0) for model, workers in jobs])
     assert placements(scheduler, TINY, sequence) == expected
 
@@ -201,7 +200,6 @@ def test_the_bound_of_an_instance_solved_by_hand() -> None:
 
 
 def test_no_scheduler_beats_the_bound(schedulers: dict[str, Scheduler]) -> None:
-    """On sequences of three jobs; in the order of arrival."""
     config = replace(TINY, jobs=3, all_reduce_share=0.7)
     for number in range(2):
         jobs = draw_jobs(config, 1, 7, Purpose.TEST, number)
@@ -210,15 +208,3 @@ def test_no_scheduler_beats_the_bound(schedulers: dict[str, Scheduler]) -> None:
             clusters = Clusters(config, jobs)
             play(schedulers[name], clusters, Draws(0, 1))
             assert clusters.mean_completion()[0] >= least - 1e-9, name
-
-
-def test_lookahead_is_ahead_of_the_others(
-    schedulers: dict[str, Scheduler],
-) -> None:
-    """The comparison of figure 10 in small: lookahead before Tiresias before load balancing."""
-    jobs = draw_jobs(PAPER, 20, 5, Purpose.TEST)
-    found = {
-        name: completion_of(schedulers[name], PAPER, jobs, 0).mean()
-        for name in ("lb", "tiresias_las", "lookahead")
-    }
-    assert found["lookahead"] < 0.9 * found["tiresias_las"] < found["lb"]

@@ -12,8 +12,7 @@ import pytest
 
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, PAPER
-from harmony.drawing import picture_of
-from harmony.figures import FIGURES
+from harmony.figures import FIGURES, picture_of
 from harmony.jobs import job_sequence
 from harmony.measured import measured
 from harmony.models import load_model, new_network, new_reward_model
@@ -84,7 +83,6 @@ def test_equal_times_of_arrival_are_doubted(
 
 
 def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> None:
-    """By name; each has settings of its own."""
     result = HARMONY.train(tmp_path / "recipe", "--what", "recipe", iterations=1)
     assert result.exit_code == 0, result.output
     assert load_model(tmp_path / "recipe" / "model.safetensors").config.entropy == 0.5
@@ -93,28 +91,6 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
     result = HARMONY.run("train", "--what", "reward", "--out", str(tmp_path / "reward"), *changes)
     assert result.exit_code == 0, result.output
     assert "best validation" in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("train", "--out", "{}/x", "--set", 'world="model"'), "a reward model is needed"),
-        (("show", "-o", "{}/x.png", "--interval", "999"), "interval 999: the episode is over"),
-        (("evaluate", "{}/model.safetensors"), "of kind 'reward model', where 'policy' is"),
-        (("evaluate", "--trace", "{}/model.safetensors"), "arrivals_file is for"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
-    """On stderr, with exit code 2, and leaves nothing behind."""
-    weights = new_reward_model(SMALL).state_dict()
-    save_model(tmp_path / "model.safetensors", RewardConfig(size=SMALL), weights, {})
-
-    result = HARMONY.run(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
-
-    assert result.exit_code == 2
-    assert words in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / "x").exists()
 
 
 # --- the study and its figures -------------------------------------------------------------------

@@ -43,7 +43,6 @@ def test_an_action_without_room_is_replaced_by_one_that_has() -> None:
 
 
 def test_misuse_is_refused() -> None:
-    """Each message says what there is instead."""
     with pytest.raises(StudyError, match="uniform, poisson, trace"):
         HarmonyEnv(arrivals="often")  # type: ignore[arg-type]
     with pytest.raises(StudyError, match="None is needed"):

@@ -17,13 +17,11 @@ from harmony.clusters import Clusters
 from harmony.config import PAPER, Config
 from harmony.evaluation import baselines, completion_of
 from harmony.interference import draw_samples
-from harmony.job_files import read_table
-from harmony.jobs import draw_jobs, job_sequence
-from harmony.learned import Learned
-from harmony.models import network_to_begin_with, new_network
+from harmony.jobs import draw_jobs, job_sequence, read_table
+from harmony.models import Learned, network_to_begin_with, new_network
 from harmony.network import Size
-from harmony.placing import place
 from harmony.schedulers import LoadBalance, Lookahead, Tetris
+from harmony.serving import place
 from harmony.tables import NONE, WORKER
 from harmony.tokens import see
 from harmony.training_config import TrainConfig
@@ -241,7 +239,6 @@ def test_the_type_that_a_job_ran_on_is_imported(
     ],
 )
 def test_a_job_whose_type_is_missing_is_refused(row: str, words: str, tmp_path: Path) -> None:
-    """In one line, with the place."""
     path = written(tmp_path / "jobs.csv", HEADER.strip() + ",gpu\n" + row)
     config = replace(PAPER, servers=2, gpu_types=TWO)
     with pytest.raises(StudyError, match=words):
@@ -263,15 +260,10 @@ def test_a_job_whose_type_is_missing_is_refused(row: str, words: str, tmp_path: 
         (("V100:5:1",), "has 5 servers, where the cluster has 6"),
         (("V100:3:1", "V100:3:2"), "names a type twice"),
         (tuple(f"T{n}:1:1" for n in range(17)), "at most 16"),
+        ((), "for clusters of several gpu_types"),
     ],
 )
 def test_types_that_are_none_are_refused(texts: tuple[str, ...], words: str) -> None:
-    """In one line, wherever they come from."""
+    """Also a share of jobs that need a type where there is but one."""
     with pytest.raises(StudyError, match=words):
-        replace(PAPER, gpu_types=texts)
-
-
-def test_only_a_cluster_of_several_types_can_be_needed() -> None:
-    """A share without types is refused."""
-    with pytest.raises(StudyError, match="for clusters of several gpu_types"):
-        replace(PAPER, gpu_required_share=0.5)
+        replace(PAPER, gpu_types=texts, gpu_required_share=0.5 * (not texts))

@@ -21,12 +21,12 @@ from harmony import serving
 from harmony.config import PAPER
 from harmony.models import POLICY, new_network
 from harmony.network import Size
-from harmony.placing import place
 from harmony.serving import (
     DEADLINE_S,
     MOST_CONNECTIONS,
     SECRET_HEADER,
     PlacementServer,
+    place,
     server_of,
 )
 from harmony.training_config import TrainConfig
@@ -115,7 +115,6 @@ def test_the_rest_of_a_job_that_is_placed_in_part() -> None:
 def test_a_description_that_contradicts_itself_is_refused(
     changes: dict[str, Any], words: str
 ) -> None:
-    """In one line."""
     with pytest.raises(StudyError, match=words) as caught:
         place(new_network(CONFIG.size).policy, PAPER, described(**changes))
     assert "\n" not in str(caught.value)

@@ -20,7 +20,7 @@ from harmony.config import LARGE, PAPER, Config
 from harmony.interference import measure
 from harmony.jobs import draw_jobs, job_sequence, read_arrivals
 from harmony.measured import measured, types, types_of
-from harmony.tables import Float64, Int32
+from harmony.tables import NONE, Float64, Int32
 from tests.harmony_clusters import ONLY, TINY, act, random_actions, tiny_configs
 
 FSDP, MOE, GRAPH, MOBILE = "FSDP", "MoE", "GraphSage", "MobileNetV3"
@@ -149,24 +149,6 @@ def test_a_job_without_room_waits_and_the_next_one_is_tried() -> None:
     assert clusters.state.placed_in[0].tolist() == [0, 0, 1, 0]
 
 
-def test_a_priority_goes_before_the_order_of_arrival() -> None:
-    """The lower number first."""
-    jobs = job_sequence(TINY, [(0.0, MOBILE, 1, 0, 2.0), (0.0, GRAPH, 1, 0, 2.0)])
-    clusters = Clusters(TINY, jobs, priority=np.array([[2.0, 1.0]]))
-    assert clusters.state.current.tolist() == [1]
-
-
-def test_all_reduce_has_no_parameter_servers_to_place() -> None:
-    """Their actions are never allowed; with one they are, until it is placed."""
-    jobs = job_sequence(TINY, [(0.0, MOBILE, 1, 0, 1.0), (0.0, MOBILE, 1, 1, 1.0)])
-    clusters = Clusters(TINY, jobs)
-    assert clusters.masks(ONLY)[0].tolist() == [True, True, False, False]
-    act(clusters, 0)
-    assert clusters.masks(ONLY)[0].tolist() == [True, True, True, True]
-    act(clusters, 2)
-    assert clusters.masks(ONLY)[0].tolist() == [True, True, False, False]
-
-
 def test_a_task_is_not_put_where_the_rest_finds_no_room() -> None:
     """One GPU is free on each server, and one server has no cores left for the second worker."""
     config = replace(TINY, cores=4)
@@ -228,11 +210,17 @@ def test_units_are_conserved_and_no_job_is_lost(config: Config, seed: int) -> No
             used = np.einsum("jmi,jik->mk", state.placed[e].astype(int), demand)
             assert (state.free[e] >= 0).all()
             assert (state.free[e] + used == np.array(config.capacity)).all()
+            # No server of an exclusive job ever has a task of another.
+            there = state.placed[e].sum(axis=2) > 0
+            assert (state.tasks[e] == state.placed[e].sum(axis=(0, 2))).all()
+            for job in np.nonzero(jobs.exclusive[e])[0]:
+                assert (there[:, there[job]].sum(axis=0) <= 1).all()
         earned[rows] += clusters.step(rows, random_actions(clusters, rows, rng)).reward
     assert state.finished.tolist() == [config.jobs] * 2
     assert earned == pytest.approx([config.jobs] * 2)
     assert (state.end_min > jobs.arrival_min).all()
     assert (state.free == np.array(config.capacity)).all()
+    assert (state.owner == NONE).all()
     np.testing.assert_allclose(state.done, jobs.epochs)
 
 
@@ -273,7 +261,6 @@ def snapshot(clusters: Clusters) -> tuple[Any, Any, Any]:
 @given(tiny_configs, st.integers(0, 2**32))
 @settings(max_examples=20)
 def test_one_seed_one_result_alone_and_in_company(config: Config, seed: int) -> None:
-    """Also with noise."""
     jobs = draw_jobs(config, 3, seed, Purpose.TEST)
     rows = np.arange(3, dtype=np.int32)
     found = []
@@ -376,7 +363,6 @@ def test_a_bad_trace_is_refused(tmp_path: Path, text: str, words: str) -> None:
     ],
 )
 def test_an_impossible_job_is_refused(job: Any, words: str) -> None:
-    """With its number."""
     with pytest.raises(StudyError, match=f"job 0 {words}"):
         job_sequence(TINY, [job])
     with pytest.raises(StudyError, match="without jobs"):
@@ -384,7 +370,6 @@ def test_an_impossible_job_is_refused(job: Any, words: str) -> None:
 
 
 def test_a_job_larger_than_the_cluster_is_refused() -> None:
-    """It would wait for ever."""
     config = replace(TINY, servers=1, cores=3)
     with pytest.raises(StudyError, match="job 0 has more tasks than an empty cluster"):
         Clusters(config, job_sequence(config, [(0.0, MOBILE, 2, 0, 1.0)]))

@@ -13,9 +13,9 @@ from harmony.clusters import Clusters
 from harmony.config import PAPER
 from harmony.jobs import draw_jobs
 from harmony.learner import HarmonyLearner
+from harmony.rollouts import Branches
 from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.tables import Float64, Int32, Jobs
-from harmony.teachers import Branches
 from tests.harmony_clusters import TINY, least_completion
 from tests.test_harmony_training import SMALL
 
@@ -60,7 +60,6 @@ def test_branches_go_on_as_their_episode_does_and_leave_it_alone(noise: float) -
 def test_a_rule_that_plays_to_the_end_in_one_call_places_as_round_by_round(
     scheduler: LoadBalance | Lookahead,
 ) -> None:
-    """All that is in the episodes is the same, in noise and on servers of two types."""
     types = ("a:2:1", "b:4:2")
     config = replace(PAPER, noise=0.2, jobs=20, gpu_types=types, gpu_required_share=0.5)
     jobs = draw_jobs(config, 4, 1, Purpose.TEST)

@@ -18,17 +18,21 @@ from harmony.config import PAPER
 from harmony.evaluation import completion_of
 from harmony.interference import draw_samples, fit_pairs
 from harmony.jobs import draw_jobs
-from harmony.learned import Learned, PredictedSpeeds, drawn
-from harmony.learner import HarmonyLearner
-from harmony.models import load_reward_model, new_network, new_reward_model
+from harmony.learner import HarmonyLearner, RewardLearner, predict
+from harmony.models import (
+    Learned,
+    PredictedSpeeds,
+    drawn,
+    load_reward_model,
+    new_network,
+    new_reward_model,
+)
 from harmony.network import Size, attention_mask
-from harmony.reward_learner import RewardLearner, predict
-from harmony.rollouts import VALUE_SCALE, Played, advantages_of, returns_of, roll_out
+from harmony.rollouts import VALUE_SCALE, Played, Sure, advantages_of, returns_of, roll_out
 from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.session import new_run, run_training
-from harmony.teachers import Sure
 from harmony.tokens import Scene, see
-from harmony.training_config import RewardConfig, TrainConfig, recipe
+from harmony.training_config import RewardConfig, TrainConfig
 from tests.harmony_clusters import TINY, save_model
 from tests.studies import HARMONY, REWARD
 
@@ -223,12 +227,3 @@ def test_a_reward_model_learns_speeds() -> None:
     assert found["score"] < 0.7 * first
     speed = predict(learner.network, learner._held_out)
     assert (speed[learner._held_out.running.is_job] > 0).all()
-
-
-def test_the_papers_recipe_is_the_papers() -> None:
-    """Section VI-A: Adam at 1e-4, gamma 0.9, 8,192 choices, 32 of them, epsilon and beta 0.5."""
-    found = recipe()
-    assert (found.learning_rate, found.final_learning_rate) == (1e-4, 1e-4)
-    assert (found.discount, found.replay, found.minibatch) == (0.9, 8_192, 32)
-    assert (found.exploration, found.entropy, found.imitation) == (0.5, 0.5, 0)
-    assert (found.size.width, found.size.layers, found.size.heads) == (128, 2, 8)

@@ -70,14 +70,12 @@ def test_a_rate_of_nearly_nothing_changes_nothing(model: Path) -> None:
 def test_a_setting_that_updates_cannot_have_is_refused(
     model: Path, changes: str, words: str
 ) -> None:
-    """In one line."""
     result = HARMONY.run("update", str(model), "--set", changes)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert words in result.stderr
 
 
 def test_one_output_is_for_one_model(model: Path, tmp_path: Path) -> None:
-    """Before anything is played."""
     periods = use([model, model], TINY, periods=1, sequences=2, seed=0, output=tmp_path / "x")
     with pytest.raises(StudyError, match="one model is written, but 2 are updated"):
         next(periods)

@@ -24,7 +24,7 @@ from tests.test_metrics import metrics
 from tests.test_training import sets
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, to_arrays, write_trace
 from traces.dataset import read_dataset, write_dataset
-from traces.demands import drawn_demands
+from traces.estimates import drawn_demands
 from traces.inflation import ExecutorModel
 from traces.parquet import FORMAT, SCHEMAS
 from traces.thinning import thinned
@@ -127,7 +127,6 @@ def test_files_without_either_are_read(version: int, tmp_path: Path) -> None:
     ],
 )
 def test_impossible_values_are_refused_by_name(key: str, value: float, tmp_path: Path) -> None:
-    """In every format, with the value and the rule."""
     paths = [parquet(tmp_path / "t.parquet", 3, **{key: value})]
     for name, text in (
         ("t.csv", f"job,stage,num_tasks,task_ms,{key}\nj,a,1,5,{value}\n"),

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from decima.spark import cluster_logs as event_logs
-from decima.spark.cluster_logs import as_uri
-from decima.spark.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
+from decima.spark.cluster_logs import RemoteLog, RemotePath, as_uri, logs_in_order, read_partition
 from traces.errors import TraceError
 from traces.spark_log.files import find_logs
 from traces.spark_log.reader import HowToRead, ReadLog, read_log, trace_of_logs
@@ -117,9 +116,9 @@ def test_a_folder_that_is_closed_to_us_is_no_fault_of_its_neighbours(
     monkeypatch.setattr(event_logs, "first_line", lambda _error: reason)
     if ends:
         with pytest.raises(TraceError, match="ConnectException"):
-            event_logs._find_logs(Refusing(), ["hdfs://a/logs"])
+            event_logs.find_remote_logs(Refusing(), ["hdfs://a/logs"])
         return
-    closed, log = event_logs._find_logs(Refusing(), ["hdfs://a/logs"])
+    closed, log = event_logs.find_remote_logs(Refusing(), ["hdfs://a/logs"])
     assert (log.fault, log.num_bytes) == (None, 7)
     (found,) = logs_in_order([closed], [], HOW)
     assert "hdfs://a/logs/closed: Spark cannot read it: AccessControl" in found.summary.faults[0]

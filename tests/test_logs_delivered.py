@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,10 +18,11 @@ from tests.spark_events import (
     executor,
     one_task_job,
     started,
+    text,
     write,
 )
 from traces import TraceError, codecs
-from traces.spark_log import archives, read_spark_logs
+from traces.spark_log import read_spark_logs
 from traces.spark_log.files import MAX_DEPTH, find_logs
 
 FIELD = SHARED / "data" / "field-logs-2"
@@ -33,10 +32,6 @@ OVER = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
 def jobs(*numbers: int) -> list[Event]:
     """One-task jobs, one after another."""
     return [row for n in numbers for row in one_task_job(n, 100 * n, 100 * n + 90)]
-
-
-def text(events: Sequence[Event]) -> bytes:
-    return "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in events).encode()
 
 
 def part(number: int, *events: Event) -> bytes:
@@ -110,49 +105,54 @@ def databricks(folder: Path, names: dict[str, bytes]) -> Path:
     return folder
 
 
-def parts_of_three() -> dict[str, bytes]:
-    """A log of three files, one of them with two suffixes."""
-    return {
-        "eventlog-2026-11-27--17-00.gz": gzip.compress(
-            part(0, *started()[1:], executor(), *jobs(0))
-        ),
-        "eventlog-2026-11-27--18-00.zip.gz": gzip.compress(part(1, *jobs(1))),
-        "eventlog": part(2, *jobs(2), OVER),
-    }
+FIRST, SECOND, NEWEST = (
+    "eventlog-2026-11-27--17-00.gz", "eventlog-2026-11-27--18-00.zip.gz", "eventlog",
+)  # fmt: skip
+PARTS = {
+    FIRST: gzip.compress(part(0, *started()[1:], executor(), *jobs(0))),
+    SECOND: gzip.compress(part(1, *jobs(1))),
+    NEWEST: part(2, *jobs(2), OVER),
+}
+"""a log of three files, one of them with two suffixes"""
 
 
-def test_every_part_of_databricks_is_read_whatever_its_suffix(tmp_path: Path) -> None:
-    folder = databricks(tmp_path / "4711", parts_of_three())
-    _, summary = read_spark_logs([folder])
-    assert (summary.jobs, summary.parts_missing) == (3, 0)
+def archive_of(name: str, content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return packed.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("gone", "words"),
-    [(0, "part 1 of at least 3"), (1, "part 2 of at least 3")],
-)
-def test_missing_parts_of_databricks_are_named(tmp_path: Path, gone: int, words: str) -> None:
-    files = list(parts_of_three().items())
-    folder = databricks(tmp_path / "4711", dict(files[:gone] + files[gone + 1 :]))
-    recording = read_recording([folder])
-    assert recording.summary.parts_missing == 1
-    assert words in recording.summary.incomplete[0]
-
-
-def test_a_part_that_is_there_twice_counts_once(tmp_path: Path) -> None:
-    """The newest file was copied before and after it was put aside."""
-    files = parts_of_three()
-    again = gzip.compress(files["eventlog"])
-    folder = databricks(tmp_path / "4711", {**files, "eventlog-2026-11-27--19-00.gz": again})
-    _, summary = read_spark_logs([folder])
-    assert (summary.jobs, summary.tasks, summary.files_skipped) == (3, 3, 1)
-    assert not summary.unused_tasks
+    ("change", "missing", "skipped"),
+    [
+        ({}, None, 0),
+        ({FIRST: None}, "part 1 of at least 3", 0),
+        ({SECOND: None}, "part 2 of at least 3", 0),
+        # The newest file was copied before and after it was put aside.
+        ({"eventlog-2026-11-27--19-00.gz": gzip.compress(PARTS[NEWEST])}, None, 1),
+        ({SECOND: None, "eventlog-2026-11-27--18-00.zip":
+          archive_of("eventlog-2026-11-27--18-00", part(1, *jobs(1)))}, None, 0),
+    ],
+    ids=["whole", "no first", "no second", "twice", "an archive"],
+)  # fmt: skip
+def test_parts_of_databricks_count_once_and_are_missed(
+    tmp_path: Path, change: dict[str, bytes | None], missing: str | None, skipped: int
+) -> None:
+    """Whatever the suffix."""
+    files = {name: part for name, part in {**PARTS, **change}.items() if part is not None}
+    summary = read_recording([databricks(tmp_path / "4711", files)]).summary
+    assert (summary.files_skipped, summary.parts_missing) == (skipped, int(missing is not None))
+    assert missing is None or missing in summary.incomplete[0]
+    if missing is None:
+        assert (summary.jobs, summary.tasks) == (3, 3)
+        assert not summary.unused_tasks
 
 
 def test_a_delivery_is_found_from_every_level(tmp_path: Path) -> None:
     """CLUSTER/eventlog/CLUSTER_IP/CONTEXT, and no deeper than is said."""
     places = ("0314-abc", "eventlog", "0314-abc_10_0_0_5", "39873")
-    databricks(tmp_path.joinpath(*places), parts_of_three())
+    databricks(tmp_path.joinpath(*places), PARTS)
     for depth in range(len(places) + 1):
         trace, _ = read_spark_logs([tmp_path.joinpath(*places[:depth])])
         assert len(trace.jobs) == 3
@@ -194,17 +194,6 @@ def test_an_archive_is_read_like_a_folder(tmp_path: Path) -> None:
         assert (summary.jobs, summary.files_skipped) == (8, 0)
 
 
-def test_a_part_of_databricks_may_be_an_archive(tmp_path: Path) -> None:
-    files = parts_of_three()
-    inner = io.BytesIO()
-    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("eventlog-2026-11-27--18-00", part(1, *jobs(1)))
-    files["eventlog-2026-11-27--18-00.zip"] = inner.getvalue()
-    del files["eventlog-2026-11-27--18-00.zip.gz"]
-    _, summary = read_spark_logs([databricks(tmp_path / "4711", files)])
-    assert (summary.jobs, summary.parts_missing) == (3, 0)
-
-
 def test_damaged_archives_end_in_one_line(tmp_path: Path) -> None:
     """Cut short, empty, of an encrypted file, of an archive, of no log."""
     whole = zipped(tmp_path / "whole.zip", {"app": text(WHOLE)}).read_bytes()
@@ -238,7 +227,7 @@ def test_an_archive_unfolds_to_so_much_and_no_more(
     _, summary = read_spark_logs([path])
     assert summary.applications == 1
     assert any("unfold to more" in fault for fault in summary.faults)
-    monkeypatch.setattr(archives, "MAX_LIST_BYTES", 100)
+    monkeypatch.setattr("traces.spark_log.files.MAX_LIST_BYTES", 100)
     with pytest.raises(TraceError, match="list of files is longer"):
         read_spark_logs([path])
 

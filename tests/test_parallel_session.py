@@ -17,7 +17,7 @@ from decima.cli.main import main
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.greeting import check_executors
 from decima.rl.parallel.session import open_session
-from tests.test_cli_traces import assert_one_error_line
+from tests.commands import refused
 
 LOG = Path(__file__).parent / "data" / "spark_logs" / "spark-3.5-plain"
 
@@ -55,7 +55,7 @@ def test_a_cluster_that_cannot_be_had_is_one_line_and_nothing_is_written(
     master, words = (text.replace("PORT", str(unused_port)) for text in (master, words))
     arguments = ["traces", "import", "spark", str(LOG), "--cluster", master]
     result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "logs")])
-    assert_one_error_line(result, words)
+    refused(result, words)
     assert list(tmp_path.iterdir()) == []
 
 

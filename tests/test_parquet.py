@@ -81,7 +81,6 @@ def trace_strategy(draw: st.DrawFn) -> Trace:
 @settings(max_examples=40)
 @given(trace=trace_strategy())
 def test_a_trace_survives_the_file_to_the_last_bit(trace: Trace, tmp_path: Path) -> None:
-    """Names, order, absence, demands and every sample come back equal."""
     path = tmp_path / "trace.parquet"
     write_trace(trace, path)
     again = read_trace(path)
@@ -118,7 +117,6 @@ def rewrite(
 def test_foreign_and_newer_files_are_refused(
     tmp_path: Path, small: Trace, header: Any, rule: str
 ) -> None:
-    """A Parquet file is a trace only with our header of our version."""
     path = tmp_path / "t.parquet"
     write_trace(small, path)
     rewrite(path, pq.read_table(path).to_pylist(), header)
@@ -134,9 +132,7 @@ def damaged_rows() -> list[Any]:
         pytest.param({"parents": [None]}, "is null", id="null parent"),
         pytest.param({"durations": [None]}, "is null", id="null level"),
         pytest.param({"durations": None}, "no task duration", id="null levels"),
-        pytest.param(
-            {"durations": [level | {"rest_ms": [None]}]}, "nan ms must be positive", id="null ms"
-        ),
+        ({"durations": [level | {"rest_ms": [None]}]}, "nan ms must be positive"),
         pytest.param({"cpu": float("nan")}, "cpu nan must be finite", id="cpu"),
     ]
 
@@ -171,7 +167,6 @@ def test_nulls_where_the_schema_allows_none_are_refused(tmp_path: Path) -> None:
 
 
 def test_columns_of_another_type_are_refused(tmp_path: Path) -> None:
-    """The header alone does not make a trace."""
     path = tmp_path / "t.parquet"
     rewrite(path, [{"name": "j"}], schema=pa.schema([pa.field("name", pa.string())]))
     with pytest.raises(TraceError, match="damaged trace file"):
@@ -179,7 +174,6 @@ def test_columns_of_another_type_are_refused(tmp_path: Path) -> None:
 
 
 def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
-    """A missing file, a folder and a text file each give one clear line."""
     text = tmp_path / "text.parquet"
     text.write_text("hello")
     for path in (tmp_path / "none.parquet", tmp_path, text):

@@ -118,7 +118,6 @@ def test_a_long_compilation_says_every_ten_seconds_how_far_it_is(
 
 
 def test_one_command_compiles_what_all_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its steps, in order, each named on stderr."""
     done = []
     steps = [(name, lambda name=name: done.append(name)) for name in ("one", "two")]
     monkeypatch.setattr(prepare, "all_steps", lambda: iter(steps))
@@ -131,7 +130,6 @@ def test_one_command_compiles_what_all_need(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", [name for name, _ in prepare.all_steps()])
 def test_every_step_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To its end, with the settings that it makes up."""
     monkeypatch.setattr(prepare, "write_private", lambda *_: None)
     dict(prepare.all_steps())[name]()
 
@@ -151,3 +149,16 @@ def test_several_processes_find_everything_compiled(
     prepare.prepare_once()
     assert done == [1]
     assert prepare.is_prepared()
+
+
+def test_what_cannot_be_kept_is_not_prepared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A folder that others may write to is no cache: other processes would not find it."""
+    done = []
+    monkeypatch.setitem(vars(POLICIES), "folder", str(tmp_path / "policies"))
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies").chmod(0o777)
+    monkeypatch.setattr(prepare, "decima_steps", lambda: iter([("one", lambda: done.append(1))]))
+    prepare.prepare_once()
+    assert done == []

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from decima.spark import jar
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from spark_sim.compile import SIMULATOR
 from spark_sim.compiled import cache
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private
@@ -116,6 +116,17 @@ def test_damaged_machine_code_is_compiled_anew(
     assert found_and_hits(tmp_path, folder) == (42, 0)
     assert caplog.messages == []
     assert found_and_hits(tmp_path, folder) == (42, 1)
+
+
+def test_a_file_that_another_function_left_is_a_miss(tmp_path: Path) -> None:
+    """The digest fits, but the key is another function's."""
+    folder = tmp_path / "cache"
+    found_and_hits(tmp_path, folder)
+    content = kept(folder).read_bytes()
+    key = pickle.dumps(("another", ()))
+    head = len(cache._FORMAT)
+    kept(folder).write_bytes(content[:head] + hashlib.sha256(key).digest() + key)
+    assert found_and_hits(tmp_path, folder) == (42, 0)
 
 
 def plant(folder: Path, trace: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.real_spark import REQUIRED, skip_without
 
 ROOT = Path(__file__).parents[1]
-STARTS_SPARK = ("local_spark", "SparkSession.builder", "logging_session")
+STARTS_SPARK = ("local_spark", "quiet_spark", "SparkSession.builder", "logging_session")
 
 
 def test_what_is_missing_skips_or_fails() -> None:

@@ -24,13 +24,13 @@ from benchmarks.record_tpch.plan import QUERIES, RecordingPlan
 from benchmarks.record_tpch.recording import read_recording
 from benchmarks.record_tpch.session import check_space
 from tests.real_spark import skip_without
+from tests.spark_events import Event, simple_job, started, write
 from traces import Job, LevelDurations, Stage, Trace, TraceError, read_trace
 from traces.catalog import DATA_FOLDER
 from traces.graph import depth
 from traces.inflation import with_model
 from traces.thinning import quantile_means, thinned
-from traces.tpch.sql import query_text
-from traces.tpch.tables import TABLE_BYTES, find_generator
+from traces.tpch.tables import TABLE_BYTES, find_generator, query_text
 
 SHIPPED = DATA_FOLDER / "tpch.parquet"
 
@@ -165,23 +165,11 @@ def test_waves_keep_their_weights() -> None:
 # What is kept of a recording
 
 
-def run_events(job: int, description: str, at_ms: int, task_ms: Sequence[int]) -> list[Any]:
+def run_events(job: int, description: str, at_ms: int, task_ms: Sequence[int]) -> list[Event]:
     """A Spark job of one stage, its tasks one after the other."""
-    stage = {"Stage ID": job, "Number of Tasks": len(task_ms), "Parent IDs": []}
-    begin = {"Job ID": job, "Submission Time": at_ms, "Stage Infos": [{**stage, "RDD Info": []}]}
-    properties = {"spark.job.description": description}
-    events: list[Any] = [{"Event": "SparkListenerJobStart", **begin, "Properties": properties}]
-    end_ms = at_ms
-    for index, duration_ms in enumerate(task_ms):
-        times = {"Launch Time": end_ms, "Finish Time": end_ms + duration_ms}
-        place = {"Index": index, "Partition ID": index, "Executor ID": "driver"}
-        which = {"Stage ID": job, "Stage Attempt ID": 0, "Task Type": "ResultTask"}
-        reason = {"Task End Reason": {"Reason": "Success"}}
-        info = {"Task Info": {**place, **times}}
-        events.append({"Event": "SparkListenerTaskEnd", **which, **reason, **info})
-        end_ms += duration_ms
-    done = {"Job ID": job, "Completion Time": end_ms, "Job Result": {"Result": "JobSucceeded"}}
-    return [*events, {"Event": "SparkListenerJobEnd", **done}]
+    ends_ms = at_ms + np.cumsum(task_ms)
+    tasks = [(int(end) - took, int(end)) for end, took in zip(ends_ms, task_ms, strict=True)]
+    return simple_job(job, at_ms, tasks, on="driver", spark_job_description=description)
 
 
 FACTS: dict[str, Any] = {
@@ -209,8 +197,7 @@ FACTS: dict[str, Any] = {
 def recording(tmp_path: Path) -> Path:
     """A warm-up, two jobs run twice each, and the reading of a schema in between."""
     events = [
-        {"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"},
-        {"Event": "SparkListenerApplicationStart", "App Name": "tpch", "Timestamp": 0},
+        *started("tpch"),
         *run_events(0, "warm-up", 0, [900]),
         *run_events(1, "schemas", 1_000, [5]),
         *run_events(2, "sf10/q2/run1", 2_000, [70, 90]),
@@ -219,8 +206,7 @@ def recording(tmp_path: Path) -> Path:
         *run_events(5, "sf0.5/q11/run2", 5_000, [50]),
     ]
     (tmp_path / "events").mkdir()
-    lines = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
-    (tmp_path / "events" / "local-1").write_text(lines)
+    write(tmp_path / "events" / "local-1", events)
     (tmp_path / "facts.json").write_text(json.dumps(FACTS))
     return tmp_path
 
@@ -232,11 +218,7 @@ def test_of_each_job_the_run_with_the_least_work_is_kept(recording: Path) -> Non
     (small, large) = (job.stages[0].durations[0] for job in trace.jobs)
     assert (small.mean_ms, large.mean_ms) == (20.0, 50.0)
     assert (small.executors, large.executors) == (2, 2)
-
-
-def test_times_of_the_kept_runs_start_at_zero(recording: Path) -> None:
-    """Arrivals and recorded times are on one clock that begins with the first run kept."""
-    trace = read_recording(recording)
+    # Arrivals and recorded times are on one clock that begins with the first run that is used.
     assert [job.arrival_ms for job in trace.jobs] == [0.0, 1_000.0]
     times = trace.metadata["recorded"]["sf10/q2"]
     assert (times["start_ms"], times["end_ms"]) == (1_000, 1_100)

@@ -7,6 +7,8 @@ import gzip
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +19,32 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
-from decima import evaluate
+from decima import EvaluationConfig, Report, evaluate
+from decima.cli.evaluate import page_sections
 from decima.cli.main import main
+from decima.policy_names import SHIPPED_MODEL
+from decima.registry import HEURISTICS
 from decima.report import comparison_sections, results_of
 from decima.report.comparison import (
     by_size,
-    executor_time,
+    charts,
     headline,
     in_system,
     summary_headline,
     table,
 )
-from decima.report.figures import lonely, write_figures
-from decima.report.forest import ForestRow, forest
+from decima.report.figures import write_figures
 from decima.report.page import page
-from decima.report.section import Lines, Section, Series, completion, share_complete
+from decima.report.section import (
+    Bars,
+    ForestRow,
+    Lines,
+    Section,
+    Series,
+    completion,
+    forest,
+    share_complete,
+)
 from decima.rl.statistics import Estimate, difference_percent
 from tests.commands import SMALL, refused, small_config
 from tests.pages import results_json, run_folder, two_runs
@@ -107,20 +120,6 @@ def test_nothing_is_compared_with_a_figure_that_is_zero() -> None:
     assert not own.is_best
 
 
-def test_one_sequence_has_no_interval_and_no_star() -> None:
-    content = results_json()
-    content["config"]["sequences"] = 1
-    del content["sequences"][1:]
-    for policy in content["policies"].values():
-        del policy["jct_s"][1:]
-        for value in policy.values():
-            if isinstance(value, dict):
-                del value["per_sequence"][1:]
-    cells = table(results_of(content, "here"))
-    assert not any(cell.is_best for row in cells.values() for cell in row)
-    assert all(cell.estimate.ci95 is None for row in cells.values() for cell in row)
-
-
 def test_the_curves_of_two_jobs_worked_out_by_hand() -> None:
     """Sequence 0: jobs at 0 and 4 s that take 6 and 20 s; sequence 1: 2 and 4 s."""
     results = results_of(results_json(), "here")
@@ -139,9 +138,11 @@ def test_the_curves_of_two_jobs_worked_out_by_hand() -> None:
     steps = in_system(results)
     assert steps.x == [0.0, 4.0, 6.0, 24.0]
     assert steps.y["b"] == [1.0, 2.0, 1.0, 0.0]
-    assert executor_time(results)["a"] == {
-        "work": 0.4, "first tasks": 0.2, "moving": 0.1, "idle": 0.3,
-    }  # fmt: skip
+    executor_time = charts(results)[-1]
+    assert isinstance(executor_time, Bars)
+    assert list(executor_time.shares["a"].items()) == [
+        ("work", 0.4), ("first tasks", 0.2), ("moving", 0.1), ("idle", 0.3),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -253,16 +254,6 @@ def test_the_axis_of_a_forest_plot_holds_zero_and_all_but_the_longest_intervals(
 # --- the commands --------------------------------------------------------------------------------
 
 
-def test_evaluate_writes_a_page(trace_file: Path, tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    options = ["--trace", str(trace_file), *SMALL, "--policies", "strict_fair,fifo"]
-    result = CliRunner().invoke(main, ["evaluate", *options, "--report", str(path)])
-    assert result.exit_code == 0, result.output
-    text = path.read_text()
-    assert "strict_fair" in text
-    assert '"tasks":' in text
-
-
 def test_a_run_that_is_cut_before_its_first_task_has_a_page(
     trace_file: Path, tmp_path: Path
 ) -> None:
@@ -335,12 +326,6 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
         assert b"decima report one.json" in content, name  # the command, in the metadata
 
 
-def test_values_without_a_neighbour_are_found() -> None:
-    assert lonely([1.0]) == [True]
-    assert lonely([None, 1.0, None, 2.0, 3.0]) == [False, True, False, False, False]
-    assert lonely([]) == []
-
-
 def test_a_figure_of_one_iteration_shows_its_point(tmp_path: Path) -> None:
     """As a marker; iterations are whole, ticks differ, and a long label is not cut."""
     label = "a label of the y axis that is longer than the picture is high"
@@ -386,3 +371,66 @@ def test_trace_events_hold_every_task_on_its_executors_track(
         )
         for row in rows
     )  # fmt: skip
+
+
+# --- every pair of policies ----------------------------------------------------------------------
+
+
+POLICIES = (*HEURISTICS, SHIPPED_MODEL)
+
+OWN = """
+from spark_sim import PASS, Action
+
+class Widest:
+    name = "widest"
+
+    def decide(self, seen):
+        for stage in seen.open_stages():
+            return Action(int(stage), int(max(seen.legal_limits(stage))))
+        return PASS
+"""
+
+
+def data_of(text: str) -> dict[str, Any]:
+    """The data that a page's script draws, by the rules of JSON: no NaN, no infinity."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert found is not None
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    content: dict[str, Any] = json.loads(found.group(1), parse_constant=refuse)
+    return content
+
+
+@pytest.mark.parametrize("arrivals", [{"arrivals": "batch"}, {"interarrival_s": 3.0}], ids=str)
+@pytest.mark.parametrize("classes", [{}, {"classes": "4x1,8x1", "demands": "drawn"}], ids=str)
+def test_every_pair_of_policies_makes_a_page(
+    trace_file: Path, classes: dict[str, Any], arrivals: dict[str, Any]
+) -> None:
+    """Three jobs on two executors: every policy decides, and a page costs little."""
+    small: dict[str, Any] = {"executors": 2, "jobs": 3, "sequences": 2}
+    config = EvaluationConfig(str(trace_file), POLICIES, **small, **classes, **arrivals)
+    every = evaluate(config, timelines=range(2))
+    for pair in permutations(POLICIES, 2):
+        both = {name: every.policies[name] for name in pair}
+        report = Report(replace(every.config, policies=pair), every.trace, both)
+        data = data_of(page(page_sections(report), title="t", command="c"))
+        assert [run["policy"] for run in data["timelines"][:2]] == list(pair), pair
+        assert bool(data["decisions"]) == (SHIPPED_MODEL in pair), pair
+
+
+def test_policies_of_other_kinds_make_pages_too(trace_file: Path, tmp_path: Path) -> None:
+    """Code of one's own and drawn actions, each before and after the network."""
+    (tmp_path / "own.py").write_text(OWN)
+    for name in (f"{tmp_path}/own.py:Widest", "decima:sampled"):
+        for pair in permutations((name, SHIPPED_MODEL)):
+            path = tmp_path / "page.html"
+            setting = ("--executors", 2, "--jobs", 2, "--sequences", 1, "--batch")
+            asked = ("--trace", trace_file, *setting, "--policies", ",".join(pair))
+            arguments = [str(word) for word in ("evaluate", *asked, "--report", path)]
+            result = CliRunner().invoke(main, arguments)
+            assert result.exit_code == 0, (pair, result.output)
+            (plan, *_) = data_of(path.read_text())["decisions"]
+            assert list(plan["others"]) == [one for one in pair if "own.py" in one]
+            path.unlink()

@@ -15,7 +15,7 @@ from decima.agent.model import save_model
 from decima.cli.main import main
 from decima.evaluation.runner import Workload
 from decima.report.decisions import decisions_section
-from decima.report.explain.moments import moments
+from decima.report.explain.decision import moments
 from decima.report.explain.reasons import LEAST_WEIGHT
 from decima.report.page import page
 from decima.report.section import Lines, Series
@@ -79,16 +79,21 @@ def test_each_step_of_a_training_has_its_loss_and_the_others_a_line_between(tmp_
     assert charts["Entropy"].series.y["moving mean"] == [0.5] * 2 + [0.1] * 23
 
 
-def test_a_training_is_called_by_its_folder(
+def test_a_training_is_reported_while_another_process_holds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even where it is named as the folder that one is in."""
-    out = tmp_path / "page.html"
-    monkeypatch.chdir(run_folder(tmp_path / "trained"))
-    result = CliRunner().invoke(main, ["report", ".", "-o", str(out)])
+    """Called by its folder, even where it is named as the one that the user is in."""
+    folder, out = run_folder(tmp_path / "trained"), tmp_path / "page.html"
+    monkeypatch.chdir(folder)
+    with RunFolder.open(folder):
+        result = CliRunner().invoke(main, ["report", ".", "-o", str(out)])
     assert result.exit_code == 0, result.output
-    assert "<title>Training run \u201ctrained\u201d</title>" in out.read_text()
-    assert "<h2>Training run \u201ctrained\u201d</h2>" in out.read_text()
+    text = " ".join(out.read_text().split())
+    assert "<title>Training run \u201ctrained\u201d</title>" in text
+    assert "<h2>Training run \u201ctrained\u201d</h2>" in text
+    assert "after iteration 3" in text
+    assert f"3 of {TrainConfig().iterations} iterations, 25 s of training" in text
+    assert "<b>_percent" not in text
 
 
 def test_a_training_before_its_first_iteration(tmp_path: Path) -> None:
@@ -97,18 +102,6 @@ def test_a_training_before_its_first_iteration(tmp_path: Path) -> None:
     section = training_section(folder)
     assert section.charts == []
     assert "no validation yet" in page([section], title="t", command="c")
-
-
-def test_a_training_is_reported_while_another_process_holds_it(tmp_path: Path) -> None:
-    folder, out = run_folder(tmp_path / "run"), tmp_path / "page.html"
-    with RunFolder.open(folder):
-        result = CliRunner().invoke(main, ["report", str(folder), "-o", str(out)])
-    assert result.exit_code == 0, result.output
-    assert "after iteration 3" in out.read_text()
-    assert f"3 of {TrainConfig().iterations} iterations, 25 s of training" in " ".join(
-        out.read_text().split()
-    )
-    assert "<b>_percent" not in out.read_text()
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

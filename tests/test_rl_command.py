@@ -20,7 +20,7 @@ from decima.rl.study.figures import Measurement, to_measure, write_figures
 from decima.rl.study.models import MODEL
 from decima.rl.study.trainings import Study
 from deeprm.cli import main as deeprm
-from deeprm.models import POLICY
+from deeprm.schedulers import POLICY
 from deeprm.study import Training
 from harmony.cli import main as harmony
 

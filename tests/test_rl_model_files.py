@@ -17,7 +17,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-import deeprm.models
+import deeprm.schedulers
 import harmony.models
 from decima.cli.main import main as decima_command
 from decima.rl.checkpoint import load_arrays, save_tensors
@@ -130,8 +130,8 @@ def only_outlines(monkeypatch: pytest.MonkeyPatch) -> None:
     for package, name in (
         (harmony.models, "ActorCritic"),
         (harmony.models, "RewardModel"),
-        (deeprm.models, "ImagePolicy"),
-        (deeprm.models, "CompactPolicy"),
+        (deeprm.schedulers, "ImagePolicy"),
+        (deeprm.schedulers, "CompactPolicy"),
     ):
         monkeypatch.setattr(package, name, guarded(getattr(package, name)))
 
@@ -172,13 +172,13 @@ def test_a_network_is_not_built_for_weights_of_another(tmp_path: Path) -> None:
             load(path)
     claim(path, {}, format=1)
     with pytest.raises(ValueError, match="do not fit the network that its header names"):
-        deeprm.models.load_model(path)
+        deeprm.schedulers.load_model(path)
     with torch.device("meta"):
-        shapes = deeprm.models.new_network(TrainConfig())
+        shapes = deeprm.schedulers.new_network(TrainConfig())
     wide = {name: torch.zeros(one.shape) for name, one in shapes.state_dict().items()}
     save_tensors(path, wide, {"format": 1, "config": {}, "card": {}})
     with pytest.raises(ValueError, match="do not fit the network that its header names"):
-        deeprm.models.load_model(path)
+        deeprm.schedulers.load_model(path)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.settings_file import gap_at, read_settings
+from decima.evaluation.config import EvaluationConfig, gap_at, read_settings
 from tests.stories import job, stage
 from traces import Trace, load_trace
 from traces.parquet import write_trace

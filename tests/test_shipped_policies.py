@@ -11,12 +11,12 @@ import torch
 from decima.rl.study.streams import Purpose
 from deeprm.evaluation import evaluate
 from deeprm.jobs import draw_jobs as draw_job_sets
-from deeprm.models import load_model as load_deeprm
-from deeprm.models import scheduler_of
 from deeprm.objectives import Objective
+from deeprm.schedulers import load_model as load_deeprm
+from deeprm.schedulers import scheduler_of
 from harmony.evaluation import completion_of
 from harmony.jobs import draw_jobs
-from harmony.learned import Learned
+from harmony.models import Learned
 from harmony.models import load_model as load_harmony
 
 ROOT = Path(__file__).parents[1]

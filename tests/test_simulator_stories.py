@@ -313,7 +313,6 @@ def test_a_stage_that_may_not_be_chosen_is_refused_by_name() -> None:
 
 
 def test_a_timeline_is_kept_on_request_only() -> None:
-    """Asking for one that was not kept says how to keep it."""
     arrays = to_arrays(Trace("t", (job("a", stage("x", 1, 1000)),)))
     simulator = Simulator(arrays, Cluster(num_executors=1), np.zeros(1), np.zeros(1, np.int32))
 

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
 from spark_sim import Action, Observation
+from tests.spark_applications import free_port
 from tests.spark_work import (
     Hooks,
     local_spark,
@@ -110,26 +112,6 @@ def test_caps_hold_once_the_policy_has_failed(session: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_is_first_starts_first(session: Any) -> None:
-    """Shortest remaining work first: the small job that comes last overtakes."""
-    ended_s: dict[str, float] = {}
-
-    def timed(job: str, tasks: int, after_s: float) -> None:
-        time.sleep(after_s)  # the small job comes when the large one has the slots
-        sleep_tasks(session, job, tasks, 0.2)
-        ended_s[job] = time.monotonic()
-
-    def lead_s() -> float:
-        """By how much the small job ends before the large one."""
-        together(lambda: timed("large", 200, 0.0), lambda: timed("small", 3, 1.0))
-        return ended_s["large"] - ended_s["small"]
-
-    plain_s = lead_s()
-    with decima.spark.attach(session, policy="tuned_srw"):
-        assert lead_s() > plain_s + 1.0
-
-
-@pytest.mark.slow
 def test_a_new_stage_starts_within_a_fair_share_before_any_plan(session: Any, hooks: Hooks) -> None:
     """Nobody ever plans, and each of its two stages could wait for five seconds beside a large
     job; a fifth of that, and it gets its share.
@@ -150,6 +132,16 @@ def test_a_new_stage_starts_within_a_fair_share_before_any_plan(session: Any, ho
     assert took_s["small"] < took_s["large"]
     assert counters["early_launches"] > 0
     assert counters["faults"] == 0
+
+
+def test_what_fits_needs_no_plan(session: Any, hooks: Hooks) -> None:
+    """As many idle slots as tasks: they start though no plan is made and a stage could wait."""
+    hooks.set("no plan")
+    with decima.spark.attach(session, policy="strict_fair", hold_s=30.0) as scheduler:
+        several(session, jobs=2, tasks=4)
+        counters = scheduler.status().jvm
+    assert counters["early_launches"] >= 8
+    assert (counters["expired_holds"], counters["lapses"]) == (0, 0)
 
 
 def test_shadow_changes_nothing(session: Any, tmp_path: Path) -> None:
@@ -190,20 +182,25 @@ def test_a_model_for_another_size_says_so(
 
 
 def test_metrics_are_served_while_attached(session: Any) -> None:
-    """On loopback only, in Prometheus' text form; gone after detaching."""
+    """On loopback only, in Prometheus' text form, and as a live page; gone after detaching."""
     from urllib.request import urlopen
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with decima.spark.attach(session, policy="strict_fair", metrics_port=port):
+    port = free_port()
+    with decima.spark.attach(
+        session, policy="strict_fair", metrics_port=port, dashboard_port=0
+    ) as scheduler:
+        page = str(scheduler.dashboard_url)
         several(session, jobs=2)
         text = urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+        status = json.loads(urlopen(f"{page}status.json", timeout=5).read())  # noqa: S310 - loopback
+    assert page.startswith("http://127.0.0.1:")
+    assert (status["is_attached"], status["policy"], status["slots"]) == (True, "strict_fair", 8)
     assert "decima_attached 1\n" in text
     assert "decima_launches_over_limit_total 0\n" in text
     assert 'decima_plan_seconds{quantile="0.5"}' in text
-    with pytest.raises(OSError, match="refused"):
-        urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
+    for url in (page, f"http://127.0.0.1:{port}/metrics"):
+        with pytest.raises(OSError, match="refused"):
+            urlopen(url, timeout=5)  # noqa: S310 - loopback
 
 
 def test_attaching_and_detaching_while_jobs_run(session: Any) -> None:
@@ -248,10 +245,20 @@ def test_log_lines_keep_their_names(session: Any) -> None:
 # --- all or nothing ------------------------------------------------------------------------------
 
 
-def listeners(spark: Any) -> set[str]:
-    """Names of the queues of Spark's bus: ours has one to itself."""
-    every = spark.sparkContext._jsc.sc().listenerBus().activeQueues().mkString(",")
-    return set(every.split(","))
+@contextmanager
+def nothing_left_behind(spark: Any) -> Iterator[None]:
+    """Spark's own objects, listeners and our threads are as before; the next one may attach."""
+
+    def queues() -> set[str]:
+        """Names of the queues of Spark's bus: ours has one to itself."""
+        bus = spark.sparkContext._jsc.sc().listenerBus()
+        return set(bus.activeQueues().mkString(",").split(","))
+
+    before, threads = (spark_objects(spark), queues()), set(threading.enumerate())
+    yield
+    assert (spark_objects(spark), queues()) == before
+    assert until(lambda: set(threading.enumerate()) <= threads)
+    decima.spark.attach(spark, policy="strict_fair").detach()
 
 
 @pytest.mark.parametrize(
@@ -259,38 +266,26 @@ def listeners(spark: Any) -> set[str]:
     [("decima", "metrics"), ("strict_fair", "metrics"), ("strict_fair", "dashboard")],
 )
 def test_a_taken_port_leaves_nothing_behind(session: Any, policy: str, what: str) -> None:
-    """No thread and no listener; the next one may attach."""
-    before, queues = spark_objects(session), listeners(session)
-    threads = set(threading.enumerate())
-    with socket.socket() as taken:
+    with nothing_left_behind(session), socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(AttachError, match=f"{what} port {port}") as caught:
             decima.spark.attach(session, policy=policy, **{f"{what}_port": port})
-    assert "\n" not in str(caught.value)
-    assert spark_objects(session) == before
-    assert listeners(session) == queues
-    assert until(lambda: set(threading.enumerate()) <= threads)
-    decima.spark.attach(session, policy="strict_fair").detach()
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("when", ["refuse", "refuse late"], ids=["at once", "late"])
 def test_a_field_that_cannot_be_set_leaves_nothing_behind(
     session: Any, hooks: Hooks, when: str
 ) -> None:
-    """One line that says why, Spark's own objects, and no listener."""
-    before, queues = spark_objects(session), listeners(session)
-    threads = set(threading.enumerate())
-    hooks.set(when)
-    with pytest.raises(AttachError, match="final field") as caught:
-        decima.spark.attach(session, policy="strict_fair", mode="exact")
-    hooks.clear()
-    assert "\n" not in str(caught.value)
-    assert spark_objects(session) == before
-    assert listeners(session) == queues
-    assert until(lambda: set(threading.enumerate()) <= threads)
-    decima.spark.attach(session, policy="strict_fair").detach()
+    """One line that says why."""
+    with nothing_left_behind(session):
+        hooks.set(when)
+        with pytest.raises(AttachError, match="final field") as caught:
+            decima.spark.attach(session, policy="strict_fair", mode="exact")
+        hooks.clear()
+        assert "\n" not in str(caught.value)
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -337,15 +332,17 @@ def test_other_versions_are_refused(session: Any, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("modes", [("shadow", "exact"), ("shadow", "shadow"), ("exact", "shadow")])
 def test_a_session_has_one_scheduler_even_if_it_only_watches(
-    session: Any, modes: tuple[str, str]
+    session: Any, modes: tuple[str, str], tmp_path: Path
 ) -> None:
     """A log of what Spark did by itself would be false beside another; afterwards it is free."""
-    before = spark_objects(session)
-    with decima.spark.attach(session, "strict_fair", mode=modes[0]):
+    before, log = spark_objects(session), tmp_path / "day.jsonl"
+    with decima.spark.attach(session, "strict_fair", mode=modes[0], decision_log=log):
         for _ in range(2):  # a refused one lets nothing go
             with pytest.raises(AttachError, match="attached to this SparkContext already"):
-                decima.spark.attach(session, "fifo", mode=modes[1])
+                decima.spark.attach(session, "fifo", mode=modes[1], decision_log=log)
+        several(session, jobs=1)
     assert spark_objects(session) == before
+    assert (read_decision_log(log).policy, [*tmp_path.iterdir()]) == ("strict_fair", [log])
     with decima.spark.attach(session, "strict_fair", mode=modes[1]):
         several(session, jobs=1)
 

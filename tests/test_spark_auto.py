@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
-from decima.spark import AutoSettings, Scheduler, attach, candidates
-from decima.spark.auto import Auto, Choice, News
-from decima.spark.candidates import ASSUMED_LOAD, World, compare
-from decima.spark.decision_log import prior_rows
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
-from decima.spark.log_rows import logged_job
+from decima.spark import AutoSettings, Scheduler, attach
+from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
+from decima.spark.candidates import World, compare
+from decima.spark.decision_log import logged_job, prior_rows
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 
@@ -57,20 +55,6 @@ def test_short_jobs_behind_long_ones_make_shortest_first_the_best() -> None:
     assert verdict.jobs == 8
 
 
-def test_a_policy_that_is_lower_on_average_alone_is_not_chosen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Half the sequences gain 30 % and the others lose 25 %."""
-    fifo_s = np.full(candidates.SEQUENCES, 10.0)
-    mixed_s = np.where(np.arange(candidates.SEQUENCES) % 2, 7.0, 12.5)
-    lower_s = {"fifo": fifo_s, "tuned_srw": mixed_s}
-    monkeypatch.setattr(World, "average_s", lambda _self, name, _sequences: lower_s[name])
-    verdict = compare(question(*[logged(SHORT_MS, 0, None) for _ in range(4)]))
-    difference = verdict.differences["tuned_srw"]
-    assert difference.mean < 0 < difference.upper
-    assert verdict.best is None
-
-
 @pytest.mark.parametrize(("factor", "percent"), [(1, 0.0), (2, 100.0), (0.5, -50.0)])
 def test_the_error_is_that_of_what_really_ran(factor: float, percent: float) -> None:
     """One slot in order of arrival: 10 s for the long job, 9 + 1 s for the one 1 s after it."""
@@ -95,27 +79,6 @@ def test_neighbours_that_are_slow_together_are_not_many_witnesses() -> None:
         bounds[name] = error.ci95[0]
     assert bounds["in turns"] > 60
     assert bounds["in one"] < 50
-
-
-def test_jobs_of_before_a_change_say_nothing_of_what_runs_now() -> None:
-    asked = question(logged(LONG_MS, 0, 90_000), logged(SHORT_MS, 1_000, 90_000))
-    assert compare(asked._replace(ran_since_ms=500)).error is None
-
-
-def test_what_spark_itself_takes_is_added_under_every_policy() -> None:
-    """The same seconds saved are a smaller part of longer times."""
-    jobs = [logged(took, 0, None) for _ in range(4) for took in (LONG_MS, SHORT_MS)]
-    plain = compare(question(*jobs)).differences["tuned_srw"].mean
-    slow = compare(question(*(one | {"own_ms": 200_000} for one in jobs)))
-    assert plain < slow.differences["tuned_srw"].mean < 0
-
-
-def test_jobs_without_arrivals_come_at_an_assumed_load() -> None:
-    """Work of 1 s each on one slot: one every 1 / 0.8 seconds, so that they do meet."""
-    jobs = [logged(SHORT_MS, 0, None) for _ in range(100)]
-    world = World(question(*jobs)._replace(is_timed=False))
-    gaps_s = [world.resampled(number).arrival_ms[-1] / 99 / 1000 for number in range(20)]
-    assert np.mean(gaps_s) == pytest.approx(1 / ASSUMED_LOAD, rel=0.1)
 
 
 def test_jobs_of_clients_that_wait_are_recognised() -> None:
@@ -187,25 +150,25 @@ def two_jobs(time_ms: int = 9_000, *, is_left: bool = True) -> News:
 
 
 def answered(
-    own: Auto, evaluator: FakeEvaluator, verdict: dict[str, Any], now_s: float
+    chooser: Auto, evaluator: FakeEvaluator, verdict: dict[str, Any], now_s: float
 ) -> Choice | None:
     """What a verdict changes, at once."""
-    before = own.choice
-    own.look(two_jobs(is_left=own.is_spark_order), now_s)
-    assert own.choice == before
+    before = chooser.choice
+    chooser.look(two_jobs(is_left=chooser.is_spark_order), now_s)
+    assert chooser.choice == before
     evaluator.answers[-1].set_result(verdict)
     at_ms = round(1_000 * now_s)
-    own.look(session(at_ms, is_left=own.is_spark_order), now_s + 1)
-    own.look(session(at_ms, is_left=own.is_spark_order), now_s + 1)
-    return None if own.choice[:2] == before[:2] else own.choice
+    chooser.look(session(at_ms, is_left=chooser.is_spark_order), now_s + 1)
+    chooser.look(session(at_ms, is_left=chooser.is_spark_order), now_s + 1)
+    return None if chooser.choice[:2] == before[:2] else chooser.choice
 
 
 def test_nothing_is_asked_before_enough_jobs_have_ended() -> None:
-    own, evaluator = auto()
-    own.look(session(5_000, live_job(0, 0, 4_000), live_job(1, 1_000, None)), 5)
+    chooser, evaluator = auto()
+    chooser.look(session(5_000, live_job(0, 0, 4_000), live_job(1, 1_000, None)), 5)
     assert evaluator.asked == []
-    assert own.is_spark_order
-    own.look(session(9_000, live_job(1, 1_000, 8_000), live_job(2, 2_000, None)), 9)
+    assert chooser.is_spark_order
+    chooser.look(session(9_000, live_job(1, 1_000, 8_000), live_job(2, 2_000, None)), 9)
     (asked,) = evaluator.asked
     assert [row["job"] for row in asked.jobs] == ["spark 0", "spark 1", "spark 2"]
     assert (asked.slots, asked.order, asked.ran, asked.estimates) == (4, "fifo", "fifo", "none")
@@ -213,30 +176,30 @@ def test_nothing_is_asked_before_enough_jobs_have_ended() -> None:
 
 
 def test_the_best_is_put_in_force_and_the_reason_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    own, evaluator = auto()
-    choice = answered(own, evaluator, BETTER, 10)
+    chooser, evaluator = auto()
+    choice = answered(chooser, evaluator, BETTER, 10)
     assert choice is not None
     assert choice[:2] == ("tuned_srw", False)
     assert "-9.0 % [-12.0, -4.0] against fifo (9 jobs of this session)" in choice.why
-    assert not own.is_spark_order
+    assert not chooser.is_spark_order
     assert "tuned_srw instead of fifo" in caplog.text
 
 
 def test_sparks_order_returns_where_nothing_is_better_for_certain() -> None:
-    own, evaluator = auto()
-    answered(own, evaluator, BETTER, 10)
-    choice = answered(own, evaluator, NOTHING, 100)
+    chooser, evaluator = auto()
+    answered(chooser, evaluator, BETTER, 10)
+    choice = answered(chooser, evaluator, NOTHING, 100)
     assert choice is not None
     assert choice.policy == "fifo"
     assert "no policy is below fifo for certain" in choice.why
-    assert own.is_spark_order
+    assert chooser.is_spark_order
 
 
 def test_where_clients_wait_for_their_jobs_sparks_order_stays() -> None:
     """What the simulator promises holds for jobs that come by themselves."""
-    own, evaluator = auto()
-    answered(own, evaluator, BETTER, 10)
-    choice = answered(own, evaluator, BETTER | {"followers": 0.9}, 100)
+    chooser, evaluator = auto()
+    answered(chooser, evaluator, BETTER, 10)
+    choice = answered(chooser, evaluator, BETTER | {"followers": 0.9}, 100)
     assert choice is not None
     assert choice[:2] == ("fifo", False)
     assert "90 % of the jobs came right after another had ended" in choice.why
@@ -244,30 +207,30 @@ def test_where_clients_wait_for_their_jobs_sparks_order_stays() -> None:
 
 def test_until_a_policy_is_ready_sparks_order_is_what_ran() -> None:
     """Chosen after 10 s, and its process decides from the 80th on: what ran before was fifo."""
-    own, evaluator = auto()
-    own.look(two_jobs(), 10)
+    chooser, evaluator = auto()
+    chooser.look(two_jobs(), 10)
     evaluator.answers[-1].set_result(BETTER)
-    own.look(session(11_000), 11)
-    own.look(session(12_000, is_left=True), 12)
-    own.look(two_jobs(), 71)
+    chooser.look(session(11_000), 11)
+    chooser.look(session(12_000, is_left=True), 12)
+    chooser.look(two_jobs(), 71)
     assert evaluator.asked[-1].ran == "fifo"
-    own.look(session(80_000, is_left=False), 80)
+    chooser.look(session(80_000, is_left=False), 80)
     evaluator.answers[-1].set_result(BETTER | {"error": [60.0, [52.0, 70.0]]})
-    own.look(session(81_000, is_left=False), 81)
-    assert own.choice.is_shadow
-    assert "predicted under fifo" in own.choice.why
-    own.look(session(82_000, is_left=True), 82)
-    own.look(session(90_000, is_left=False), 90)
-    own.look(two_jobs(is_left=False), 140)
+    chooser.look(session(81_000, is_left=False), 81)
+    assert chooser.choice.is_shadow
+    assert "predicted under fifo" in chooser.choice.why
+    chooser.look(session(82_000, is_left=True), 82)
+    chooser.look(session(90_000, is_left=False), 90)
+    chooser.look(two_jobs(is_left=False), 140)
     assert (evaluator.asked[-1].ran, evaluator.asked[-1].ran_since_ms) == ("tuned_srw", 90_000)
 
 
 def test_in_mode_shadow_what_happened_is_held_against_sparks_order() -> None:
     """The policy is chosen, and Spark's order runs: predictions are for that."""
-    own, evaluator = auto(acts=False)
-    answered(own, evaluator, BETTER, 10)
-    assert own.choice.policy == "tuned_srw"
-    own.look(two_jobs(), 100)
+    chooser, evaluator = auto(acts=False)
+    answered(chooser, evaluator, BETTER, 10)
+    assert chooser.choice.policy == "tuned_srw"
+    chooser.look(two_jobs(), 100)
     assert evaluator.asked[-1].ran == "fifo"
 
 
@@ -280,11 +243,11 @@ def test_what_is_not_believed_goes_into_shadow_loudly(
     error: list[Any], is_believed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Off for certain by more than half, either way: 1.5 times as long, or two thirds."""
-    own, evaluator = auto()
-    answered(own, evaluator, BETTER, 10)
-    choice = answered(own, evaluator, BETTER | {"error": error}, 100)
+    chooser, evaluator = auto()
+    answered(chooser, evaluator, BETTER, 10)
+    choice = answered(chooser, evaluator, BETTER | {"error": error}, 100)
     assert (choice is None) == is_believed
-    assert own.is_spark_order != is_believed
+    assert chooser.is_spark_order != is_believed
     loud = [one for one in caplog.records if one.levelno >= logging.ERROR]
     assert bool(loud) != is_believed
     if choice is not None:
@@ -293,60 +256,66 @@ def test_what_is_not_believed_goes_into_shadow_loudly(
 
 
 def test_out_of_the_shadow_once_predictions_hold_again() -> None:
-    own, evaluator = auto()
-    answered(own, evaluator, BETTER, 10)
-    answered(own, evaluator, BETTER | {"error": [60.0, [52.0, 70.0]]}, 100)
-    assert answered(own, evaluator, BETTER | {"error": [80.0, [60.0, 99.0]]}, 200) is None
+    chooser, evaluator = auto()
+    answered(chooser, evaluator, BETTER, 10)
+    answered(chooser, evaluator, BETTER | {"error": [60.0, [52.0, 70.0]]}, 100)
+    assert answered(chooser, evaluator, BETTER | {"error": [80.0, [60.0, 99.0]]}, 200) is None
     assert evaluator.asked[-1].ran == "fifo"
-    choice = answered(own, evaluator, BETTER | {"error": [8.0, [2.0, 12.0]]}, 300)
+    choice = answered(chooser, evaluator, BETTER | {"error": [8.0, [2.0, 12.0]]}, 300)
     assert choice is not None
     assert choice[:2] == ("tuned_srw", False)
 
 
 def test_without_a_verdict_all_stays(caplog: pytest.LogCaptureFixture) -> None:
-    own, evaluator = auto()
-    answered(own, evaluator, BETTER, 10)
-    own.look(two_jobs(), 100)
+    chooser, evaluator = auto()
+    answered(chooser, evaluator, BETTER, 10)
+    chooser.look(two_jobs(), 100)
     evaluator.answers[-1].set_exception(EvaluatorError("out of memory"))
-    own.look(session(0), 101)
-    assert own.choice.policy == "tuned_srw"
+    chooser.look(session(0), 101)
+    assert chooser.choice.policy == "tuned_srw"
     assert "no verdict (out of memory): tuned_srw stays" in caplog.text
 
 
 def test_priors_are_asked_about_at_once() -> None:
     stage = Stage.fixed("s0", 4, 1_000, [])
-    own, evaluator = auto(priors=Trace("p", (Job("a", (stage,)), Job("b", (stage,)))))
-    own.look(session(1_000), 1)
+    chooser, evaluator = auto(priors=Trace("p", (Job("a", (stage,)), Job("b", (stage,)))))
+    chooser.look(session(1_000), 1)
     assert [row["job"] for row in evaluator.asked[0].jobs] == ["a", "b"]
     assert (evaluator.asked[0].is_timed, evaluator.asked[0].estimates) == (False, "exact")
     evaluator.answers[0].set_result(BETTER)
-    own.look(session(2_000), 2)
-    assert own.choice.policy == "tuned_srw"
-    assert "earlier runs" in own.choice.why
-    own.look(two_jobs(), 3)  # at once: what was observed is worth more
+    chooser.look(session(2_000), 2)
+    assert chooser.choice.policy == "tuned_srw"
+    assert "earlier runs" in chooser.choice.why
+    chooser.look(two_jobs(), 3)  # at once: what was observed is worth more
     assert len(evaluator.asked) == 2
 
 
 def test_jobs_that_are_known_are_asked_for_when_it_is_time() -> None:
     """The JVM makes no rows of jobs for nothing."""
-    own, evaluator = auto()
+    chooser, evaluator = auto()
     told = session(9_000)._replace(known=None, ended=1)
-    assert not own.look(told, 9)[1]
+    assert not chooser.look(told, 9)[1]
     told = told._replace(ended=2)
-    assert own.look(told, 10)[1]
+    assert chooser.look(told, 10)[1]
     assert evaluator.asked == []
-    own.look(told._replace(known=[live_job(0, 0, 4_000), live_job(1, 1_000, 8_000)]), 11)
+    chooser.look(told._replace(known=[live_job(0, 0, 4_000), live_job(1, 1_000, 8_000)]), 11)
     assert [row["job"] for row in evaluator.asked[0].jobs] == ["spark 0", "spark 1"]
+
+
+def test_jobs_that_ended_long_ago_do_not_count() -> None:
+    chooser, evaluator = auto(replace(SETTINGS, window_s=10))
+    chooser.look(two_jobs(time_ms=15_000), 15)
+    assert evaluator.asked == []
 
 
 def test_a_policy_that_was_given_up_leaves_the_order_to_spark() -> None:
     """Until the next verdict, which may choose it again."""
-    own, evaluator = auto()
-    answered(own, evaluator, BETTER, 10)
-    own.look(session(20_000, is_left=True)._replace(given_up="the policy failed"), 20)
-    assert own.choice == ("fifo", False, "tuned_srw: the policy failed")
-    assert own.message()["is_spark_order"]
-    choice = answered(own, evaluator, BETTER, 100)
+    chooser, evaluator = auto()
+    answered(chooser, evaluator, BETTER, 10)
+    chooser.look(session(20_000, is_left=True)._replace(given_up="the policy failed"), 20)
+    assert chooser.choice == ("fifo", False, "tuned_srw: the policy failed")
+    assert chooser.message()["is_spark_order"]
+    choice = answered(chooser, evaluator, BETTER, 100)
     assert choice is not None
     assert choice.policy == "tuned_srw"
 

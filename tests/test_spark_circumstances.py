@@ -18,8 +18,9 @@ import pytest
 from decima.spark.jar import PLUGIN
 from tests.jvm import Classes
 from tests.record_spark_logs import cluster
+from tests.spark_applications import free_port
 from tests.spark_work import together, until
-from tests.test_spark_plugin import free_port, metrics
+from tests.test_spark_plugin import metrics
 from traces.loopback import LOOPBACK
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +17,15 @@ import pytest
 
 import decima.spark
 from decima.spark.decision_log import read_decision_log
-from tests.spark_work import assert_all_slots_are_free, several, sleep_tasks, together, until
+from tests import spark_applications
+from tests.spark_work import (
+    assert_all_slots_are_free,
+    local_spark,
+    several,
+    sleep_tasks,
+    together,
+    until,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
@@ -27,23 +33,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 @contextmanager
 def session(master: str) -> Iterator[Any]:
     """A quiet Spark session, warmed up."""
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master(master)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.executor.memory", "512m")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    try:
+    settings = {"spark_sql_adaptive_enabled": "false", "spark_executor_memory": "512m"}
+    with local_spark(master, **settings) as spark:
         several(spark, 1, 4)
         yield spark
-    finally:
-        spark.stop()
 
 
 def executors() -> list[int]:
@@ -119,41 +112,8 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[str]:
     """URL of a Spark master with one worker of four cores."""
-    import pyspark
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"spark://127.0.0.1:{port}"
-    home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_WORKER_DIR": str(tmp_path)}
-    deploy = "org.apache.spark.deploy"
-    commands = (
-        ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"),
-        ("worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "4",
-         "--memory", "1g", url),
-    )  # fmt: skip
-    running = []
-    try:
-        for name, *arguments in commands:
-            with (tmp_path / f"{name}.log").open("w") as log:
-                running.append(
-                    subprocess.Popen(  # noqa: S603 - Spark's own launcher
-                        [str(home / "bin" / "spark-class"), f"{deploy}.{name}", *arguments],
-                        env=environment,
-                        stdout=log,
-                        stderr=log,
-                    )
-                )
-        # A session gives up after a minute, which a busy machine may need to start these.
-        last = tmp_path / f"{commands[-1][0]}.log"
-        assert until(lambda: "registered with master" in last.read_text(), 240), last.read_text()
-        yield url
-    finally:
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.wait(timeout=15)
+    with spark_applications.standalone(tmp_path, workers=1, cores=4) as cluster:
+        yield cluster.url
 
 
 def test_a_standalone_master(standalone: str) -> None:

@@ -6,7 +6,6 @@ Slow (a minute): `pytest -m slow tests/test_spark_connect.py`.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,8 +17,8 @@ import pytest
 import decima.spark
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
-from tests.spark_work import SLOTS
-from traces.loopback import LOOPBACK
+from tests.spark_applications import free_port
+from tests.spark_work import quiet_spark
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
@@ -54,23 +53,12 @@ def server() -> Iterator[tuple[Any, str]]:
 
     if not list((Path(pyspark.__file__).parent / "jars").glob("spark-connect_*.jar")):
         pytest.skip("this Spark has its Connect server in a jar of its own")
-    from pyspark.sql import SparkSession
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    spark = (
-        SparkSession.builder.master(f"local[{SLOTS}]")
-        .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
-        .config("spark.connect.grpc.binding.address", "127.0.0.1")
-        .config("spark.connect.grpc.binding.port", str(port))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config(map=dict(LOOPBACK))
-        .getOrCreate()
+    port = free_port()
+    spark = quiet_spark(
+        spark_plugins="org.apache.spark.sql.connect.SparkConnectPlugin",
+        spark_connect_grpc_binding_address="127.0.0.1",
+        spark_connect_grpc_binding_port=str(port),
     )
-    spark.sparkContext.setLogLevel("OFF")
     yield spark, f"sc://127.0.0.1:{port}"
     spark.stop()
 

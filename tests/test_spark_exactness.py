@@ -13,8 +13,7 @@ from benchmarks.spark_exactness import (
     read_launches,
     run,
 )
-from decima.spark.decision_log import read_decision_log
-from decima.spark.log_rows import LoggedPlan
+from decima.spark.decision_log import LoggedPlan, read_decision_log
 
 
 @pytest.mark.slow

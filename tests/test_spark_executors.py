@@ -25,8 +25,8 @@ from decima.rl.parallel.greeting import check_executors
 from decima.rl.parallel.pack import pack
 from decima.rl.parallel.session import open_session
 from decima.spark.cluster_logs import read_logs_on_cluster
+from tests.commands import refused
 from tests.pool_work import EXECUTORS_KNOW_US
-from tests.test_cli_traces import assert_one_error_line
 from traces import TraceError, load_trace, write_trace
 from traces.spark_log import read_spark_logs
 from traces.spark_log.reader import HowToRead
@@ -104,7 +104,7 @@ def test_what_cannot_be_imported_is_one_line(path: str, words: str, tmp_path: Pa
     """Exit code 2, and nothing written."""
     command = ["traces", "import", "spark", path, "-o", str(tmp_path / "out")]
     result = CliRunner().invoke(main, [*command, "--cluster", "local[1]"])
-    assert_one_error_line(result, words)
+    refused(result, words)
     assert list(tmp_path.iterdir()) == []
 
 

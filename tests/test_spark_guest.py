@@ -7,11 +7,10 @@ import pytest
 
 from decima.heuristics.run import decide
 from decima.registry import Heuristic
-from decima.spark import AttachError, Guard
 from decima.spark.attaching import Guest
 from spark_sim import PASS, Action, Observation, Protocol
+from spark_sim.observation import read_only
 from spark_sim.rounds import Round, session_tables
-from spark_sim.views import read_only
 from tests.stories import job, stage
 from traces import Trace, to_arrays
 
@@ -60,9 +59,3 @@ def test_other_types_of_numbers_and_tables_are_converted() -> None:
         jobs=twice[::2],
     )
     assert rule.decide(other) == rule.decide(plain)
-
-
-def test_guards_are_checked() -> None:
-    """In one line that names the bound."""
-    with pytest.raises(AttachError, match=r"idle_s must be a number from 0\.1 to .*, got -1"):
-        Guard(idle_s=-1)

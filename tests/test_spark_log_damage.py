@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decima.cli.errors import OneLineErrors
-from decima.cli.import_spark import import_spark
+from decima.cli.traces import import_spark
 from decima.whatif.replay import read_recording
 from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.codecs import open_codec
-from traces.spark_log import GroupBy, application, parse, read_spark_logs
+from traces.spark_log import GroupBy, application, read_spark_logs
 from traces.spark_log.files import in_order, missing_parts
 
 LOGS = Path(__file__).parent / "data" / "spark_logs"
@@ -73,7 +73,6 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
 
 
 def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Missing, empty folder, a pipe, no permission."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "eventlog_v2_app").mkdir()
@@ -125,7 +124,7 @@ def test_junk_in_place_of_a_job_s_stages(log: Path, junk: bytes) -> None:
 
 def test_an_event_beyond_all_bounds_is_skipped(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not even held in memory."""
-    monkeypatch.setattr(parse, "MAX_LINE_BYTES", 100_000)
+    monkeypatch.setattr("traces.spark_log.events.MAX_LINE_BYTES", 100_000)
     rows = log.read_bytes().split(b"\n")
     rows.insert(30, b'{"Event":"SparkListenerTaskEnd","Stage ID":' + b"1" * 300_000 + b"}")
     log.write_bytes(b"\n".join(rows))
@@ -396,12 +395,6 @@ def test_the_command_writes_a_trace_and_tells_what_it_left_out(tmp_path: Path) -
     trace = read_trace(tmp_path / "jobs.parquet")
     assert len(trace.jobs) == 10
     assert trace.jobs[0].stages[0].durations[0].executors == 40
-
-
-def test_a_log_that_is_not_there_is_named_with_its_argument(tmp_path: Path) -> None:
-    code, printed, error = run(tmp_path / "no", "-o", tmp_path / "trace.parquet")
-    assert (code, printed, error.count("\n")) == (2, "", 1)
-    assert f"'PATHS...': Path '{tmp_path / 'no'}' does not exist" in error
 
 
 @pytest.mark.parametrize("output", ["trace.parquet", "trace.csv"])

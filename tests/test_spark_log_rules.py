@@ -290,7 +290,6 @@ def test_what_the_driver_waited_for_becomes_edges(read: Read) -> None:
 
 
 def test_spark_jobs_that_overlap_do_not_wait_for_each_other(read: Read) -> None:
-    """Submitted before the other ended: no edge."""
     group = {"spark_jobGroup_id": "g"}
     first, second = one_task_job(0, 0, 50, **group), one_task_job(1, 49, 60, **group)
     trace, _ = read(executor(), *first, *second, by=GroupBy.JOB_GROUP)
@@ -496,7 +495,6 @@ def test_failed_and_unfinished_jobs_are_left_out_and_counted(read: Read) -> None
 
 
 def test_a_spark_job_that_its_query_cancelled_does_not_fail_the_query(read: Read) -> None:
-    """The last Spark job decides."""
     of_query = {"spark_sql_execution_id": "1"}
     trace, _ = read(
         executor(),

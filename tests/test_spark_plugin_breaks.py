@@ -23,7 +23,8 @@ CAP = 2
 OPENED = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "java.util.concurrent",
           "sun.nio.ch", "sun.util.calendar")  # fmt: skip
 """as Spark's own commands open them"""
-TRUSTED = {path.stem for path in (ROOT / "decima" / "spark" / "java" / "exact").glob("*.java")}
+EXACT = ROOT / "decima" / "spark" / "java" / "exact"
+TRUSTED = {path.stem for path in EXACT.glob("*.java")} - {"Report", "Json"}
 """what counts and refuses inside Spark's scheduler: where it fails, tasks may be held back"""
 
 
@@ -66,7 +67,7 @@ def test_an_application_with_caps_does_not_start_without_a_class(
 ) -> None:
     found = broken(program, classes, "missing")
     assert found.pop("none") == Broken(CAP, "ended")
-    assert len(found) > 100
+    assert len(found) > 80
     assert {one.outcome for one in found.values()} == {"refused"}
 
 

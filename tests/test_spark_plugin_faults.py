@@ -19,11 +19,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from decima.spark.decision_log import read_decision_log
 from tests.jvm import Classes
 from tests.test_spark_plugin import (
     NEWEST,
-    QUERY,
     Spark,
     at_once,
     children,
@@ -68,13 +66,12 @@ def value(port: int, name: str) -> float:
 
 @pytest.mark.parametrize("way", ["--jars", "spark.jars", "--driver-class-path"])
 def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
-    tmp_path: Path, classes: Classes, tmp_path_factory: pytest.TempPathFactory, way: str
+    tmp_path: Path, classes: Classes, program: Path, way: str
 ) -> None:
     """Its end closes the class loader of `--jars`; no task has run by then. Two people with two
     statements each, and two slots each: counted inside the tasks.
     """
-    peaks = compiled(tmp_path_factory.mktemp("peaks"), classes, "Peaks", 8)
-    jar = Path(f"{classes.jar},{peaks}") if way != "--driver-class-path" else peaks
+    jar = Path(f"{classes.jar},{program}") if way != "--driver-class-path" else program
     spark, port, watched = Spark(NEWEST, jar, tmp_path), free_port(), free_port()
     server = spark.command(
         "spark-submit", "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
@@ -86,21 +83,21 @@ def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
     if way == "spark.jars":
         server[jars : jars + 2] = ["--conf", f"spark.jars={jar}"]
     elif way == "--driver-class-path":
-        server[jars : jars + 2] = [way, f"{classes.jar}:{peaks}"]
+        server[jars : jars + 2] = [way, f"{classes.jar}:{program}"]
 
     def beeline(user: str, query: str) -> list[str]:
         url = f"jdbc:hive2://127.0.0.1:{port}"
         return [str(spark.home / "bin" / "beeline"), "-u", url, "-n", user, "-e", query]
 
     def naps(user: str) -> list[str]:
-        nap = f"java_method('Peaks', 'nap', concat('{user}', substr(id, 99))) AS nap"
+        nap = f"java_method('SleepJobs', 'nap', concat('{user}', substr(id, 99))) AS nap"
         return beeline(user, NAPS.format(nap))
 
     with running(spark, server):
         until(lambda: is_open(port), 600)
         at_once(spark, beeline("eve", "SHOW DATABASES"))
         found = at_once(spark, *(naps(user) for user in ("ann", "bob", "ann", "bob")))
-        (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('Peaks', 'peaks')"))
+        (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('SleepJobs', 'peaks')"))
         state = value(watched, "decima_state")
     assert [" 16 " in one for one in found] == [True] * 4, found
     assert "| ann 2 bob 2 " in most_at_once
@@ -159,56 +156,39 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
     assert (spark.metric("refused"), spark.metric("launches_over_cap")) == (1, 0)
 
 
-def test_caps_outlive_a_scheduler_that_is_never_heard_again(
-    spark: Spark, classes: Classes, tmp_path: Path
-) -> None:
-    """It is told and counted, and what has ended is let go of."""
-    jar = compiled(tmp_path, classes, "SilentPlanner", 8)
-    command = spark.command(
-        "spark-submit", "--conf", "spark.plugins=", "--class", "decima.spark.SilentPlanner", jar
-    )
-    done = subprocess.run(  # noqa: S603 - Spark's own
-        command, cwd=spark.folder, env=spark.environment,
-        capture_output=True, text=True, timeout=300, check=False,
+def run_control(spark: Spark, classes: Classes, name: str, *options: str) -> tuple[list[str], str]:
+    """Run a program of `Controls`: the words that it printed, and the log."""
+    jar = compiled(spark.folder, classes, "Controls", 8)
+    output, log = spark.run(
+        "spark-submit", "--conf", "spark.plugins=", *options, "--class", "decima.spark.Controls",
+        jar, name,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3_000:]
-    assert done.stdout.split() == ["abandoned", "1", "most", "2", "left", "0"]
-    (warning,) = lines(done.stderr, "no heartbeat of the planner")
+    return output.split(), log
+
+
+def test_caps_outlive_a_scheduler_that_is_never_heard_again(spark: Spark, classes: Classes) -> None:
+    """Its end is logged and counted, and task sets that have ended are dropped."""
+    printed, log = run_control(spark, classes, "silent")
+    assert printed == ["abandoned", "1", "most", "2", "left", "0"]
+    (warning,) = lines(log, "no heartbeat of the planner")
     assert "caps go on to hold" in warning
 
 
-def test_a_statement_whose_user_nobody_told_is_under_the_caps_of_users(
-    spark: Spark, classes: Classes, tmp_path: Path
+def test_a_statement_of_an_unknown_user_is_under_the_caps_of_users(
+    spark: Spark, classes: Classes
 ) -> None:
-    """Its start was not read within a second: it may be anybody's, and has a cap of two."""
-    jar = compiled(tmp_path, classes, "LostEvents", 8)
-    command = spark.command(
-        "spark-submit", "--conf", "spark.plugins=", "--class", "decima.spark.LostEvents", jar
-    )
-    done = subprocess.run(  # noqa: S603 - Spark's own
-        command, cwd=spark.folder, env=spark.environment,
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.stdout.split() == ["most", "2"], done.stderr[-3_000:]
-    assert len(lines(done.stderr, "so the caps of all users hold for it")) == 1
+    """Its start was not read within a second: it may be any user's, and has a cap of two."""
+    printed, log = run_control(spark, classes, "lost")
+    assert printed == ["most", "2"]
+    assert len(lines(log, "so the caps of all users hold for it")) == 1
 
 
-def test_an_application_of_a_cluster_ends_without_an_error(
-    spark: Spark, classes: Classes, tmp_path: Path
-) -> None:
+def test_an_application_of_a_cluster_ends_without_an_error(spark: Spark, classes: Classes) -> None:
     """Its backend is gone when the scheduler lets go: nothing is offered any more."""
-    jar = compiled(tmp_path, classes, "Late", 8)
-    command = spark.command(
-        "spark-submit", "--conf", "spark.plugins=", "--conf", "spark.executor.memory=512m",
-        "--class", "decima.spark.Late", jar,
-    )  # fmt: skip
-    command[command.index("local[8]")] = "local-cluster[1,1,512]"
-    done = subprocess.run(  # noqa: S603 - Spark's own
-        command, cwd=spark.folder, env=spark.environment,
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.stdout.split() == ["attached", "false"], done.stderr[-3_000:]
-    assert lines(done.stderr, " ERROR ") == []
+    cluster = ("--master", "local-cluster[1,1,512]", "--conf", "spark.executor.memory=512m")
+    printed, log = run_control(spark, classes, "late", *cluster)
+    assert printed == ["attached", "false"]
+    assert lines(log, " ERROR ") == []
 
 
 def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -> None:
@@ -264,15 +244,7 @@ def test_an_application_stops_where_what_it_requires_is_refused(
 # --- what is seen --------------------------------------------------------------------------------
 
 
-def test_spark_sql_shows_that_we_schedule(spark: Spark) -> None:
-    """One line under its own log level."""
-    _, told = spark.run("spark-sql", "-e", QUERY, policy="es_rule")
-    assert len(lines(told, "decima: policy decides: policy es_rule, mode exact")) == 1
-    assert lines(told, " INFO ") == []
-    assert (spark.metric("faults"), spark.metric("refused")) == (0, 0)
-
-
-def test_sparks_own_page_shows_that_we_schedule(spark: Spark, program: Path) -> None:
+def test_sparks_own_page_shows_the_state(spark: Spark, program: Path) -> None:
     """Among the properties of its environment, and as a gauge of its metrics."""
     page = free_port()
     command = spark.command(
@@ -302,21 +274,6 @@ def test_sparks_own_page_shows_that_we_schedule(spark: Spark, program: Path) -> 
 
 
 # --- the decision log ----------------------------------------------------------------------------
-
-
-def test_no_job_is_missing_in_the_decision_log_of_a_batch(spark: Spark, program: Path) -> None:
-    """Four jobs at once whose program ends with the last of them, and nobody else may read it."""
-    log = spark.folder / "log.jsonl"
-    output, _ = spark.run(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(500),
-        policy="tuned_srw", decisionLog=log,
-    )  # fmt: skip
-    assert output.count("done ") == 4
-    history = read_decision_log(log)
-    ended = {one.key for one in history.jobs if one.completion_ms is not None}
-    assert ended == {f"job {name}" for name in "abcd"}
-    assert len(history.jobs) == 4
-    assert log.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_ended_a_second_before_a_kill_is_in_the_decision_log(

@@ -42,9 +42,11 @@ def spark(tmp_path: Path, classes: Classes) -> Spark:
 
 
 def test_spark_sql(spark: Spark) -> None:
-    """A query, typed at its prompt."""
-    output, _ = spark.run("spark-sql", said=f"{QUERY};\n", policy="es_rule")
+    """A query, typed at its prompt: under its own log level one line names the policy."""
+    output, log = spark.run("spark-sql", said=f"{QUERY};\n", policy="es_rule")
     assert sorted(line.split("\t")[0] for line in output.splitlines() if "\t" in line) == [*"012"]
+    assert log.count("decima: policy decides: policy es_rule, mode exact") == 1
+    assert " INFO " not in log
     assert_healthy(spark, 24)
 
 

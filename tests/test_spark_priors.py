@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ import decima.spark
 from decima.errors import ConfigError, PolicyError
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
-from decima.spark.inputs import read_priors
-from decima.spark.priors import Priors
+from decima.spark.priors import Priors, read_priors
 from tests.jvm import Talk
 from tests.live import Live, info, report, started
 from tests.spark_work import sleep_tasks, together
@@ -64,37 +63,6 @@ def test_a_name_without_its_run_is_the_query(name: str, query: Query | None) -> 
     assert query_of(name) == query
 
 
-def queries_of(properties: Mapping[str, str]) -> tuple[Query, ...]:
-    """The names that identify a Spark job, best first; `Queries.java` must find the same."""
-    own = properties.get("decima.job")
-    told = properties.get("spark.job.description")
-    names = [own, told, properties.get("spark.jobGroup.id")]
-    if told is not None and told.startswith("broadcast exchange (runId "):
-        names = [own]
-    found = (query_of(name) for name in (*names, properties.get("callSite.short")) if name)
-    return tuple(query for query in found if query is not None)
-
-
-def test_what_a_spark_job_may_be_known_as() -> None:
-    """What the application says, the description, the group, the place in the program; Spark's own
-    words for a broadcast say nothing, and neither does the group that it makes for one.
-    """
-    every = {
-        "decima.job": "mine #3",
-        "spark.job.description": "the  report",
-        "spark.jobGroup.id": "night",
-        "callSite.short": "save at etl.py:12",
-    }
-    assert [one.name for one in queries_of(every)] == [
-        "mine", "the  report", "night", "save at etl.py:12"]  # fmt: skip
-    broadcast = {"spark.job.description": "broadcast exchange (runId 1-2)",
-                 "spark.jobGroup.id": "1-2"}  # fmt: skip
-    assert queries_of(broadcast) == ()
-    assert queries_of({**broadcast, "callSite.short": "save at etl.py:12"}) == (
-        Query("save at etl.py:12", False),
-    )
-
-
 NAMES = (
     "q5 #17", "order #5 again", "save at etl.py:12 #3", "unnamed query 4", "", "two\nlines",
     "  a\tb\x1b[1m\u2028 ", "select " + "x, " * 60 + "y", "\u00e9t\u00e9 \u200b\U0001f600" * 40,
@@ -104,12 +72,32 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_live_job_is_known_as_its_log_is(jvm: Talk, name: str) -> None:
+@pytest.mark.parametrize(
+    "label", ["decima.job", "spark.job.description", "spark.jobGroup.id", "callSite.short"]
+)
+def test_a_live_job_is_known_as_its_log_is(jvm: Talk, label: str, name: str) -> None:
     """By the same rule on both sides, whatever holds the name."""
-    for given in ("decima.job", "spark.job.description", "spark.jobGroup.id", "callSite.short"):
-        told = {"spark.jobGroup.id": "night", "callSite.short": "save at etl.py:12", given: name}
-        _, queries = jvm.ask({"properties": told})
-        assert [Query(*one) for one in queries] == [*queries_of(told)], given
+    is_broadcast = label == "spark.job.description" and name.startswith("broadcast exchange")
+    query = None if is_broadcast or not name else query_of(name)
+    _, queries = jvm.ask({"properties": {label: name}})
+    assert [Query(*found) for found in queries] == ([] if query is None else [query])
+
+
+def test_what_a_spark_job_may_be_known_as(jvm: Talk) -> None:
+    """What the application says, the description, the group, the place in the program; Spark's own
+    words for a broadcast say nothing, and neither does the group that it makes for one.
+    """
+    broadcast = {"spark.job.description": "broadcast exchange (runId 1-2)",
+                 "spark.jobGroup.id": "1-2"}  # fmt: skip
+    every = {"decima.job": "mine #3", "spark.job.description": "the  report",
+             "spark.jobGroup.id": "night", "callSite.short": "save at etl.py:12"}  # fmt: skip
+    for properties, names in (
+        (every, ["mine", "the  report", "night", "save at etl.py:12"]),
+        (broadcast, []),
+        (broadcast | {"callSite.short": "save at etl.py:12"}, ["save at etl.py:12"]),
+    ):
+        _, queries = jvm.ask({"properties": properties})
+        assert [name for name, _ in queries] == names
 
 
 def found(jvm: Talk, trace: Trace, description: str | None, *tasks: int) -> list[Any]:

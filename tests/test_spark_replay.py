@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
-from decima.spark.errors import AttachError
 from decima.spark.replay import (
     at_scale,
     graph_text,
@@ -19,6 +18,7 @@ from decima.spark.replay import (
     simulated_s,
     with_overhead,
 )
+from decima.spark.settings import AttachError
 from decima.spark.trial import (
     TrialConfig,
     TrialOutcome,

@@ -17,8 +17,13 @@ from decima.cli.main import main
 from decima.report import write_page
 from decima.report.spark import review_section
 from decima.spark import AttachError
-from decima.spark.decision_log import DecisionHistory, read_decision_log
-from decima.spark.log_rows import LoggedJob, LoggedPlan, TaskSet
+from decima.spark.decision_log import (
+    DecisionHistory,
+    LoggedJob,
+    LoggedPlan,
+    TaskSet,
+    read_decision_log,
+)
 from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
 from tests.commands import refused
 from tests.decision_logs import job_row, plan_row, write_log
@@ -213,45 +218,32 @@ def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    """Figures of the log's own policy too, where it is one of ours."""
-    path, picture = tmp_path / "log.jsonl", tmp_path / "slots.svg"
-    written(path, "tuned_srw")
-    found = CliRunner().invoke(main, ["spark", "review", str(path), "--draw", str(picture)])
-    assert found.exit_code == 0, found.output
-    for part in (
-        "as it ran (tuned_srw, shadow)",
-        "simulated: fifo",
-        "simulated: tuned_srw",
-        "9.00",
-    ):
-        assert part in found.stdout
-    assert picture.exists()
-    written(path, "of their own")
-    found = CliRunner().invoke(main, ["spark", "review", str(path)])
-    assert "simulated: of their own" not in found.stdout
-    refused(CliRunner().invoke(main, ["spark", "review", str(path), "--policies", "x"]), "'x'")
-
-
-def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the figures and sentences that it prints, and the slots of each job; or one line, and
-    no file, where there is no folder for it.
+    """Prints figures of the log's own policy too, where it is one of ours, and draws the slots. The
+    page has what it prints, and the slots of each job; one line where it has no folder.
     """
-    path, page = tmp_path / "log.jsonl", tmp_path / "review.html"
+    path, picture, page = (tmp_path / name for name in ("log.jsonl", "slots.svg", "review.html"))
     written(path, "tuned_srw")
-    command = ["spark", "review", str(path), "--policies", "fifo,strict_fair"]
-    found = CliRunner().invoke(main, [*command, "--report", str(page)])
-    assert found.exit_code == 0, found.output
+    command = ["spark", "review", str(path)]
+    refused(CliRunner().invoke(main, [*command, "--report", str(tmp_path / "no" / "a.html")]), "no")
+    refused(CliRunner().invoke(main, [*command, "--policies", "x"]), "'x'")
+    assert [*tmp_path.iterdir()] == [path]
+    done = CliRunner().invoke(main, [*command, "--draw", str(picture), "--report", str(page)])
+    assert done.exit_code == 0, done.output
+    for part in ("as it ran (tuned_srw, shadow)", "simulated: fifo", "simulated: tuned_srw"):
+        assert part in done.stdout
+    assert picture.exists()
     text = page.read_text()
-    figures = re.findall(r"\d+\.\d\d s\b|[+-]\d+\.\d %", found.stdout)
-    assert len(figures) == 7
-    assert [one for one in figures if one not in text] == []
-    for line in words(review(read_decision_log(path), ("fifo", "strict_fair"))):
+    figures = re.findall(r"\d+\.\d\d s\b|[+-]\d+\.\d %", done.stdout)
+    assert len(figures) == 13
+    assert [figure for figure in figures if figure not in text] == []
+    decisions = read_decision_log(path)
+    for line in words(review(decisions, reviewed_policies(decisions))):
         assert line in " ".join(html.unescape(text).split())
     data = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
     held = data["charts"][0]["series"]
     assert held == {"x": [0.0, 9.5], "y": {"job night #1": [1, 0], "job day": [1, 2]}}
-    refused(CliRunner().invoke(main, [*command, "--report", str(tmp_path / "no" / "a.html")]), "no")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.jsonl", "review.html"]
+    written(path, "of their own")
+    assert "simulated: of their own" not in CliRunner().invoke(main, command).stdout
 
 
 def test_hostile_names_in_a_log_are_text_on_its_page(tmp_path: Path) -> None:

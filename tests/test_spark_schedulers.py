@@ -11,8 +11,7 @@ import pytest
 
 import decima.spark
 from decima.spark import AttachError
-from tests.spark_work import SLOTS, several, spark_objects
-from traces.loopback import LOOPBACK
+from tests.spark_work import SLOTS, quiet_spark, several, spark_objects
 
 pytestmark = pytest.mark.real_spark
 
@@ -66,7 +65,6 @@ def cluster_manager(jvm: Any, folder: Path) -> Path:
 def subclass(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session whose task scheduler is YARN's: a subclass that Spark ships."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     SparkContext._ensure_initialized()
     gateway: Any = SparkContext._gateway
@@ -78,15 +76,7 @@ def subclass(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
     thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, usual))
     try:
-        spark = (
-            SparkSession.builder.master("yarn-like")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "4")
-            .config(map=dict(LOOPBACK))
-            .getOrCreate()
-        )
-        spark.sparkContext.setLogLevel("OFF")
+        spark = quiet_spark("yarn-like")
     finally:
         thread.setContextClassLoader(usual)
     yield spark

@@ -13,25 +13,9 @@ import pytest
 import decima.spark
 from decima.spark import AttachError
 from spark_sim import Action, Observation
-from tests.spark_work import Hooks, spark_objects
+from tests.spark_work import Hooks, quiet_spark, spark_objects
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
-
-SLOTS = 8
-
-
-def new_session(mode: str) -> Any:
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master(f"local[{SLOTS}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.scheduler.mode", mode)
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +27,7 @@ def session_in() -> Iterator[Callable[[str], Any]]:
         if mode not in running:
             while running:
                 running.popitem()[1].stop()
-            running[mode] = new_session(mode)
+            running[mode] = quiet_spark(spark_scheduler_mode=mode)
         return running[mode]
 
     yield start

@@ -119,7 +119,6 @@ def test_inputs_are_drawn_one_by_one_from_named_streams(system: System) -> None:
 
 
 def baselines(system: System) -> dict[str, Any]:
-    """Heuristics of a small cluster by name."""
     make, tiny = system.module("evaluation").baselines, system.tiny
     if system is HARMONY:
         return dict(make(tiny, draw_samples(tiny, 100, 3)))
@@ -195,7 +194,6 @@ IMPOSSIBLE: list[tuple[type, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("kind", "change", "words"), IMPOSSIBLE)
 def test_impossible_settings_are_refused(kind: type, change: dict[str, Any], words: str) -> None:
-    """In one line, with the value and the rule."""
     with pytest.raises(StudyError, match=words) as caught:
         build(kind, change, StudyError)
     assert "\n" not in str(caught.value)
@@ -208,7 +206,6 @@ def test_impossible_settings_are_refused(kind: type, change: dict[str, Any], wor
 def test_a_run_that_was_interrupted_ends_as_one_that_was_not(
     trained: Trained, tmp_path: Path
 ) -> None:
-    """The same model file, which can be read, and the same metrics."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run_in_parts(trained, whole, [None])
     run_in_parts(trained, parts, [1e-9, 1e-9, None])
@@ -326,12 +323,51 @@ def test_a_run_goes_on(system: System, tmp_path: Path) -> None:
 def test_a_mistake_is_one_line(
     system: System, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    """On stderr, with exit code 2, and leaves nothing behind."""
-    result = system.run(*[argument.replace("{}", str(tmp_path)) for argument in arguments])
+    assert_refused(system, tmp_path, arguments, words)
+
+
+def assert_refused(system: System, folder: Path, arguments: tuple[str, ...], words: str) -> None:
+    """One line on stderr, exit code 2, and nothing is left behind."""
+    result = system.run(*[argument.replace("{}", str(folder)) for argument in arguments])
     assert result.exit_code == 2
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / "x").exists()
+    assert not list(folder.glob("x*"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "words"),
+    [
+        ("image", ("train", "--out", "{}/x", "--load", "9"), "a load of 9.0 needs"),
+        ("image", ("show", "-o", "{}/x.png", "--step", "999"), "step 999: the episode is over"),
+        ("image", ("evaluate", "{}/model"), "cluster of another shape"),
+        ("image", ("import", "google", "{}/trace", "-o", "{}/x"), "cells, where 13 are needed"),
+        (
+            "reward model",
+            ("train", "--out", "{}/x", "--set", 'world="model"'),
+            "a reward model is needed",
+        ),
+        (
+            "reward model",
+            ("show", "-o", "{}/x.png", "--interval", "999"),
+            "interval 999: the episode is over",
+        ),
+        ("reward model", ("evaluate", "{}/model"), "of kind 'reward model', where 'policy' is"),
+        ("reward model", ("evaluate", "--trace", "{}/model"), "arrivals_file is for"),
+        (
+            "reward model",
+            ("import", "philly", "{}/trace", "-o", "{}/x"),
+            "job 0 is no job of cluster_job_log",
+        ),
+    ],
+)
+def test_a_mistake_of_one_system_is_one_line(
+    kind: str, arguments: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    """Beside a model that does not fit, and a file that is no trace."""
+    TRAINED[kind].save(tmp_path / "model")
+    (tmp_path / "trace").write_text('[{"user": "u"}]')
+    assert_refused(TRAINED[kind].system, tmp_path, arguments, words)
 
 
 # --- the study -----------------------------------------------------------------------------------

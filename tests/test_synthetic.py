@@ -83,7 +83,6 @@ def test_the_seed_decides_everything(
 
 
 def test_impossible_settings_are_refused() -> None:
-    """Ranges the wrong way round and workloads without jobs."""
     with pytest.raises(TraceError, match=r"stages \(5, 2\) must be a range"):
         LayeredShape(stages=(5, 2))
     with pytest.raises(TraceError, match=r"task_ms \(0, 2\)"):

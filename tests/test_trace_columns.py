@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 
 from traces import Job, LevelDurations, Stage, Trace, TraceError, load_trace
-from traces.column_rules import children_of, critical_paths_ms
-from traces.columns import Columns, Rows, StoredJobs, columns_of, joined, part_of
+from traces.columns import (
+    Columns,
+    Rows,
+    StoredJobs,
+    children_of,
+    columns_of,
+    critical_paths_ms,
+    joined,
+    part_of,
+)
 from traces.model import longest_paths
 
 TPCH = load_trace("tpch")
@@ -107,7 +115,6 @@ BROKEN = {
 
 
 def test_columns_and_objects_are_the_same_jobs() -> None:
-    """There and back, for a trace of many levels and waves."""
     for jobs in ([small().job(0), small().job(1)], TPCH.jobs[:7], HEAVY.jobs[:5]):
         columns = columns_of(jobs)
         again = columns_of([columns.job(row) for row in range(len(jobs))])
@@ -125,7 +132,6 @@ def flat(columns: Columns) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(("change", "rule"), BROKEN.values(), ids=BROKEN)
 def test_columns_keep_the_rules_of_jobs(change: Change, rule: str) -> None:
-    """Columns refuse the same as objects, in the same words: value and rule."""
     columns = change(small())
     Trace.of_columns("fine", small(), {})
     with pytest.raises(TraceError, match=rule) as whole:
@@ -137,7 +143,6 @@ def test_columns_keep_the_rules_of_jobs(change: Change, rule: str) -> None:
 
 
 def test_job_names_are_distinct() -> None:
-    """In columns and in objects."""
     twice = joined([small(), small()])
     with pytest.raises(TraceError, match="job name 'fork' is used twice"):
         Trace.of_columns("twice", twice, {})
@@ -164,7 +169,6 @@ def test_a_path_may_be_longer_than_python_may_recurse() -> None:
 
 
 def test_a_job_is_made_when_it_is_asked_for() -> None:
-    """Once, and none of the others."""
     jobs = StoredJobs(TPCH.columns)
     assert jobs[-1] is jobs[len(jobs) - 1]
     assert len(jobs._made) == 1
@@ -186,7 +190,6 @@ def test_numbers_of_any_size_are_added_as_by_the_objects() -> None:
 
 
 def test_a_part_holds_its_own_jobs() -> None:
-    """Parts of a trace, joined again, are the trace."""
     columns = TPCH.columns
     cuts = [0, 3, 4, 50, columns.num_jobs]
     parts = [part_of(columns, *rows) for rows in itertools.pairwise(cuts)]

@@ -140,6 +140,12 @@ def test_graph_view_agrees_with_an_independent_library(seed: int) -> None:
     assert all(place[parent] < place[child] for parent, child in graph.edges)
 
 
+def test_jobs_and_traces_print_as_one_line() -> None:
+    job = diamond("d", (1, 2, 3, 4))
+    assert repr(job) == "<Job 'd': 4 stages, 10 tasks>"
+    assert repr(Trace("t", (job,))) == "<Trace 't': 1 jobs>"
+
+
 def test_summary_counts_by_hand() -> None:
     """A chain of two stages and a diamond of ten tasks, one of them with an arrival."""
     chain_job = Job("chain", job_of((), (0,)).stages, arrival_ms=5.0)
@@ -154,7 +160,6 @@ def test_summary_counts_by_hand() -> None:
 
 
 def test_asking_for_an_unknown_job_names_some_known_ones() -> None:
-    """The error helps to find the right name."""
     trace = Trace("t", (diamond("left", (1, 1, 1, 1)), diamond("right", (1, 1, 1, 1))))
     assert trace.job("right") is trace.jobs[1]
     with pytest.raises(TraceError, match=re.escape("no job 'up' (it has left, right")):

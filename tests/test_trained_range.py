@@ -9,8 +9,8 @@ import pytest
 
 from decima import EvaluationConfig
 from decima.agent.model import load_model
-from decima.evaluation.settings_file import setting_of
-from decima.evaluation.trained_range import TRAINED, properties, unlike_training
+from decima.evaluation.config import setting_of
+from decima.evaluation.notes import TRAINED, properties, unlike_training
 from decima.policy_names import SHIPPED_MODEL, model_path
 from tests.commands import Command
 from traces import Job, Stage, Trace, load_trace

@@ -244,7 +244,6 @@ def test_a_batch_shows_each_simulation_as_its_observation_does(cluster: Cluster)
 
 
 def test_edges_are_the_dependencies_of_the_jobs() -> None:
-    """Each stage's parents in the batch are those that the trace names."""
     simulators = VectorSimulator(ARRAYS, Cluster(2), [run_of(1, jobs=20), run_of(2, jobs=20)])
     for _ in range(60):
         batch = simulators.observation()
@@ -329,9 +328,7 @@ def test_only_a_pass_is_legal_once_a_run_is_over() -> None:
     ("runs", "rule"),
     [
         pytest.param([], "no run", id="none"),
-        pytest.param(
-            [run_of(1), Run(np.zeros(1), np.array([99], np.int32))], "run 1: .*job 99", id="job"
-        ),
+        ([run_of(1), Run(np.zeros(1), np.array([99], np.int32))], "run 1: .*job 99"),
     ],
 )
 def test_bad_runs_are_refused_by_number(runs: list[Run], rule: str) -> None:
@@ -344,7 +341,6 @@ def test_bad_runs_are_refused_by_number(runs: list[Run], rule: str) -> None:
 
 
 def test_actions_come_one_for_each_simulation() -> None:
-    """Fewer or more are refused before anything moves."""
     simulators = VectorSimulator(ARRAYS, Cluster(), [run_of(1), run_of(2)])
     with pytest.raises(SimulationError, match=r"all must be \(2,\)"):
         simulators.step(np.array([NONE]), np.array([0, 0]))

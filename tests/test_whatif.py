@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from decima.registry import HEURISTICS
-from decima.report.gantt import unpack
 from decima.report.page import page
+from decima.report.timelines import unpack
 from decima.report.whatif import compared_policy, waiting_section, whatif_section, whatif_sections
 from decima.rl.parallel.local import LocalPool
 from decima.training.descent import Found
@@ -19,9 +19,8 @@ from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import caveats, findings
 from decima.whatif.load import by_length, known_share
 from decima.whatif.replay import ReplaySettings, replay
-from decima.whatif.replay.workload import ReplayWorkload
+from decima.whatif.replay.workload import ReplayWorkload, resampled
 from decima.whatif.report import to_json, tuned_lines
-from decima.whatif.resample import resampled
 from decima.whatif.study import total_runs
 from tests.recordings import FAST, course, exact, never_meeting, recording, short_behind_long
 
@@ -31,22 +30,13 @@ def contended() -> WhatIf:
     return what_if(short_behind_long(), FAST)
 
 
-@pytest.fixture(scope="module")
-def uncertain() -> WhatIf:
-    """The same where tasks of a stage differ, so that draws do."""
-    settings = replace(FAST, policies=("fifo", "spark_fair", "tuned_srw"))
-    return what_if(short_behind_long(is_varied=True), settings)
-
-
-def test_draws_that_are_identical_are_evidence_of_one(contended: WhatIf, uncertain: WhatIf) -> None:
-    """All tasks of a stage take equally long: no interval, and a caveat. Others have one."""
-    for study, is_repeated in ((contended, True), (uncertain, False)):
-        assert study.has_repeats == is_repeated
-        figures = to_json(study)["sizes"]["4"]["policies"]["spark_fair"]["recorded"]["avg_jct_s"]
-        assert (figures["ci95"] is None) == is_repeated
-        assert (figures["difference_percent"]["ci95"] is None) == is_repeated
-        words = " ".join(caveats(study, exact(study)))
-        assert ("3 draws of task durations are identical" in words) == is_repeated
+def test_draws_that_are_identical_are_evidence_of_one(contended: WhatIf) -> None:
+    """All tasks of a stage take equally long: no interval, and a caveat."""
+    assert contended.has_repeats
+    figures = to_json(contended)["sizes"]["4"]["policies"]["spark_fair"]["recorded"]["avg_jct_s"]
+    assert figures["ci95"] is figures["difference_percent"]["ci95"] is None
+    words = " ".join(caveats(contended, exact(contended)))
+    assert "3 draws of task durations are identical" in words
 
 
 def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None:
@@ -59,19 +49,6 @@ def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None
     assert fair[groups["short"]].max() < 1.5
     # Letting short jobs go first saves them from each other, too.
     assert contended.best() in ("tuned_srw", "es_rule", "decima")
-
-
-def test_a_learned_policy_saves_short_jobs_too() -> None:
-    """By name, in a shared session: the package's model for sessions; a missing file is refused."""
-    settings = replace(FAST, policies=("fifo", "decima"), sequences=2)
-    found = what_if(short_behind_long(), settings)
-    short = by_length(found.alone.by_job_s)["short"]
-    learned = found.main.policies["decima"].by_job_s
-    fifo = found.main.policies["fifo"].by_job_s
-    assert learned[short].mean() < 0.5 * fifo[short].mean()
-    assert "decima" not in found.main.tuned
-    with pytest.raises(ValueError, match=r"none\.safetensors"):
-        what_if(short_behind_long(), replace(FAST, policies=("none.safetensors",)))
 
 
 def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> None:
@@ -140,13 +117,6 @@ def test_a_page_of_a_replay_that_fails_has_no_advice(contended: WhatIf) -> None:
         assert ("Which jobs wait for which" in text) == is_trusted
 
 
-def test_spark_with_its_pools_is_not_called_a_learned_policy() -> None:
-    found = what_if(short_behind_long(), replace(FAST, policies=("spark_pools", "fifo")))
-    summaries = whatif_section(found, exact(found)).content["summaries"]
-    assert "pools of the recording" in summaries["spark_pools"]
-    assert len(set(summaries.values())) == 2
-
-
 def test_no_policy_beats_a_job_that_is_alone(contended: WhatIf) -> None:
     """The time without other jobs is a bound: tasks take the same time under every policy."""
     for size in contended.sizes.values():
@@ -166,24 +136,7 @@ def test_every_size_has_a_job_alone_in_the_draws_of_its_policies() -> None:
     assert 0 < sum(runs) <= total_runs(settings)
 
 
-def test_what_waiting_costs_has_an_interval(uncertain: WhatIf) -> None:
-    """Of the same draws with other jobs and without."""
-    waiting = uncertain.waiting()
-    assert waiting.ci95 is not None
-    assert waiting.ci95[0] < waiting.mean < waiting.ci95[1]
-    part = 1 - uncertain.alone.avg_s.mean() / uncertain.reference.avg_s.mean()
-    assert waiting.mean == pytest.approx(100 * part)
-
-
-def test_where_jobs_never_meet_there_is_nothing_to_gain() -> None:
-    found = what_if(never_meeting(), FAST)
-    (words,) = findings(found, exact(found))
-    assert words.startswith("Next to nothing to gain")
-    assert any("6 jobs are few" in line for line in caveats(found, exact(found)))
-
-
 def test_one_draw_or_sequence_says_nothing_for_certain() -> None:
-    """It has no interval."""
     settings = replace(FAST, policies=("fifo", "spark_fair"))
     for few in (replace(settings, draws=1), replace(settings, sequences=1)):
         assert what_if(short_behind_long(), few).best() is None
@@ -214,7 +167,6 @@ def test_jobs_of_applications_that_ran_at_once_have_no_scheduler(
 def test_parameters_that_are_worse_on_other_sequences_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The shipped ones stay, and are said to be those."""
     shipped = HEURISTICS["tuned_weighted_fair"].defaults
     bad = {**shipped, "limit_factor": 0.05}
     only_bad = lambda searches, _: {key: Found(bad, 0.0, 1) for key in searches}  # noqa: E731

@@ -1,19 +1,16 @@
-"""Several applications on one cluster, solved by hand, and `decima whatif --applications`."""
+"""Several applications on one cluster, solved by hand, and what is found of them."""
 
 from __future__ import annotations
 
-import html
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from decima.cli.errors import OneLineErrors
-from decima.cli.whatif import whatif
+from decima.cli.main import main
 from decima.rl.parallel.local import LocalPool
 from decima.whatif import ApplicationsSettings, ApplicationsWhatIf, applications_what_if
 from decima.whatif.advice import caveats, findings
@@ -34,12 +31,9 @@ from decima.whatif.report import applications_json, group_rows, summary_table
 from spark_sim import Slots
 from tests.commands import cells_of
 from tests.recordings import short_behind_long
-from tests.spark_events import EPOCH, Event, end, event, executor, stage, start, submitted, task
-from tests.spark_events import write as write_events
 from traces import Job, Stage, Trace
 from traces.spark_log import ImportSummary
 
-COLUMNS = 100
 Jobs = Sequence[tuple[float, int, float]]
 """arrival in ms, tasks, and the time of each in ms"""
 
@@ -69,7 +63,6 @@ def recorded(*applications: Jobs, slots: int = 2) -> Recording:
 
 
 def jct_s(found: Recording, way: str, slots: int = 4, delay_ms: float = 0.0) -> list[float]:
-    """JCT of each job in one run."""
     workload = ApplicationsWorkload.of(found, slots, delay_ms)
     return list(ClusterRun(workload, way_named(way, workload), 0, 0).play().jct_s)
 
@@ -251,6 +244,29 @@ def test_groups_are_applications(studied: ApplicationsWhatIf) -> None:
     assert rows["app 2"][1][place].value > 2 * rows["app 2"][1][0].value
 
 
+def test_names_of_applications_are_no_markup(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Called like a style and a tag, they are shown as they are, on a terminal and on a page."""
+    made, page = alternating(), tmp_path / "page.html"
+    facts = [
+        {**one, "name": f"[bold]{one['name']}[/nothing]<b>"}
+        for one in made.trace.metadata["applications"]
+    ]
+    trace = replace(made.trace, metadata={**made.trace.metadata, "applications": facts})
+    odd = replace(made, trace=trace)
+    monkeypatch.setattr("decima.cli.whatif.read_recording", lambda *_, **__: odd)
+    asked = ["whatif", str(tmp_path), "--applications", "--executors", "6", "--moving-delay", "0.5"]
+    few = ["--draws", "2", "--policies", "recorded,strict_fair", "--report", str(page)]
+    result = CliRunner().invoke(main, [*asked, *few])
+    assert result.exit_code == 0, result.output
+    shown, text = " ".join(result.output.split()), page.read_text()
+    for number in (0, 1):
+        assert f"[bold]app {number}[/nothing]<b>" in shown
+    assert "[bold]app 2[/nothing]&lt;b&gt;" in text
+    assert "[/nothing]<b>" not in text
+
+
 def test_processes_and_repeats_change_nothing(studied: ApplicationsWhatIf) -> None:
     with LocalPool(2) as pool:
         again = applications_what_if(alternating(), studied.settings, pool=pool)
@@ -273,97 +289,3 @@ def test_processes_and_repeats_change_nothing(studied: ApplicationsWhatIf) -> No
 def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"executors|polic|draws|seed|delay|estimates"):
         replace(ApplicationsSettings(4), **wrong)  # type: ignore[arg-type]
-
-
-# --- the command --------------------------------------------------------------------------------
-
-
-def run(*arguments: str | Path) -> Result:
-    group = OneLineErrors("decima", commands={"whatif": whatif})
-    return CliRunner().invoke(group, ["whatif", *map(str, arguments)])
-
-
-def log(path: Path, key: str, at_ms: int, *, jobs: int = 3, attempt: str | None = None) -> Path:
-    """An application of jobs of four tasks on two slots, one job each 4 s, from `at_ms` on."""
-    fields = {"App Name": f"shop {key}", "App ID": key, "Timestamp": EPOCH + at_ms}
-    if attempt is not None:
-        fields["App Attempt ID"] = attempt
-    events: list[Event] = [
-        event("LogStart", **{"Spark Version": "4.0.0"}),
-        event("ApplicationStart", **fields),
-        executor(at=at_ms + 3_000),
-    ]
-    for number in range(jobs):
-        begin = at_ms + 4_000 + 4_000 * number
-        events += [start(number, begin, [stage(number, 4)]), submitted(number, 4)]
-        for k in range(4):
-            launch = begin + 1_000 * (k // 2)
-            events.append(task(number, k, launch, launch + 1_000, kind="ResultTask"))
-        events.append(end(number, begin + 2_000))
-    events.append(event("ApplicationEnd", Timestamp=EPOCH + at_ms + 4_000 + 4_000 * jobs))
-    return write_events(path, events)
-
-
-def test_the_command_prints_all_in_a_hundred_columns(tmp_path: Path) -> None:
-    """Sentences and a table of ways; JSON and page have the same figures."""
-    logs = [log(tmp_path / key, key, at_ms) for key, at_ms in (("one", 0), ("two", 2_000))]
-    output, page = tmp_path / "found.json", tmp_path / "page.html"
-    few = ("--draws", "2", "--policies", "recorded,static,fifo,dynamic,strict_fair")
-    result = run(*logs, "--applications", *few, "--json", output, "--report", page)
-    assert result.exit_code == 0, result.output
-    for words in (
-        "No other policy is better than recorded",
-        "2 applications, up to 2",
-        "2 executors of 2 slots each",
-        "whole cluster each",
-        "as these logs show",
-    ):
-        assert words in result.output.replace("\n", " ")
-    assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= COLUMNS
-    content = json.loads(output.read_text())
-    assert (content["format"], content["version"]) == ("decima-whatif-applications", 1)
-    assert (content["executors"], content["slots_each"], content["moving_delay_s"]) == (2, 2, 3.0)
-    assert list(content["ways"]) == ["recorded", "static", "fifo", "dynamic", "strict_fair"]
-    assert content["ways"]["recorded"]["avg_jct_s"]["mean"] == pytest.approx(2.0, abs=0.01)
-    assert content["ways"]["recorded"]["executors_started"] == [2, 2]  # of two slots each
-    text = html.unescape(page.read_text())
-    assert "Ways to divide the executors" in text
-    assert "shop two" in text
-
-
-def refused(words: str, *arguments: str | Path) -> None:
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert result.output.startswith("error: ")
-    assert result.output.count("\n") == 1
-    assert words in result.output
-
-
-def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Path) -> None:
-    """One application, a log twice, attempts of one, and applications one after the other."""
-    one = log(tmp_path / "one", "one", 0)
-    later = log(tmp_path / "later", "later", 900_000)
-    copy = log(tmp_path / "copy", "one", 0)
-    attempts = [log(tmp_path / f"try{n}", "tried", 5_000 * n, attempt=str(n)) for n in (1, 2)]
-    refused("'shop one' is one application", one, "--applications")
-    refused("is one application", one, copy, "--applications")
-    refused("'shop tried' is one application", *attempts, "--applications")
-    refused("overlap in time", one, later, "--applications")
-
-
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ("--applications knows no --protocol", ("--applications", "--protocol", "executors")),
-        ("--applications knows no --allocation", ("--applications", "--allocation", "log")),
-        ("--applications knows no --sequences", ("--applications", "--sequences", "3")),
-        ("--moving-delay is for --applications", ("--moving-delay", "3")),
-        ("unknown policy 'best'", ("--applications", "--policies", "recorded,best")),
-        ("--moving-delay", ("--applications", "--moving-delay", "-1")),
-    ],
-)
-def test_wrong_arguments_end_in_one_line(
-    words: str, arguments: tuple[str, ...], tmp_path: Path
-) -> None:
-    logs = [log(tmp_path / key, key, 0) for key in ("one", "two")]
-    refused(words, *logs, *arguments)

@@ -128,7 +128,6 @@ def test_who_gains_counts_jobs_beyond_a_tenth() -> None:
     rows = {"fifo": (fifo, [20.0, 22.0, 21.0]), "spark_fair": (fair, [18.0, 19.7, 19.0])}
     _, who, _ = findings(what_was_found(policies=rows), checked())
     assert "2 end clearly earlier, 1 clearly later" in who
-    assert "short jobs -35 %, middle jobs 0 %, long jobs +6 %" in who
 
 
 def test_a_policy_needs_both_intervals_below_zero() -> None:
@@ -154,7 +153,6 @@ def test_a_policy_needs_both_intervals_below_zero() -> None:
 
 
 def test_identical_draws_leave_it_to_the_resampled_arrivals() -> None:
-    """Without an interval, and not certain by themselves."""
     fifo, once = ([10.0] * 6, [20.0, 22.0, 21.0]), np.ones(3)
     for resampled_s, best in (([18.0, 19.6, 18.9], "spark_fair"), ([18.0, 23.0, 19.0], None)):
         policies = {"fifo": fifo, "spark_fair": ([9.0] * 6, resampled_s)}
@@ -208,21 +206,6 @@ def test_nothing_is_recommended_beyond_18_percent(factor: float, is_trusted: boo
     percent = 100 * (factor - 1)
     off = f"({abs(percent):.0f} % off in the median, {percent:+.0f} % on average)"
     assert (off in first) != is_trusted
-
-
-def test_a_replay_without_jobs_is_not_trusted() -> None:
-    nothing = np.empty(0)
-    none = ReplayReport(
-        recorded(), ("fifo",), (8,), nothing, nothing, nothing, nothing, nothing.astype(np.bool_)
-    )
-    assert not can_be_trusted(none)
-
-
-def test_a_check_is_useless_by_its_bias_alone() -> None:
-    """One of six jobs takes 2.2 times as long: the median is 0, the mean 20 %."""
-    check = checked()
-    factors = np.array([1, 1, 1, 1, 1, 2.2])
-    assert not can_be_trusted(replace(check, simulated_s=factors * check.recorded_s))
 
 
 def test_the_table_of_a_what_if() -> None:
@@ -300,7 +283,6 @@ def doubts(study: WhatIf, factor: float = 1.0) -> str:
 
 
 def test_caveats_come_where_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not before."""
     found = what_was_found()
     words = doubts(found)
     for part in (

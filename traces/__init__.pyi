@@ -16,6 +16,8 @@ from .parquet import read_trace as read_trace
 from .parquet import write_trace as write_trace
 from .plain import read_csv as read_csv
 from .plain import read_json as read_json
-from .tpch_model import tpch_like as tpch_like
+from .pyg import JobGraphs as JobGraphs
+from .pyg import to_pyg as to_pyg
+from .synthetic import tpch_like as tpch_like
 from .trace import Trace as Trace
 from .wfcommons import read_wfcommons as read_wfcommons

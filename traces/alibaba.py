@@ -25,9 +25,8 @@ from typing import NamedTuple
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
 from traces.errors import DamageError, TraceError
-from traces.files.lines import LineBounds, lines_of
 from traces.files.names import clean
-from traces.files.reading import opened
+from traces.files.reading import LineBounds, lines_of, opened
 from traces.foreign import naming_foreign
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage
 from traces.numbers import MS_PER_S

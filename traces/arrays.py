@@ -13,8 +13,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.column_rules import children_of, critical_paths_ms
-from traces.columns import Columns, starts
+from traces.columns import Columns, children_of, critical_paths_ms, starts
 from traces.numbers import Int32, Int64
 from traces.trace import Trace
 

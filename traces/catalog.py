@@ -28,8 +28,8 @@ from traces.synthetic import (
     heavy_trace,
     layered_trace,
     short_trace,
+    tpch_like,
 )
-from traces.tpch_model import tpch_like
 from traces.trace import Trace
 
 DATA_FOLDER = Path(__file__).parent / "data"

@@ -6,7 +6,7 @@ LZ4Block framing of lz4-java, and the `lz4` command its usual frames; both open.
 stream format of snappy-java.
 
 A small file can unfold to more than any machine can process, so a codec's output is bounded by its
-input, in bytes and in lines. A zip archive holds files, not a stream: `traces.spark_log.archives`.
+input, in bytes and in lines. A zip archive holds files, not a stream: `traces.spark_log.files`.
 """
 
 from __future__ import annotations

@@ -86,11 +86,11 @@ def read_dataset(folder: Path, limits: Bounds = DEFAULT) -> Trace:
     if not isinstance(manifest.get("name"), str) or not isinstance(manifest.get("metadata"), dict):
         raise TraceError(f"{path}: lacks its name or metadata")
     parts: list[Columns] = []
-    left = limits.values
+    values_left = limits.values
     for file, count in _listed(folder, manifest):
-        part = read_trace(folder / file, replace(limits, values=left))
-        left -= num_values(part.columns)
-        if left < 0:
+        part = read_trace(folder / file, replace(limits, values=values_left))
+        values_left -= num_values(part.columns)
+        if values_left < 0:
             raise TraceError(
                 f"{folder}: holds more than {limits.values:,} durations ({TO_READ_MORE})"
             )

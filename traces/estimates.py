@@ -1,4 +1,4 @@
-"""Estimates of task durations, for schedulers that do not know the true ones.
+"""Estimates of task durations, and drawn memory demands: what schedulers know beside the trace.
 
 Schedulers know durations from earlier runs of the same query, if at all. The simulator always draws
 task durations from the measured samples; only the means that policies *observe* change here.
@@ -6,12 +6,13 @@ task durations from the measured samples; only the means that policies *observe*
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from traces.arrays import TraceArrays
-from traces.column_rules import children_of, critical_paths_ms
+from traces.columns import children_of, critical_paths_ms
 from traces.errors import TraceError
 from traces.trace import Trace
 
@@ -42,3 +43,24 @@ def with_estimates(
     columns = trace.columns
     paths_ms = critical_paths_ms(columns, children_of(columns), mean_ms)
     return arrays._replace(mean_ms=mean_ms, critical_path_ms=paths_ms)
+
+
+Demands = Literal["trace", "drawn"]  # source of demands: the trace itself, or `drawn_demands`
+DEMANDS: tuple[Demands, ...] = get_args(Demands)
+
+
+def drawn_demands(trace: Trace, largest_mb: float, rng: np.random.Generator) -> Trace:
+    """Draw a memory demand for each stage, uniform in (0, `largest_mb`] (Decima, section 7.3)."""
+    return replace(
+        trace,
+        jobs=tuple(
+            replace(
+                job,
+                stages=tuple(
+                    replace(stage, memory_mb=float(largest_mb * (1.0 - rng.random())))
+                    for stage in job.stages
+                ),
+            )
+            for job in trace.jobs
+        ),
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from traces.column_rules import children_of, critical_paths_ms
+from traces.columns import children_of, critical_paths_ms
 from traces.model import Job
 from traces.numbers import MS_PER_S
 from traces.trace import Trace

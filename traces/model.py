@@ -19,8 +19,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ from numpy.typing import NDArray
 from traces.errors import TraceError
 from traces.files.names import is_clean
 from traces.files.numbers import MAX_TIME_MS
+
+if TYPE_CHECKING:
+    from networkx import DiGraph
 
 FloatArray = NDArray[np.float32]
 
@@ -160,7 +164,7 @@ class Stage:
         return self.num_tasks * self.durations[0].mean_ms * self.slots
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Job:
     """A DAG of stages, in an order of the trace's own (parents need not come first)."""
 
@@ -196,6 +200,60 @@ class Job:
             raise TraceError(
                 f"job {self.name!r}: work of {self.work_ms:g} ms must be at most {LATEST}"
             )
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name!r}: {len(self.stages)} stages, {self.num_tasks:,} tasks>"
+
+    @classmethod
+    def from_networkx(cls, graph: DiGraph, name: str | None = None) -> Job:
+        """Build a job from a graph of networkx: a node is a stage, an edge leads to its child.
+
+        Args:
+            graph: attributes of a node are fields of `Stage` other than its name and parents, of
+                which `num_tasks` and `durations` must be there; in place of `durations` a number
+                `task_ms` may say how long every task takes. Attributes of the graph are fields of
+                `Job`.
+            name: of the job; None takes the graph's attribute `name`.
+
+        Raises:
+            TraceError: the graph is undirected or a multigraph, an attribute is missing or unknown,
+                or the job breaks a rule of this module, as by a cycle.
+        """
+        label = graph.graph.get("name", "") if name is None else name
+        if not graph.is_directed() or graph.is_multigraph():
+            raise TraceError(f"job {label!r}: {type(graph).__name__} is not a DiGraph")
+        index_of = {node: index for index, node in enumerate(graph)}
+        where = f"job {label!r}"
+        try:
+            stages = []
+            for node, attributes in graph.nodes.items():
+                where = f"job {label!r}: stage {str(node)!r}"
+                values = dict(attributes)
+                if "task_ms" in values:
+                    values["durations"] = Stage.fixed("task_ms", 1, values.pop("task_ms")).durations
+                parents = tuple(index_of[parent] for parent in graph.pred[node])
+                stages.append(Stage(str(node), parents=parents, **values))
+            where = f"job {label!r}"
+            return cls(stages=tuple(stages), **{**graph.graph, "name": label})
+        except (TypeError, ValueError, AttributeError) as error:
+            reason = str(error).replace("Stage.__init__() ", "").replace("Job.__init__() ", "")
+            raise TraceError(f"{where}: {reason}") from None
+
+    def to_networkx(self) -> DiGraph:
+        """Return the job as a graph of networkx, from which `from_networkx` makes an equal one.
+
+        Raises:
+            ImportError: networkx is not installed.
+        """
+        import networkx
+
+        graph = networkx.DiGraph(**{key: getattr(self, key) for key in _JOB_ATTRIBUTES})
+        for stage in self.stages:
+            values = {key: getattr(stage, key) for key in _STAGE_ATTRIBUTES}
+            graph.add_node(stage.name, **values)
+        for stage in self.stages:
+            graph.add_edges_from((self.stages[parent].name, stage.name) for parent in stage.parents)
+        return graph
 
     def _check_parents(self) -> None:
         for index, stage in enumerate(self.stages):
@@ -262,6 +320,11 @@ class Job:
     def work_ms(self) -> float:
         """Executor-milliseconds of all stages, each at its smallest level."""
         return sum(stage.work_ms for stage in self.stages)
+
+
+_STAGE_ATTRIBUTES = tuple(key.name for key in fields(Stage) if key.name not in ("name", "parents"))
+_JOB_ATTRIBUTES = tuple(key.name for key in fields(Job) if key.name != "stages")
+"""attributes of nodes and of graphs of networkx"""
 
 
 def check_name(what: str, name: str) -> None:

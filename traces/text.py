@@ -8,7 +8,7 @@ from pathlib import Path
 
 from traces.bounds import DEFAULT, TO_READ_MORE
 from traces.errors import TraceError
-from traces.files.lines import LineBounds
+from traces.files.reading import LineBounds
 from traces.files.rows import cells_of, check_names
 
 _TO_READ_MORE = f"several smaller files can be imported as one trace; {TO_READ_MORE}"

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from traces.column_rules import check
-from traces.columns import Columns, StoredJobs, columns_of
+from traces.columns import Columns, StoredJobs, check, columns_of
 from traces.errors import TraceError
 from traces.files.names import some, suggestion
 from traces.model import Job, check_name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """Jobs with distinct names, and where they came from."""
 
@@ -37,6 +36,9 @@ class Trace:
         for name, count in Counter(self.job_names).items():
             if count > 1:
                 raise TraceError(f"trace {self.name!r}: job name {name!r} is used twice")
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.name!r}: {len(self.jobs):,} jobs>"
 
     @classmethod
     def of_columns(cls, name: str, columns: Columns, metadata: Mapping[str, Any]) -> Trace:

@@ -52,7 +52,7 @@ public final class DecisionSpeed {
     Policy policy = Policies.named(name, null);
     WarmUp session = new WarmUp(jobs, slots);
     LiveJobs live = new LiveJobs();
-    LiveGraphs graphs = new LiveGraphs();
+    Graphs.Cache graphs = new Graphs.Cache();
     int warm = Math.max(100, WARM * 10 / jobs);
     double[][] us = new double[3][COUNTED];
     for (int plan = -warm; plan < COUNTED; plan++) {
@@ -61,7 +61,7 @@ public final class DecisionSpeed {
       live.update(report);
       long updated = now();
       LiveTables found = LiveTables.of(live, graphs);
-      Round round = new Round(found.tables, found.caps);
+      Round round = new Round(found);
       long filled = now();
       policy.fill(round);
       long decided = now();

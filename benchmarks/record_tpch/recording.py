@@ -52,68 +52,52 @@ def read_recording(
     folder: Path, *, name: str = "tpch", samples: int = DEFAULT_SAMPLES, model: bool = True
 ) -> Trace:
     """Return the trace of the logs that `record_tpch` stored in `folder`; arguments as there."""
-    facts = _read_facts(folder / FACTS)
+    facts = read_json(folder / FACTS, TraceError)
+    if not isinstance(facts, dict) or not isinstance(facts.get("slots"), int):
+        raise TraceError(
+            f"{folder / FACTS}: no facts of a recording: the number of slots is missing"
+        )
     imported, summary = read_spark_logs([folder / EVENTS], executors=facts["slots"], name=name)
-    runs = _runs(imported)
+    runs: dict[str, list[Job]] = {}
+    for job in imported.jobs:
+        matched = _RUN.fullmatch(job.name)  # warm-up and the reading of schemas have other names
+        if matched is not None:
+            runs.setdefault(matched["job"], []).append(job)
     if not runs:
         raise TraceError(f"{folder}: no run of a query is in the log")
-    fastest = {job: min(repeats, key=lambda run: run.work_ms) for job, repeats in runs.items()}
+    fastest = {name: min(repeats, key=lambda run: run.work_ms) for name, repeats in runs.items()}
     ordered = sorted(fastest, key=_order)
     origin_ms = min(job.arrival_ms or 0.0 for job in fastest.values())
-    jobs = tuple(
-        thinned(
-            replace(
-                fastest[job], name=job, arrival_ms=(fastest[job].arrival_ms or 0.0) - origin_ms
-            ),
-            samples,
-        )
-        for job in ordered
-    )
-    recorded = imported.metadata["recorded"]
+    jobs, recorded = [], {}
+    for job_name in ordered:
+        run = fastest[job_name]
+        arrival_ms = (run.arrival_ms or 0.0) - origin_ms
+        jobs.append(thinned(replace(run, name=job_name, arrival_ms=arrival_ms), samples))
+        times = imported.metadata["recorded"][run.name]
+        moved = {key: times[key] - round(origin_ms) for key in ("start_ms", "end_ms")}
+        recorded[job_name] = {**times, **moved}
     metadata: dict[str, Any] = {
         "note": NOTE,
-        "recipe": _recipe(facts, samples, {_order(job)[1] for job in ordered}),
+        "recipe": _recipe(facts, samples, {_order(job_name)[1] for job_name in ordered}),
         "format": imported.metadata["format"],
         "group_by": imported.metadata["group_by"],
         "applications": [
             {key: value for key, value in application.items() if key != "settings"}
             for application in imported.metadata["applications"]
         ],
-        "recorded": {job: _shifted(recorded[fastest[job].name], origin_ms) for job in ordered},
+        "recorded": recorded,
         "skipped": {"lines": summary.lines_skipped, "tasks without an end": summary.tasks_missing},
     }
-    trace = Trace(name, jobs, metadata)
+    trace = Trace(name, tuple(jobs), metadata)
     if not model:
         return trace
     return replace(trace, metadata={**metadata, MODEL: calibrated(trace).as_metadata()})
-
-
-def _read_facts(path: Path) -> dict[str, Any]:
-    facts = read_json(path, TraceError)
-    if not isinstance(facts, dict) or not isinstance(facts.get("slots"), int):
-        raise TraceError(f"{path}: no facts of a recording: the number of slots is missing")
-    return facts
-
-
-def _runs(imported: Trace) -> dict[str, list[Job]]:
-    """The runs of each job. Warm-up and the reading of schemas have other names."""
-    jobs_of: dict[str, list[Job]] = {}
-    for job in imported.jobs:
-        matched = _RUN.fullmatch(job.name)
-        if matched is not None:
-            jobs_of.setdefault(matched["job"], []).append(job)
-    return jobs_of
 
 
 def _order(job: str) -> tuple[float, int]:
     """Scale factor, query."""
     size, _, query = job.partition("/")
     return float(size.removeprefix("sf")), int(query.removeprefix("q"))
-
-
-def _shifted(times: Mapping[str, Any], origin_ms: float) -> dict[str, Any]:
-    moved = {key: times[key] - round(origin_ms) for key in ("start_ms", "end_ms")}
-    return {**times, **moved}
 
 
 def _recipe(facts: Mapping[str, Any], samples: int, queries: set[int]) -> dict[str, str]:

@@ -18,8 +18,14 @@ from benchmarks.record_tpch.java import Java, driver_command, find_java, package
 from benchmarks.record_tpch.plan import APPLICATION, LAYOUTS, RecordingPlan
 from traces.errors import TraceError
 from traces.files.writing import write_json
-from traces.tpch.sql import query_text
-from traces.tpch.tables import PROGRAM, TABLE_BYTES, find_generator, generate_tables, last_line
+from traces.tpch.tables import (
+    PROGRAM,
+    TABLE_BYTES,
+    find_generator,
+    generate_tables,
+    last_line,
+    query_text,
+)
 
 EVENTS, FACTS = "events", "facts.json"
 """files in the folder of a recording: the event log, and its facts"""
@@ -50,7 +56,23 @@ def record_logs(plan: RecordingPlan, folder: Path, progress: RecordingProgress) 
         settings = {**plan.launch_settings(), "spark.eventLog.dir": events.resolve().as_uri()}
         settings["spark.local.dir"] = settings["spark.sql.warehouse.dir"] = scratch
         command = driver_command(java, spark.home, settings, os.environ)
-        reports = _run_worker(_orders(plan, Path(scratch), command), Path(scratch), progress)
+        orders = {
+            "command": command,
+            "master": plan.master,
+            "name": APPLICATION,
+            "time_limit_s": plan.time_limit_s,
+            "runs": [
+                {
+                    "repetition": run.repetition,
+                    "description": run.description,
+                    "tables": str(_tables(scratch, run.scale_factor)),
+                    "settings": plan.size_settings(run.scale_factor),
+                    "sql": query_text(run.query, run.scale_factor),
+                }
+                for run in plan.runs()
+            ],
+        }
+        reports = _run_worker(orders, Path(scratch), progress)
     facts = _facts(plan, java, _generator_version(generator), reports)
     write_json(folder / FACTS, facts, TraceError)
 
@@ -88,26 +110,6 @@ def _tables(scratch: str | Path, scale_factor: float) -> Path:
     return Path(scratch) / f"sf{scale_factor:g}"
 
 
-def _orders(plan: RecordingPlan, scratch: Path, command: list[str]) -> dict[str, Any]:
-    """Return the worker's instructions."""
-    return {
-        "command": command,
-        "master": plan.master,
-        "name": APPLICATION,
-        "time_limit_s": plan.time_limit_s,
-        "runs": [
-            {
-                "repetition": run.repetition,
-                "description": run.description,
-                "tables": str(_tables(scratch, run.scale_factor)),
-                "settings": plan.size_settings(run.scale_factor),
-                "sql": query_text(run.query, run.scale_factor),
-            }
-            for run in plan.runs()
-        ],
-    }
-
-
 def _run_worker(
     orders: Mapping[str, Any], scratch: Path, progress: RecordingProgress
 ) -> list[dict[str, Any]]:
@@ -131,7 +133,10 @@ def _run_worker(
             for line in process.stdout:
                 reports.append(json.loads(line))
                 if "run" in reports[-1]:
-                    progress(_words(reports, len(orders["runs"])))
+                    last, done = reports[-1], len(reports) - 1
+                    progress(
+                        f"{last['run']}: {last['wall_s']:.1f} s, {done} of {len(orders['runs'])}"
+                    )
         except BaseException:  # an interrupt, too: no process may stay behind
             process.terminate()
             process.wait()
@@ -142,11 +147,6 @@ def _run_worker(
             reason = f"signal {-code}" if code < 0 else last_line(said.read())
             raise TraceError(f"the Spark session failed: {reason}")
     return reports
-
-
-def _words(reports: list[dict[str, Any]], total: int) -> str:
-    last = reports[-1]
-    return f"{last['run']}: {last['wall_s']:.1f} s, {len(reports) - 1} of {total}"
 
 
 def _facts(

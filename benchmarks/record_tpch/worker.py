@@ -35,11 +35,35 @@ def main() -> None:
 
 
 def record(orders: Mapping[str, Any]) -> None:
-    """Run what was ordered in one session."""
+    """Run query after query in one session; views follow the size of the data."""
     spark = SparkSession.builder.master(orders["master"]).appName(orders["name"]).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    tell(session_facts(spark))
-    run_all(spark, orders["runs"], orders["time_limit_s"])
+    system = spark.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
+    java = f"{system.getProperty('java.version')} ({system.getProperty('java.vendor')})"
+    tell({"spark": spark.version, "java": java})
+    folder, begun = None, time.monotonic()
+    for run in orders["runs"]:
+        if run["repetition"] > 1 and time.monotonic() - begun > orders["time_limit_s"]:
+            break
+        if run["tables"] != folder:
+            folder = run["tables"]
+            spark.sparkContext.setJobDescription("schemas")
+            for table in sorted(Path(folder).iterdir()):
+                spark.read.parquet(str(table)).createOrReplaceTempView(table.name)
+        for key, value in run["settings"].items():
+            spark.conf.set(key, value)
+        spark.sparkContext.setJobDescription(run["description"])
+        started = time.monotonic()
+        rows = len(spark.sql(run["sql"]).collect())
+        wall_s = time.monotonic() - started
+        tell(
+            {
+                "run": run["description"],
+                "rows": rows,
+                "wall_s": wall_s,
+                "load": os.getloadavg()[0],
+            }
+        )
     spark.stop()
 
 
@@ -53,7 +77,11 @@ def driver(command: Sequence[str]) -> Iterator[None]:
             command, stdin=subprocess.PIPE, stdout=sys.stderr, env=environment
         )
         try:
-            wait_for(path, process)
+            deadline = time.monotonic() + START_TIMEOUT_S
+            while not path.exists():  # the driver writes it whole
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit("Spark's driver did not start")
+                time.sleep(0.05)
             connection = path.read_bytes()
             port, length = struct.unpack_from(">ii", connection)
             os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
@@ -62,50 +90,6 @@ def driver(command: Sequence[str]) -> Iterator[None]:
         finally:
             process.terminate()
             process.wait()
-
-
-def wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait until `file` exists; the driver writes it whole."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not file.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit("Spark's driver did not start")
-        time.sleep(0.05)
-
-
-def session_facts(spark: SparkSession) -> dict[str, Any]:
-    """Return the versions that the driver reports."""
-    system = spark.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
-    return {
-        "spark": spark.version,
-        "java": f"{system.getProperty('java.version')} ({system.getProperty('java.vendor')})",
-    }
-
-
-def run_all(spark: SparkSession, runs: Sequence[Mapping[str, Any]], time_limit_s: float) -> None:
-    """Run query after query; views follow the size of the data."""
-    folder, begun = None, time.monotonic()
-    for run in runs:
-        if run["repetition"] > 1 and time.monotonic() - begun > time_limit_s:
-            break
-        if run["tables"] != folder:
-            folder = run["tables"]
-            spark.sparkContext.setJobDescription("schemas")
-            for table in sorted(Path(folder).iterdir()):
-                spark.read.parquet(str(table)).createOrReplaceTempView(table.name)
-        for key, value in run["settings"].items():
-            spark.conf.set(key, value)
-        spark.sparkContext.setJobDescription(run["description"])
-        started = time.monotonic()
-        rows = len(spark.sql(run["sql"]).collect())
-        tell(
-            {
-                "run": run["description"],
-                "rows": rows,
-                "wall_s": time.monotonic() - started,
-                "load": os.getloadavg()[0],
-            }
-        )
 
 
 def tell(fact: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from decima.heuristics import run
 from decima.heuristics.spec import Numbers, Scratch
 from decima.registry import Heuristic
 from spark_sim.kernels.dispatch import assign, observed
-from spark_sim.kernels.opening import leaving, room_under
+from spark_sim.kernels.executors import leaving, room_under
 from spark_sim.setup import copied
 from spark_sim.tables import ANY, DECIDE, DONE, NONE, State, Table
 from traces.arrays import TraceArrays

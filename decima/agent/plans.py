@@ -16,7 +16,7 @@ from decima.agent.columns import Choices
 from decima.agent.forward_kernels import Scores
 from decima.agent.kernels import inlined_kernel, kernel
 from decima.agent.sort_kernels import sort_entries
-from spark_sim.kernels.choices import Preferences
+from spark_sim.kernels.dispatch import Preferences
 from spark_sim.kernels.durations import task_hash
 from spark_sim.tables import ANY, NONE
 from traces.numbers import Float32, Float64, Int64

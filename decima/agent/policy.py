@@ -11,10 +11,9 @@ from decima.agent.plans import Plans
 from decima.agent.scales import Scales
 from decima.agent.scorer import Scored, Scorer
 from decima.agent.weights import Network
-from spark_sim.kernels.choices import Preferences
-from spark_sim.observation import PASS, Action, Observation
+from spark_sim.kernels.dispatch import Preferences
+from spark_sim.observation import PASS, Action, Observation, for_kernels
 from spark_sim.tables import ANY, NONE, Table
-from spark_sim.views import for_kernels
 from traces.arrays import TraceArrays
 
 

@@ -16,7 +16,7 @@ from decima.errors import ConfigError
 from decima.rl.option_types import INPUT, POLICIES, OutputFile, Whole
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.decision_log import DecisionLogFiles
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from spark_sim.cluster import MAX_EXECUTORS
 from traces.files.private import read_secret
 from traces.files.tls import tls_of
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PORTS = 65_535
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of "HOST:PORT"; ConfigError if it is no such text."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > _PORTS:
-        raise ConfigError(f"--listen {text!r}: HOST:PORT is needed, such as 127.0.0.1:7087")
-    return host.strip("[]"), int(port)
 
 
 def numbers(option: str, values: tuple[str, ...], kind: Callable[[str], T]) -> dict[str, T]:
@@ -122,7 +114,10 @@ def coordinate(
     from decima.spark.loading import ready_policy
     from spark_sim.compiled.progress import announce
 
-    host, port = parse_address(listen)
+    host, colon, port_text = listen.rpartition(":")
+    if not colon or not host or not port_text.isdecimal() or int(port_text) > _PORTS:
+        raise ConfigError(f"--listen {listen!r}: HOST:PORT is needed, such as 127.0.0.1:7087")
+    host, port = host.strip("[]"), int(port_text)
     tls = tls_of(host, tls_certificate, tls_key, ConfigError)
     parameters = read_all_tuned(tuned).get(policy)
     settings = CoordinatorSettings(
@@ -150,7 +145,7 @@ async def _serve(
     tls: ssl.SSLContext | None,
     status_port: int | None,
 ) -> None:
-    from decima.spark.coordinator.status import WORDS, metrics_of, status_of
+    from decima.spark.coordinator.server import WORDS
     from decima.spark.dashboard import serve
 
     bound_port = await server.start(host, port, tls)
@@ -159,12 +154,7 @@ async def _serve(
     stop = None
     try:
         if status_port is not None:
-            page, stop = serve(
-                lambda: status_of(server),
-                status_port,
-                metrics=lambda: metrics_of(server),
-                words=WORDS,
-            )
+            page, stop = serve(server.status, status_port, metrics=server.metrics, words=WORDS)
             say(f"status: {page}")
         await server.run()
     finally:

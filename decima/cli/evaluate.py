@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decima.cli.console import progress_bar, stdout
+from decima.cli.console import progress_bar, say, stdout
 from decima.cli.options import (
     JSON,
     OBJECTIVE,
@@ -15,7 +15,6 @@ from decima.cli.options import (
     TUNED,
     build_config,
     check_models,
-    notes_of,
     parse_names,
     read_all_tuned,
     workload_options,
@@ -24,6 +23,7 @@ from decima.cli.options import (
 from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
 from decima.evaluation import Report
 from decima.evaluation import evaluate as run_evaluation
+from decima.evaluation.notes import notes_of
 from decima.evaluation.runner import Workload
 from decima.evaluation.timeline import (
     check_timeline_path,
@@ -31,11 +31,11 @@ from decima.evaluation.timeline import (
     timeline_table,
     write_timeline,
 )
-from decima.evaluation.trained_range import unlike_training
-from decima.policy_names import SHIPPED_MODEL, is_learned, model_path
+from decima.policy_names import SHIPPED_MODEL, is_learned
 from decima.registry import HEURISTICS
 from decima.rl.option_types import OUTPUT, POLICIES
 from decima.rl.statistics import method
+from decima_packages import missing_extra
 from spark_sim.compiled.progress import announce
 from traces.files.names import counted
 from traces.files.writing import write_json
@@ -102,15 +102,7 @@ def evaluate(
             recorded = recorded_within(config, _MOST_RECORDED)
         report = run_evaluation(config, pool=pool, timelines=recorded, progress=show)
     _print(report)
-    notes = notes_of(config, report.trace)
-    learned = [name for name in config.policies if is_learned(name)]
-    unlike = unlike_training(config, report.trace)
-    if unlike and model_path(SHIPPED_MODEL) in map(model_path, learned):
-        notes.append(
-            f"note: {SHIPPED_MODEL} was hardly trained for such a workload: {', '.join(unlike)}. "
-            "Train for it first (`decima train`), or take it only if its interval is below zero."
-        )
-    for note in notes:
+    for note in notes_of(config, report.trace):
         stdout().print(note, soft_wrap=True, markup=False)
     if json_path is not None:
         write_json(json_path, report.to_json())
@@ -134,8 +126,14 @@ def page_sections(report: Report) -> list[Section]:
     sections = comparison_sections([results], timelines)
     learned = next((name for name in report.config.policies if is_learned(name)), None)
     if learned is not None:
-        from decima.report.decisions import decisions_section
-
+        try:
+            from decima.report.decisions import decisions_section
+        except ModuleNotFoundError as error:
+            note = missing_extra(error)
+            if note is None:
+                raise
+            say(f"note: the page has no reasons for decisions: {note}")
+            return sections
         workload = Workload.of(report.config)
         sections.append(decisions_section(workload, report.config, learned, 0))
     return sections

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from decima.cli.console import stdout
 from decima.cli.options import JSON, build_config, workload_options
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
 from decima.policy_names import SHIPPED_MODEL, is_learned, model_path
 from decima.rl.option_types import POLICIES, SECONDS, Whole
 from spark_sim.compiled.progress import announce
 from traces.files.writing import write_json
-
-if TYPE_CHECKING:
-    from decima.report.explain.decision import Explanation
 
 
 @click.command()
@@ -68,41 +64,33 @@ def explain(
             f"model {model!r}: not {SHIPPED_MODEL}, nor a file ending in .safetensors"
         )
     announce()
-    found = _explanation(config, model, sequence, decision, time_s, with_columns=columns)
-    from decima.report.explain.report import lines_of
-    from decima.report.explain.words import in_words
+    # torch takes a second to load, which a refused setting need not wait for.
+    from decima.agent.model import shared_model
+    from decima.evaluation.runner import Workload
+    from decima.report.explain.decision import (
+        at_number,
+        at_time,
+        busiest,
+        explain_decision,
+        moments,
+    )
+    from decima.report.explain.words import in_words, lines_of
 
-    for part in lines_of(found):
+    network = shared_model(model_path(model)).network
+    workload = Workload.of(config)
+    if time_s is not None:
+        moment = at_time(moments(workload, config, model, sequence), time_s)
+    else:
+        if decision is None:
+            decision = busiest(moments(workload, config, model, sequence))
+        moment = at_number(moments(workload, config, model, sequence), decision)
+    explanation = explain_decision(network, workload, moment, with_columns=columns)
+    for part in lines_of(explanation):
         stdout().print(part)
     if json_path is not None:
-        about = {"model": model, "sequence": sequence, "words": in_words(found)}
-        write_json(json_path, about | found.to_json())
+        about = {"model": model, "sequence": sequence, "words": in_words(explanation)}
+        write_json(json_path, about | explanation.to_json())
 
 
 # A decision is of one sequence.
 explain.params = [option for option in explain.params if option.name != "sequences"]
-
-
-def _explanation(
-    config: EvaluationConfig,
-    model: str,
-    sequence: int,
-    decision: int | None,
-    time_s: float | None,
-    *,
-    with_columns: bool,
-) -> Explanation:
-    from decima.agent.model import shared_model
-    from decima.evaluation.runner import Workload
-    from decima.report.explain.decision import explain_decision
-    from decima.report.explain.moments import at_number, at_time, busiest, moments
-
-    network = shared_model(model_path(model)).network
-    workload = Workload.of(config)
-    run = moments(workload, config, model, sequence)
-    if time_s is not None:
-        moment = at_time(run, time_s)
-    else:
-        number = busiest(run) if decision is None else decision
-        moment = at_number(moments(workload, config, model, sequence), number)
-    return explain_decision(network, workload, moment, with_columns=with_columns)

@@ -18,8 +18,7 @@ from decima.cli.options import (
 )
 from decima.cli.workers import Where, open_pool, refuse_own_code, resumable, worker_options
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.settings_file import read_settings
+from decima.evaluation.config import EvaluationConfig, read_settings
 from decima.objectives import objective_named
 from decima.rl.option_types import INPUT, MINUTES, Whole, note_inputs
 from decima.training.rule_fit.config import (
@@ -127,13 +126,13 @@ def fit_rule(
         progress_bar("start", None if total is None else math.ceil(total)) as (bar, task),
     ):
 
-        def show(known: History) -> None:
-            done = len(known.generations)
-            spent_minutes = (known.elapsed_s - begun_s) / S_PER_MINUTE
+        def show(history: History) -> None:
+            done = len(history.generations)
+            spent_minutes = (history.elapsed_s - begun_s) / S_PER_MINUTE
             completed = spent_minutes if generations is None else done
-            bar.update(task, completed=completed, description=_words(known))
+            bar.update(task, completed=completed, description=_words(history))
             if done % config.validate_every == 0:
-                bar.console.print(f"generation {done}: {_words(known)}", soft_wrap=True)
+                bar.console.print(f"generation {done}: {_words(history)}", soft_wrap=True)
 
         fitted = search(config, budget, pool=pool, state=state, history=history, progress=show)
     write_tuned(fitted, output)
@@ -175,10 +174,10 @@ def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationCon
     return settings
 
 
-def _words(known: History) -> str:
-    validated = [row.validation for row in known.generations if row.validation is not None]
-    best = min([known.start_score, *validated])
-    last = known.generations[-1] if known.generations else None
+def _words(history: History) -> str:
+    validated = [row.validation for row in history.generations if row.validation is not None]
+    best = min([history.start_score, *validated])
+    last = history.generations[-1] if history.generations else None
     if last is None:
         return f"{best:.4f} of {REFERENCE}'s"
     mean = sum(last.scores) / len(last.scores)

@@ -43,10 +43,24 @@ class Logs:
 
         Copies may be large, so this comes after all checks of options.
         """
-        return tuple(
-            place if isinstance(place, Path) else _copied(place, self.selection)
-            for place in self.places
-        )
+        context = click.get_current_context()
+        paths = []
+        for place in self.places:
+            if isinstance(place, Path):
+                paths.append(place)
+                continue
+            folder = Path(context.with_resource(tempfile.TemporaryDirectory(prefix="decima-logs-")))
+            with progress_bar(f"copying from {without_credentials(place)}", 1) as (bar, task):
+                gone = copy_logs(
+                    place,
+                    folder,
+                    self.selection,
+                    lambda _, number, total: bar.update(task, completed=number - 1, total=total),
+                )
+            if gone:
+                say(f"note: {len(gone)} listed applications had gone, such as {gone[0]}")
+            paths.append(folder)
+        return tuple(paths)
 
 
 class _Place(InputPath):
@@ -104,19 +118,3 @@ def log_arguments(command: Callable[..., None]) -> Callable[..., None]:
         command(logs=Logs(logs, Selection(applications, since)), **options)
 
     return with_logs
-
-
-def _copied(address: str, selection: Selection) -> Path:
-    """Copy the logs at an address into a folder that lasts as long as the command."""
-    context = click.get_current_context()
-    folder = Path(context.with_resource(tempfile.TemporaryDirectory(prefix="decima-logs-")))
-    with progress_bar(f"copying from {without_credentials(address)}", 1) as (bar, task):
-        gone = copy_logs(
-            address,
-            folder,
-            selection,
-            lambda _name, number, total: bar.update(task, completed=number - 1, total=total),
-        )
-    if gone:
-        say(f"note: {len(gone)} listed applications had gone, such as {gone[0]}")
-    return folder

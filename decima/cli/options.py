@@ -16,15 +16,12 @@ from click.core import ParameterSource
 
 from decima.errors import ConfigError
 from decima.evaluation import ARRIVAL_PATTERNS, EvaluationConfig
-from decima.evaluation.settings_file import mean_work_s
 from decima.objectives import OBJECTIVES
 from decima.policy_names import is_learned, model_path
 from decima.rl.option_types import INPUT, NAME_OR_FILE, OUTPUT, POLICIES, SECONDS, Whole
 from decima.training.tuning import read_tuned
 from spark_sim import Protocol
 from spark_sim.cluster import parse_classes
-from traces import Trace
-from traces.arrivals import ARRIVALS
 from traces.parquet import check_output
 from traces.spark_log import GroupBy
 from traces.spark_log.elsewhere import is_elsewhere, without_credentials
@@ -83,8 +80,6 @@ def _click_type(hint: Any) -> Any:
 
 
 _DEFAULT = EvaluationConfig()
-_LITTLE_LOAD = 0.2
-_LONG_MOVE = 4.0
 
 _trace = config_options(
     EvaluationConfig,
@@ -202,27 +197,6 @@ def refuse_given(option: str, *names: str) -> None:
     for name in names:
         if _is_given(name):
             raise click.UsageError(f"{option} knows no --{name}")
-
-
-def notes_of(config: EvaluationConfig, trace: Trace) -> list[str]:
-    """Warnings where settings hardly fit the trace."""
-    work_s, notes = mean_work_s(trace), list[str]()
-    load = work_s / (config.interarrival_s * config.executors)
-    has_arrivals = config.arrivals in ARRIVALS and config.arrivals != "batch"
-    if has_arrivals and load < _LITTLE_LOAD:
-        notes.append(
-            f"note: {config.executors} executors would be {100 * load:.1f} % busy with these jobs "
-            f"at a mean gap of {config.interarrival_s:g} s: jobs hardly overlap, so their order "
-            "hardly matters. Choose --executors and --interarrival."
-        )
-    task_s = work_s * len(trace.jobs) / int(trace.columns.num_tasks.sum())
-    if config.protocol == "executors" and config.moving_delay_s >= _LONG_MOVE * task_s:
-        notes.append(
-            f"note: an executor takes {config.moving_delay_s:g} s to move to another job, and a "
-            f"task {task_s:.2g} s on average: most of the time would go into moving. Jobs of one "
-            "Spark session share its slots: --protocol session."
-        )
-    return notes
 
 
 def build_config(

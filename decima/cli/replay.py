@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import numpy as np
 
 from decima.cli.console import progress_bar, stdout
 from decima.cli.logs import Logs, log_arguments
@@ -14,9 +15,10 @@ from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.allocation import NAMES, parse_changes
 from decima.whatif.replay.pools import Pools, read_pools
-from decima.whatif.replay.report import fidelity_table, replay_lines, verdict, worst_jobs_table
+from decima.whatif.replay.report import conditions_words, fidelity_table, verdict, worst_jobs_table
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
+from traces.files.names import counted
 from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
@@ -90,9 +92,18 @@ def replay(
 
 
 def _print(report: ReplayReport, worst: int) -> None:
-    console = stdout()
-    for line in replay_lines(report):
-        console.print(line, markup=False)
+    console = stdout(markup=False)
+    recording = report.recording
+    jobs_of = np.bincount(recording.application, minlength=len(report.slots))
+    applications = recording.trace.metadata["applications"]
+    for facts, jobs, slots, policy in zip(
+        applications, jobs_of, report.slots, report.policies, strict=True
+    ):
+        version = facts["spark_version"] or "of unknown version"
+        numbers = f"{counted(jobs, 'job')}, {counted(slots, 'slot')}"
+        console.print(f"{facts['name']}: {numbers}, Spark {version}, under {policy}")
+    for line in (*conditions_words(recording), *recording.summary.left_out()):
+        console.print(line)
     console.print()
     console.print(fidelity_table(report))
     if worst > 0:

@@ -61,7 +61,7 @@ def report(
         if timeline is not None:
             trace: Trace | None = None
             with contextlib.suppress(TraceError, FileError):  # it may lie elsewhere
-                trace = load_trace(evaluations[0].trace)
+                trace = load_trace(evaluations[0].config.trace)
             tasks = Timelines(read_timeline(timeline), trace)
         sections += comparison_sections(evaluations, tasks)
     folders = [path for path in results if path.is_dir()]

@@ -23,8 +23,7 @@ from decima.cli.options import (
 from decima.cli.replay import POOLS
 from decima.rl.option_types import INPUT, NAME_OR_FILE, OUTPUT, POLICIES, OutputFile
 from decima.rl.tables import aligned
-from decima.spark.demo import DemoConfig, run_demo
-from decima.spark.trial import TrialConfig, run_trial, words
+from decima.spark.trial import DemoConfig, TrialConfig, run_demo, run_trial, words
 from spark_sim.compiled.progress import announce
 from traces import load_trace
 from traces.files.names import counted
@@ -116,9 +115,8 @@ def _print(jcts: JctTable) -> None:
 def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     """Real TPC-H queries and replayed jobs, in turn, on a local Spark under several schedulers."""
     names = parse_names(policies)
-    TrialConfig(names, jobs=jobs, slots=slots)  # refuses what is unknown or impossible
-    check_models(names)
     config = DemoConfig(names, jobs=jobs, slots=slots, seed=seed)
+    check_models(names)
     announce()
     outcomes = run_demo(config, lambda text: click.echo(text, err=True))
     table = aligned(("policy",), ("average JCT", "queries", "replayed jobs", "p95"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from decima.cli.console import stdout
-from decima.cli.options import OBJECTIVE_HELP, REPORT, notes_of, write_report
+from decima.cli.options import OBJECTIVE_HELP, REPORT, write_report
 from decima.cli.workers import (
     Where,
     open_cluster,
@@ -18,6 +18,7 @@ from decima.cli.workers import (
     resumable,
     worker_options,
 )
+from decima.evaluation.notes import notes_of
 from decima.objectives import objective_named, objective_title
 from decima.policies import networks_of
 from decima.rl.command import refuse_beside_resume, set_option
@@ -92,8 +93,8 @@ def train(
         refuse_beside_resume(
             "out", "workers", "cluster", "cluster_archive", "page", "minutes", "objective"
         )
-    said = {key: value for key, value in workload.items() if value not in (None, ())}
-    config = None if resume else _config(config_path, changes, said, objective)
+    given = {key: value for key, value in workload.items() if value not in (None, ())}
+    config = None if resume else _config(config_path, changes, given, objective)
     if objective is not None:
         refuse_own_code(where, [objective])
 

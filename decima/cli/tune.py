@@ -12,11 +12,11 @@ from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
     OBJECTIVE,
     build_config,
-    notes_of,
     output_option,
     workload_options,
 )
 from decima.cli.workers import Where, open_pool, refuse_own_code, worker_options
+from decima.evaluation.notes import notes_of
 from decima.objectives import objective_named
 from decima.registry import HEURISTICS
 from decima.rl.option_types import Whole

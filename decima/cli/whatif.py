@@ -34,7 +34,6 @@ from decima.whatif import (
     what_if,
 )
 from decima.whatif.advice import caveats, facts, findings
-from decima.whatif.applications.study import run_ways
 from decima.whatif.applications.workload import check_applications, cluster_slots
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
@@ -50,7 +49,7 @@ from decima.whatif.report import (
     tuned_lines,
 )
 from decima.whatif.settings import OWN_WAYS, Sharing
-from decima.whatif.study import total_runs
+from decima.whatif.study import run_ways, total_runs
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
@@ -237,7 +236,7 @@ def _studied(
 
 
 def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport) -> None:
-    console, settings = stdout(), study.settings
+    console, settings = stdout(markup=False), study.settings
     for line in (*facts(study), verdict(check)):
         wrapped(console, line)
     first, *others = findings(study, check)

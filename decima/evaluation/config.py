@@ -1,12 +1,16 @@
-"""Settings of one evaluation: the policies and the workload that they are compared on."""
+"""Settings of evaluations, and files of them: policies and the workloads that they meet."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from numbers import Integral
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from decima.custom_policies import is_custom
 from decima.errors import ConfigError
@@ -15,11 +19,12 @@ from decima.policy_names import is_learned
 from decima.registry import Heuristic
 from spark_sim import Cluster, Protocol, Streams
 from spark_sim.cluster import MOVING_DELAY_S, parse_classes
-from traces import Trace
+from traces import Trace, load_trace
 from traces import arrivals as patterns
 from traces.arrivals import ARRIVALS, Arrivals
-from traces.demands import DEMANDS, Demands
-from traces.estimates import KINDS, Estimates
+from traces.estimates import DEMANDS, KINDS, Demands, Estimates
+from traces.files.reading import read_toml
+from traces.files.settings import build
 from traces.numbers import MS_PER_S
 
 _MAX_GAP_S = 1e6
@@ -78,15 +83,17 @@ class EvaluationConfig:
         unused = sorted(set(self.parameters) - set(self.policies))
         if unused:
             raise ConfigError(f"parameters for {unused[0]!r}, which is not among the policies")
-        for label, known in (("estimates", KINDS), ("demands", DEMANDS)):
-            if getattr(self, label) not in known:
-                raise ConfigError(f"{label} {getattr(self, label)!r}: there are {', '.join(known)}")
+        for label, values in (("estimates", KINDS), ("demands", DEMANDS)):
+            if getattr(self, label) not in values:
+                raise ConfigError(
+                    f"{label} {getattr(self, label)!r}: there are {', '.join(values)}"
+                )
         if self.demands == "drawn" and self.classes is None:
             raise ConfigError("demands are drawn for executor classes, and there are none")
         if self.arrivals not in ARRIVAL_PATTERNS and not Path(self.arrivals).exists():
-            known_names = ", ".join(ARRIVAL_PATTERNS)
+            pattern_names = ", ".join(ARRIVAL_PATTERNS)
             raise ConfigError(
-                f"arrivals {self.arrivals!r}: no such file, and none of {known_names}"
+                f"arrivals {self.arrivals!r}: no such file, and none of {pattern_names}"
             )
         self.cluster()
 
@@ -148,3 +155,61 @@ def draw_sequence(config: EvaluationConfig, trace: Trace, number: int) -> Arriva
     if config.arrivals == "decima-sim":
         return patterns.decima_sim(trace, config.jobs, gap_ms, config.seed + number)
     return patterns.ARRIVALS[config.arrivals](trace, config.jobs, gap_ms, rng)
+
+
+def read_settings(path: Path) -> tuple[EvaluationConfig, ...]:
+    """The settings of a TOML file, in its order; a ConfigError names the file and the setting.
+
+    Keys at the top hold for every setting, those below ``[[setting]]`` for one; names and units are
+    those of `EvaluationConfig`. Instead of `interarrival_s` a setting may give `load`, the work
+    that arrives as a share of the executors' time.
+    """
+    content = read_toml(path, ConfigError)
+    rows = content.pop("setting", None)
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(f"{path}: there is no [[setting]]")
+    settings = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            settings.append(setting_of({**content, **row}))
+        except ValueError as error:
+            raise ConfigError(f"{path}: setting {number}: {error}") from error
+    return tuple(settings)
+
+
+def setting_of(values: Mapping[str, Any]) -> EvaluationConfig:
+    """One setting; ConfigError for an unknown key or a value that a setting refuses."""
+    rest = dict(values)
+    load = rest.pop("load", None)
+    for key in ("policies", "parameters", "sequences", "seed", "objective"):
+        if key in rest:
+            raise ConfigError(f"{key} belongs to the command, not to a setting")
+    config = build(EvaluationConfig, rest, ConfigError)
+    if load is None:
+        return config
+    if "interarrival_s" in rest:
+        raise ConfigError("load and interarrival_s exclude each other: give one")
+    return replace(config, interarrival_s=gap_at(config.trace, config.executors, load))
+
+
+def gap_at(trace: str, executors: int, load: float) -> float:
+    """Return the mean seconds between arrivals at which the work is `load` of the executors' time.
+
+    Work is tasks x mean duration. Moving and first tasks come on top: at a load of 1 a queue grows.
+    """
+    if isinstance(load, bool) or not isinstance(load, int | float) or not 0 < load < math.inf:
+        raise ConfigError(f"load must be a positive number, got {load!r}")
+    return _mean_work_s(trace) / (executors * load)
+
+
+def mean_work_s(trace: Trace) -> float:
+    """Mean work of a job: tasks x mean duration, in executor-seconds."""
+    columns = trace.columns
+    # One after the other, as gaps between arrivals must not change in the last bit.
+    total_ms = float(np.cumsum(columns.num_tasks * columns.mean_ms() * columns.slots)[-1])
+    return total_ms / (MS_PER_S * columns.num_jobs)
+
+
+@lru_cache
+def _mean_work_s(trace: str) -> float:
+    return mean_work_s(load_trace(trace))

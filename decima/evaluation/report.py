@@ -32,7 +32,6 @@ FIGURES = (
 )
 """figures of a policy, one value a sequence, in the order of reports"""
 
-_OBJECTIVES_SHOWN = {AVG_JCT, "p95", "p99", "makespan"}  # each table has a column of these anyway
 _BOUNDS = {"utilisation": (0.0, 1.0), "fairness": (0.0, 1.0)}
 """bounds of a figure, and of the interval of its mean"""
 
@@ -82,15 +81,14 @@ class PolicyReport:
         metrics = [run.metrics for run in runs]
         return cls(
             runs=tuple(runs),
-            avg_jct_s=np.array([m.avg_jct_s for m in metrics]),
-            median_jct_s=np.array([m.jct_percentile_s(50) for m in metrics]),
-            p95_jct_s=np.array([m.jct_percentile_s(95) for m in metrics]),
-            p99_jct_s=np.array([m.jct_percentile_s(99) for m in metrics]),
-            avg_slowdown=np.array([m.avg_slowdown for m in metrics]),
-            makespan_s=np.array([m.makespan_s for m in metrics]),
-            utilisation=np.array([m.utilisation for m in metrics]),
-            fairness=np.array([m.fairness for m in metrics]),
-            objective=np.array([objective.value(m) for m in metrics]),
+            median_jct_s=np.array([run.jct_percentile_s(50) for run in metrics]),
+            p95_jct_s=np.array([run.jct_percentile_s(95) for run in metrics]),
+            p99_jct_s=np.array([run.jct_percentile_s(99) for run in metrics]),
+            objective=np.array([objective.value(run) for run in metrics]),
+            **{
+                figure: np.array([getattr(run, figure) for run in metrics])
+                for figure in ("avg_jct_s", "avg_slowdown", "makespan_s", "utilisation", "fairness")
+            },
         )
 
     def total(self, figure: str) -> int:
@@ -190,10 +188,33 @@ class Report:
         """Table of one row for each policy."""
         versus = f"vs {self.config.policies[0]} [95 %]"
         rest = ("median", "p95", "p99", "makespan", "busy", "moving", "decisions")
-        named = () if self.config.objective in _OBJECTIVES_SHOWN else (self.config.objective,)
+        # Each table has a column of these objectives anyway.
+        is_shown = self.config.objective in {AVG_JCT, "p95", "p99", "makespan"}
+        named = () if is_shown else (self.config.objective,)
         table = aligned(("policy",), ("average JCT [95 %]", *named, versus, *rest))
         for name, report in self.policies.items():
-            table.add_row(name, *self._cells(name, report))
+            left = [
+                f"{report.total(figure)} {figure.replace('_', ' ')}"
+                for figure in ("unfinished", "not_arrived")
+                if report.total(figure) > 0
+            ]
+            makespan_s = sum(run.metrics.makespan_s for run in report.runs)
+            executor_s = max(1e-9, makespan_s * self.config.executors)
+            moving = report.executor_s("moving_executor_s") / executor_s
+            objective = f"{report.objective.mean():.4g} {self.objective.unit}".strip()
+            table.add_row(
+                name,
+                mean_of(report.avg_jct_s).words(".1f", " s"),
+                *(() if is_shown else (objective,)),
+                "" if report is self.reference else self.difference(name).words("+.1f", " %"),
+                f"{report.median_jct_s.mean():.1f}",
+                f"{report.p95_jct_s.mean():.1f}",
+                f"{report.p99_jct_s.mean():.1f}",
+                f"{report.makespan_s.mean():,.0f}" + (f" ({', '.join(left)})" if left else ""),
+                f"{100 * report.utilisation.mean():.0f} %",
+                f"{100 * moving:.0f} %",
+                f"{report.total('decisions'):,}",
+            )
         return table
 
     def class_table(self) -> Table | None:
@@ -209,43 +230,14 @@ class Report:
             table.add_row(name, *cells)
         return table
 
-    def _cells(self, name: str, report: PolicyReport) -> list[str]:
-        average = mean_of(report.avg_jct_s)
-        is_reference = name == self.config.policies[0]
-        unfinished, absent = report.total("unfinished"), report.total("not_arrived")
-        moving = report.executor_s("moving_executor_s") / max(
-            1e-9, sum(run.metrics.makespan_s for run in report.runs) * self.config.executors
-        )
-        objective = f"{report.objective.mean():.4g} {self.objective.unit}".strip()
-        return [
-            average.words(".1f", " s"),
-            *(() if self.config.objective in _OBJECTIVES_SHOWN else (objective,)),
-            "" if is_reference else self.difference(name).words("+.1f", " %"),
-            f"{report.median_jct_s.mean():.1f}",
-            f"{report.p95_jct_s.mean():.1f}",
-            f"{report.p99_jct_s.mean():.1f}",
-            f"{report.makespan_s.mean():,.0f}" + _left(unfinished, absent),
-            f"{100 * report.utilisation.mean():.0f} %",
-            f"{100 * moving:.0f} %",
-            f"{report.total('decisions'):,}",
-        ]
-
 
 def _to_ms(values_s: Float64) -> list[float]:
-    """Whole milliseconds, in s."""
+    """Round times in seconds to milliseconds."""
     return [round(value, 3) for value in values_s.tolist()]
 
 
 def _figure_json(figure: str, values: Float64) -> dict[str, Any]:
     return {**vars(estimate(figure, values)), "per_sequence": values.tolist()}
-
-
-def _left(unfinished: int, not_arrived: int) -> str:
-    """Describe what a time limit left unfinished, or return ""."""
-    left = f"{unfinished} unfinished" if unfinished else ""
-    absent = f"{not_arrived} not arrived" if not_arrived else ""
-    words = ", ".join(word for word in (left, absent) if word)
-    return f" ({words})" if words else ""
 
 
 def _classes_json(report: PolicyReport) -> list[dict[str, float]]:

@@ -26,8 +26,7 @@ from spark_sim.needs import first_misfit
 from spark_sim.vector import Run
 from traces import Trace, load_trace
 from traces.arrays import TraceArrays, to_arrays
-from traces.demands import drawn_demands
-from traces.estimates import with_estimates
+from traces.estimates import drawn_demands, with_estimates
 from traces.numbers import MS_PER_S
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig, draw_sequence
-from decima.evaluation.report import PolicyRun, Report
+from decima.evaluation.report import Report
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.tables import Table
 from traces import Trace, load_trace
@@ -26,7 +26,7 @@ from traces.files.numbers import MAX_TIME_MS
 from traces.files.reading import read_bytes
 from traces.files.writing import written_whole
 from traces.numbers import Int32
-from traces.parquet_pages import excess_of
+from traces.parquet import excess_of
 
 _EVENTS = ".json.gz"
 SUFFIXES = (".parquet", ".csv", _EVENTS)
@@ -67,38 +67,34 @@ def write_timeline(report: Report, path: Path) -> None:
     """Write one row for each task: policy, sequence, job, stage, task, executor, start, finish.
 
     With executor classes also the memory of the executor, `executor_memory_mb`. The suffix chooses
-    Parquet, CSV or trace events.
+    Parquet, CSV or trace events, gzipped.
     """
     check_timeline_path(path)
     table = timeline_table(report)
-    if path.name.endswith(_EVENTS):
-        _write_trace_events(table, path)
-        return
     with written_whole(path) as file:
-        if path.suffix == ".csv":
+        if path.name.endswith(_EVENTS):
+            # No name and no time in the header: equal timelines give equal files.
+            packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
+            with packed, io.TextIOWrapper(packed, "utf-8") as text:
+                text.write('{"displayTimeUnit":"ms","traceEvents":[\n')
+                for number, event in enumerate(_events(table)):
+                    text.write(("" if number == 0 else ",\n") + json.dumps(event))
+                text.write("\n]}\n")
+        elif path.suffix == ".csv":
             pa.csv.write_csv(table, file)
         else:
             pa.parquet.write_table(table, file, compression="zstd")
 
 
-def _write_trace_events(table: pa.Table, path: Path) -> None:
-    """Write the tasks of a timeline in Chrome's trace-event form, gzipped, which Perfetto opens.
+def _events(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield the tasks in Chrome's trace-event form, which Perfetto opens; times in microseconds.
 
     A process of the form is a run (a policy on a sequence), a thread an executor, a slice a task.
-    Times are microseconds.
     """
-    with written_whole(path) as file:
-        # No name and no time in the header: equal timelines give equal files.
-        packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
-        with packed, io.TextIOWrapper(packed, "utf-8") as text:
-            text.write('{"displayTimeUnit":"ms","traceEvents":[\n')
-            for number, event in enumerate(_events(table)):
-                text.write(("" if number == 0 else ",\n") + json.dumps(event))
-            text.write("\n]}\n")
 
+    def named(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+        return {"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": {"name": name}}
 
-def _events(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Slices by run and executor, each led by its names."""
     columns = ("policy", "sequence", "executor", "job", "name", "stage", "task", "start_ms",
                "finish_ms")  # fmt: skip
     process: dict[tuple[str, int], int] = {}
@@ -108,11 +104,11 @@ def _events(table: pa.Table) -> Iterator[dict[str, Any]]:
             run = row["policy"], row["sequence"]
             if run not in process:
                 process[run] = len(process) + 1
-                yield _name("process_name", process[run], 0, f"{run[0]}, sequence {run[1]}")
+                yield named("process_name", process[run], 0, f"{run[0]}, sequence {run[1]}")
             pid, tid = process[run], row["executor"] + 1
             if (pid, tid) not in threads:
                 threads.add((pid, tid))
-                yield _name("thread_name", pid, tid, f"executor {row['executor']}")
+                yield named("thread_name", pid, tid, f"executor {row['executor']}")
             start_us = row["start_ms"] * _US_PER_MS
             yield {
                 "ph": "X",
@@ -124,10 +120,6 @@ def _events(table: pa.Table) -> Iterator[dict[str, Any]]:
                 "cat": f"stage {row['stage']}",
                 "args": {"job": row["job"], "stage": row["stage"], "task": row["task"]},
             }
-
-
-def _name(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": {"name": name}}
 
 
 def read_timeline(path: Path) -> pa.Table:
@@ -198,25 +190,20 @@ def _check_numbers(table: pa.Table, path: Path) -> None:
 
 def timeline_table(report: Report) -> pa.Table:
     """Return the recorded tasks of all runs, columns as in `write_timeline`."""
-    tables = [
-        _rows(report, run, run.timeline)
-        for policy in report.policies.values()
-        for run in policy.runs
-        if run.timeline is not None
-    ]
+    tables = []
+    classes = report.config.cluster().classes or ()
+    each_mb = np.repeat([kind.memory_mb for kind in classes], [kind.count for kind in classes])
+    for run in (run for policy in report.policies.values() for run in policy.runs):
+        if run.timeline is None:
+            continue
+        job = draw_sequence(report.config, report.trace, run.sequence).job
+        table = task_table(run.policy, run.sequence, report.trace, job, run.timeline)
+        if classes:
+            table = table.append_column("executor_memory_mb", [each_mb[run.timeline["executor"]]])
+        tables.append(table)
     if not tables:
         raise ConfigError("the evaluation recorded no timelines")
     return pa.concat_tables(tables)
-
-
-def _rows(report: Report, run: PolicyRun, record: Table) -> pa.Table:
-    job = draw_sequence(report.config, report.trace, run.sequence).job
-    table = task_table(run.policy, run.sequence, report.trace, job, record)
-    classes = report.config.cluster().classes
-    if classes is None:
-        return table
-    each_mb = np.repeat([kind.memory_mb for kind in classes], [kind.count for kind in classes])
-    return table.append_column("executor_memory_mb", [each_mb[record["executor"]]])
 
 
 def task_table(policy: str, sequence: int, trace: Trace, job: Int32, record: Table) -> pa.Table:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from decima.kernels import inlined_kernel, kernel
-from spark_sim.kernels.opening import can_hold
+from spark_sim.kernels.executors import can_hold
 from spark_sim.observation import Observation
 from spark_sim.tables import NONE, SESSION, Table
 

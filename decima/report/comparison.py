@@ -9,13 +9,20 @@ import numpy as np
 
 from decima.evaluation.report import FIGURES, estimate
 from decima.objectives import AVG_JCT
-from decima.report.forest import comparison_forest
 from decima.report.results import PolicyResults, Results, difference_to
-from decima.report.section import Bars, Lines, Section, Series, completion, series
+from decima.report.section import (
+    Bars,
+    Forest,
+    Lines,
+    Section,
+    Series,
+    completion,
+    forest,
+    series,
+)
 from decima.rl.statistics import Estimate, are_repeats, difference_percent, method
 from spark_sim.metrics import jobs_in_system
 from traces.files.names import counted
-from traces.numbers import Float64
 
 HIGHER_IS_BETTER = frozenset({"fairness"})
 NEITHER = frozenset({"utilisation"})
@@ -89,11 +96,11 @@ def best_policy(policies: Mapping[str, PolicyResults], figure: str) -> str | Non
 
 def by_size(results: Results) -> Series:
     """Mean JCT of jobs by work (a group's geometric mean), in groups of about as many jobs each."""
-    work_s = np.concatenate([one.work_s for one in results.sequences])
+    work_s = np.concatenate([jobs.work_s for jobs in results.sequences])
     bounds = np.unique(np.quantile(work_s, np.linspace(0, 1, _SIZE_GROUPS + 1)))
     group = np.clip(np.searchsorted(bounds, work_s, side="right") - 1, 0, max(0, len(bounds) - 2))
     sizes = np.unique(group)
-    x = np.array([np.exp(np.log(np.maximum(work_s[group == one], 1e-3)).mean()) for one in sizes])
+    x = np.array([np.exp(np.log(np.maximum(work_s[group == size], 1e-3)).mean()) for size in sizes])
     means = {}
     for name, policy in results.policies.items():
         jct_s = np.concatenate(
@@ -103,7 +110,9 @@ def by_size(results: Results) -> Series:
                 for jct_s, jobs in zip(policy.jct_s, results.sequences, strict=True)
             ]
         )
-        means[name] = np.array([_mean(jct_s[group == one]) for one in sizes])
+        arrived = ~np.isnan(jct_s)
+        of_group = [jct_s[arrived & (group == size)] for size in sizes]
+        means[name] = np.array([part.mean() if len(part) else np.nan for part in of_group])
     return series(x, means)
 
 
@@ -123,18 +132,6 @@ def in_system(results: Results) -> Series:
         at = np.searchsorted(time_s, times, side="right") - 1
         counts[name] = np.where(at >= 0, count[np.maximum(at, 0)], 0).astype(float)
     return series(times, counts)
-
-
-def executor_time(results: Results) -> dict[str, dict[str, float]]:
-    """Share of the executors' time by what it went into, of each policy."""
-    shares = {}
-    for name, policy in results.policies.items():
-        total_s = sum(policy.executor_s.values())
-        shares[name] = {
-            part: spent_s / total_s if total_s > 0 else 0.0
-            for part, spent_s in policy.executor_s.items()
-        }
-    return shares
 
 
 def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]:
@@ -166,6 +163,10 @@ def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]
 
 def comparison_section(results: Results, number: int) -> Section:
     """The section of one evaluation, the `number`th of the page."""
+    count = len(results.sequences)
+    intervals = "" if count < 2 else f"95 % intervals over {count} sequences: {method(count)}."
+    if any(are_repeats(policy.objective) for policy in results.policies.values()):
+        intervals = f"The {count} sequences are identical repeats of one: there are no intervals."
     return Section(
         anchor=f"evaluation-{number}",
         heading=results.label,
@@ -175,23 +176,22 @@ def comparison_section(results: Results, number: int) -> Section:
             "headline": headline(results),
             "cells": table(results),
             "figures": [(name, *HEADINGS[name]) for name in FIGURES],
-            "intervals": _intervals(results),
+            "intervals": intervals,
         },
         forest=comparison_forest([results]),
         charts=charts(results),
     )
 
 
-def _intervals(results: Results) -> str:
-    """Describe how the intervals are computed, or why there are none."""
-    count = len(results.sequences)
-    if any(are_repeats(policy.objective) for policy in results.policies.values()):
-        return f"The {count} sequences are identical repeats of one: there are no intervals."
-    return "" if count < 2 else f"95 % intervals over {count} sequences: {method(count)}."
-
-
 def charts(results: Results) -> list[Lines | Bars]:
     """The charts of one evaluation."""
+    shares = {}
+    for name, policy in results.policies.items():
+        total_s = sum(policy.executor_s.values())
+        shares[name] = {
+            part: spent_s / total_s if total_s > 0 else 0.0
+            for part, spent_s in policy.executor_s.items()
+        }
     return [
         completion(
             "jobs of all sequences",
@@ -212,7 +212,7 @@ def charts(results: Results) -> list[Lines | Bars]:
             "jobs",
             stepped=True,
         ),
-        Bars("What the executors' time went into, all sequences", executor_time(results)),
+        Bars("What the executors' time went into, all sequences", shares),
     ]
 
 
@@ -236,13 +236,31 @@ def summary_section(all_results: Sequence[Results]) -> Section:
     )
 
 
+def comparison_forest(all_results: Sequence[Results]) -> Forest | None:
+    """The paired differences of the objective: a row for each policy, in each setting."""
+    reference = all_results[0].reference
+    title = all_results[0].title
+    if any((results.reference, results.title) != (reference, title) for results in all_results):
+        return None
+    differences: dict[str, Estimate | None] = {}
+    for name in dict.fromkeys(name for results in all_results for name in results.policies):
+        for number, results in enumerate(all_results, start=1):
+            if name == reference or name not in results.policies:
+                continue
+            base = results.policies[reference].objective
+            label = f"{name}: {number}. {results.label}" if len(all_results) > 1 else name
+            differences[label] = difference_to(results.policies[name].objective, base)
+    title = f"{title[0].upper()}{title[1:]} against {reference}, paired by sequence"
+    return forest(title, differences)
+
+
 def headline(results: Results) -> str:
     """Sentence with the policy of the lowest objective, its difference and its certainty."""
     means = {name: float(policy.objective.mean()) for name, policy in results.policies.items()}
     order = sorted(means, key=lambda name: means[name])
     best, title = order[0], results.title
     average = f"{means[best]:,.1f} s"
-    if results.objective != AVG_JCT:
+    if results.config.objective != AVG_JCT:
         average = f"{means[best]:,.4g}"
     sequences = counted(len(results.sequences), "sequence")
     if len(order) == 1:
@@ -257,27 +275,23 @@ def headline(results: Results) -> str:
             f"{whose}{best} has the lowest {title} of {len(order)} policies over {sequences}: "
             f"{average}"
         )
+        objective = {name: policy.objective for name, policy in results.policies.items()}
         below = None
         if best != results.reference:
-            below = _difference(results, best, results.reference)
+            below = difference_to(objective[best], objective[results.reference])
         if below is not None:
             words += (
                 f", {-below.mean:.1f} % below the baseline {results.reference} "
                 f"({_interval_words(below)})"
             )
         words += "."
-        above = _difference(results, order[1], best)
+        above = difference_to(objective[order[1]], objective[best])
         if order[1] != results.reference and above is not None:
             words += f" The next, {order[1]}, is {above.mean:.1f} % above it"
             words += f" ({_interval_words(above)})."
     if any(policy.unfinished for policy in results.policies.values()):
         words += " Jobs that were unfinished when the time limit came count with their age."
     return words
-
-
-def _difference(results: Results, name: str, reference: str) -> Estimate | None:
-    policies = results.policies
-    return difference_to(policies[name].objective, policies[reference].objective)
 
 
 def _interval_words(difference: Estimate) -> str:
@@ -307,8 +321,3 @@ def summary_headline(
         f"Over {settings} settings, no policy has a lower {title} than the baseline "
         f"{reference}. The next, {best}, is {percent:.1f} % above it."
     )
-
-
-def _mean(values: Float64) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else np.nan

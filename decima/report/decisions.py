@@ -15,8 +15,7 @@ from decima.agent.model import shared_model
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, policy_on
 from decima.policy_names import is_learned, model_path
-from decima.report.explain.decision import Explanation, StageShown, explain_decision, memory_gb
-from decima.report.explain.moments import moments
+from decima.report.explain.decision import explain_decision, memory_gb, moments
 from decima.report.explain.words import in_words
 from decima.report.results import significant
 from decima.report.section import Section
@@ -54,10 +53,47 @@ def decisions_section(
     entries = []
     for number, moment in enumerate(plans):
         explanation = explain_decision(network, workload, moment, with_reasons=number in chosen)
-        entry = _entry(explanation, with_reasons=number in chosen)
-        entry["others"] = {
-            name: _choice(workload, moment.observation, heuristic.decide(moment.observation))
-            for name, heuristic in others.items()
+        taken = None
+        if explanation.taken is not None:
+            taken = {
+                "job": explanation.taken.job.arrival,
+                "stage": explanation.taken.name,
+                "limit": explanation.taken_limit,
+                "memory_gb": explanation.taken_memory_gb,
+            }
+        shown = sorted(explanation.stages, key=lambda stage: stage.place)[:MOST_SHOWN]
+        entry = {
+            "number": explanation.decision,
+            "time_s": significant(explanation.time_s),
+            "jobs": explanation.jobs_in_system,
+            "offer": explanation.on_offer,
+            "stages": len(explanation.stages),
+            "likely": [
+                {
+                    "job": stage.job.arrival,
+                    "name": stage.job.name,
+                    "stage": stage.name,
+                    "p": significant(stage.probability),
+                    "place": stage.place,
+                    "wanted": stage.wanted,
+                    "task_s": significant(stage.task_s),
+                    "path_s": significant(stage.critical_path_s),
+                    "left_s": significant(stage.job.work_left_s),
+                    "held": stage.job.held,
+                    "age_s": significant(stage.job.age_s),
+                }
+                for stage in shown
+            ],
+            "end": {"p": significant(explanation.end_probability), "place": explanation.end_place},
+            "taken": taken,
+            "words": in_words(explanation) if number in chosen else [],
+            "reasons": [
+                [reason.name, significant(reason.weight)] for reason in explanation.reasons
+            ],
+            "others": {
+                name: _choice(workload, moment.observation, heuristic.decide(moment.observation))
+                for name, heuristic in others.items()
+            },
         }
         entries.append(entry)
     return Section(
@@ -72,47 +108,6 @@ def decisions_section(
         },
         decisions=entries,
     )
-
-
-def _entry(explanation: Explanation, *, with_reasons: bool) -> dict[str, Any]:
-    """Return a plan in the form that the page's script reads."""
-    taken = None
-    if explanation.taken is not None:
-        taken = {
-            "job": explanation.taken.job.arrival,
-            "stage": explanation.taken.name,
-            "limit": explanation.taken_limit,
-            "memory_gb": explanation.taken_memory_gb,
-        }
-    shown = sorted(explanation.stages, key=lambda stage: stage.place)[:MOST_SHOWN]
-    return {
-        "number": explanation.decision,
-        "time_s": significant(explanation.time_s),
-        "jobs": explanation.jobs_in_system,
-        "offer": explanation.on_offer,
-        "stages": len(explanation.stages),
-        "likely": [_stage(stage) for stage in shown],
-        "end": {"p": significant(explanation.end_probability), "place": explanation.end_place},
-        "taken": taken,
-        "words": in_words(explanation) if with_reasons else [],
-        "reasons": [[reason.name, significant(reason.weight)] for reason in explanation.reasons],
-    }
-
-
-def _stage(stage: StageShown) -> dict[str, Any]:
-    return {
-        "job": stage.job.arrival,
-        "name": stage.job.name,
-        "stage": stage.name,
-        "p": significant(stage.probability),
-        "place": stage.place,
-        "wanted": stage.wanted,
-        "task_s": significant(stage.task_s),
-        "path_s": significant(stage.critical_path_s),
-        "left_s": significant(stage.job.work_left_s),
-        "held": stage.job.held,
-        "age_s": significant(stage.job.age_s),
-    }
 
 
 def _choice(workload: Workload, observation: Observation, action: Action) -> dict[str, Any] | None:

@@ -19,9 +19,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from decima.report.forest import Forest
-from decima.report.gantt import Tasks, unpack
-from decima.report.section import Bars, Lines, Section
+from decima.report.section import Bars, Forest, Lines, Section
+from decima.report.timelines import Tasks, unpack
 from traces.files.writing import write_whole
 from traces.numbers import MS_PER_S
 
@@ -115,7 +114,7 @@ def _lines(axes: Axes, chart: Lines) -> None:
         )
     axes.set(xlabel=_plain(chart.x), ylabel=textwrap.fill(_plain(chart.y), _LONGEST_LABEL))
     axes.set(xscale="log" if chart.log_x else "linear", yscale="log" if chart.log_y else "linear")
-    every_y = [one for values in chart.series.y.values() for one in values if one is not None]
+    every_y = [value for values in chart.series.y.values() for value in values if value is not None]
     scales = ((axes.xaxis, chart.series.x, chart.log_x), (axes.yaxis, every_y, chart.log_y))
     for axis, numbers, is_log in scales:
         if not is_log and all(number.is_integer() for number in numbers):
@@ -157,11 +156,11 @@ def _forest(axes: Axes, drawn: Forest) -> None:
 
 def _bars(axes: Axes, chart: Bars) -> None:
     names = list(chart.shares)
-    left = [0.0] * len(names)
+    begin = [0.0] * len(names)
     for part, colour in _PARTS.items():
         width = [100 * chart.shares[name][part] for name in names]
-        axes.barh([_plain(name) for name in names], width, left=left, color=colour, label=part)
-        left = [a + b for a, b in zip(left, width, strict=True)]
+        axes.barh([_plain(name) for name in names], width, left=begin, color=colour, label=part)
+        begin = [a + b for a, b in zip(begin, width, strict=True)]
     axes.invert_yaxis()
     axes.set(xlabel="share of the executors' time, %", xlim=(0, 100))
     axes.legend(fontsize=7, ncols=4, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))

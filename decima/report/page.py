@@ -20,9 +20,7 @@ from traces.files.writing import write_whole
 
 _SCRIPTS = (
     "common.js",
-    "table.js",
     "charts.js",
-    "pixels.js",
     "timeline.js",
     "graph.js",
     "decisions.js",
@@ -80,9 +78,13 @@ def live_page(words: Mapping[str, str]) -> tuple[str, str]:
 
 def content_policy(script: str, style: str) -> str:
     """Content security policy that allows this script and style only."""
+    digests = (
+        base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
+        for content in (script, style)
+    )
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-        f"script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'"
+        "script-src 'sha256-{}'; style-src 'sha256-{}'".format(*digests)
     )
 
 
@@ -133,7 +135,3 @@ def _embedded(data: Any) -> str:
 
 def _text(folder: str, name: str) -> str:
     return resources("decima.report").joinpath(folder, name).read_text(encoding="utf-8")
-
-
-def _digest(content: str) -> str:
-    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    ValidationError,
+)
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from decima.errors import ConfigError
 from decima.evaluation.report import FIGURES, FORMAT, READABLE, VERSION
@@ -27,12 +34,27 @@ _MAX_EXECUTOR_S = MAX_TIME_S * MAX_EXECUTORS
 _ROUNDING = 1e-6  # tolerance of shares and sums of times beyond their range
 
 _Time = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
-_Positive = Annotated[float, Field(gt=0, le=MAX_TIME_S)]  # positive numbers, as they are divisors
-_Share = Annotated[float, Field(ge=0, le=1 + _ROUNDING)]
 _ExecutorTime = Annotated[float, Field(ge=-_ROUNDING, le=_MAX_EXECUTOR_S)]
 _Count = Annotated[int, Field(ge=0)]
 _Text = Annotated[str, AfterValidator(printable)]
 """a lone surrogate, which no page can hold, becomes its escape"""
+
+
+def _array_of(number: Any) -> GetPydanticSchema:
+    """Schema of a list of such numbers, which becomes an array."""
+    return GetPydanticSchema(
+        lambda _, handler: no_info_after_validator_function(
+            np.array, handler.generate_schema(list[number])
+        )
+    )
+
+
+_Times = Annotated[Float64, _array_of(_Time)]
+# Positive numbers, as they are divisors.
+_Positive = Annotated[Float64, _array_of(Annotated[float, Field(gt=0, le=MAX_TIME_S)])]
+_Shares = Annotated[Float64, _array_of(Annotated[float, Field(ge=0, le=1 + _ROUNDING)])]
+_Values = Annotated[Float64, _array_of(Annotated[float, Field(ge=0, allow_inf_nan=False)])]
+N = TypeVar("N")
 
 
 class _Strict(BaseModel):
@@ -41,7 +63,9 @@ class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
-class _Config(_Strict):
+class Config(_Strict):
+    """The setting of an evaluation."""
+
     trace: _Text
     policies: Sequence[_Text] = Field(min_length=1)
     executors: int = Field(ge=1, le=MAX_EXECUTORS)
@@ -53,100 +77,109 @@ class _Config(_Strict):
     moving_delay_s: _Time
     estimates: _Text
     objective: _Text = AVG_JCT
+    """name of what differences are in (`decima.objectives`)"""
 
 
-class _Sequence(_Strict):
+class Jobs(_Strict):
+    """One sequence of K jobs."""
+
     name: list[_Text]
-    arrival_s: list[_Time]
-    work_s: list[_Time]
+    arrival_s: _Times  # (K,)
+    work_s: _Times  # (K,) tasks x mean duration
 
 
-class _TimeFigure(_Strict):
-    per_sequence: list[_Positive]
+class Figure(_Strict, Generic[N]):
+    """A figure of S sequences."""
+
+    per_sequence: N  # (S,)
 
 
-class _ObjectiveFigure(_Strict):
-    per_sequence: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+class PolicyResults(_Strict):
+    """One policy over S sequences."""
 
-
-class _ShareFigure(_Strict):
-    per_sequence: list[_Share]
-
-
-class _Policy(_Strict):
-    avg_jct_s: _TimeFigure
-    median_jct_s: _TimeFigure
-    p95_jct_s: _TimeFigure
-    p99_jct_s: _TimeFigure
-    makespan_s: _TimeFigure
-    avg_slowdown: _TimeFigure
-    utilisation: _ShareFigure
-    fairness: _ShareFigure
+    avg_jct_s: Figure[_Positive]
+    median_jct_s: Figure[_Positive]
+    p95_jct_s: Figure[_Positive]
+    p99_jct_s: Figure[_Positive]
+    makespan_s: Figure[_Positive]
+    avg_slowdown: Figure[_Positive]
+    utilisation: Figure[_Shares]
+    fairness: Figure[_Shares]
     busy_executor_s: _ExecutorTime
     moving_executor_s: _ExecutorTime
     idle_executor_s: _ExecutorTime
     first_executor_s: _ExecutorTime
     unfinished: _Count
     not_arrived: _Count
-    jct_s: list[list[_Time]]
-    objective: _ObjectiveFigure | None = None
-    """None where it is the average JCT"""
-
-
-class _File(_Strict):
-    format: Literal["decima-evaluation"]
-    version: int
-    config: _Config
-    sequences: list[_Sequence]
-    policies: dict[_Text, _Policy]
-
-
-@dataclass(frozen=True, eq=False)
-class Jobs:
-    """One sequence of K jobs."""
-
-    name: Sequence[str]
-    arrival_s: Float64  # (K,)
-    work_s: Float64  # (K,) tasks x mean duration
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyResults:
-    """One policy over S sequences."""
-
-    figures: Mapping[str, Float64]
-    """(S,) each of `FIGURES`"""
-    objective: Float64
-    """(S,) what differences between policies are in"""
-    jct_s: Sequence[Float64]
+    jct_s: list[_Times]
     """JCTs of each sequence, (A,) for the A jobs that arrived, which are its first"""
-    executor_s: Mapping[str, float]
-    """executor-seconds of work, first tasks, moving and idling"""
-    unfinished: int
-    not_arrived: int
+    other_objective: Figure[_Values] | None = Field(None, alias="objective")
+    """None where the objective is the average JCT"""
+
+    @property
+    def figures(self) -> Mapping[str, Float64]:
+        """(S,) each of `FIGURES`."""
+        return {name: getattr(self, name).per_sequence for name in FIGURES}
+
+    @property
+    def objective(self) -> Float64:
+        """(S,) what differences between policies are in."""
+        return (self.other_objective or self.avg_jct_s).per_sequence
+
+    @property
+    def executor_s(self) -> Mapping[str, float]:
+        """Executor-seconds of work, first tasks, moving and idling."""
+        first_s = min(self.first_executor_s, self.busy_executor_s)
+        return {
+            "work": self.busy_executor_s - first_s,
+            "first tasks": first_s,
+            "moving": self.moving_executor_s,
+            "idle": max(0.0, self.idle_executor_s),
+        }
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
+class Results(_Strict):
     """One evaluation: policies that met the same sequences in one setting."""
 
-    label: str
-    settings: Mapping[str, Any]
-    """the settings, in words"""
-    trace: str
-    executors: int
-    is_session: bool
-    """True if the executors are slots of one shared session"""
-    sequences: Sequence[Jobs]
-    policies: Mapping[str, PolicyResults]
+    format: Literal["decima-evaluation"]
+    version: int
+    config: Config
+    sequences: list[Jobs]
+    policies: dict[_Text, PolicyResults]
     """the first is what the others are compared with"""
-    objective: str = AVG_JCT
-    """name of what differences are in (`decima.objectives`)"""
+
+    @property
+    def label(self) -> str:
+        """The setting in a line."""
+        config = self.config
+        slots = "slots" if config.protocol == "session" else "executors"
+        arriving = config.arrivals
+        if arriving != "batch":
+            arriving += f", a job every {config.interarrival_s:g} s"
+        return f"{Path(config.trace).name}, {config.executors} {slots}, {arriving}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The setting in words."""
+        config = self.config
+        return {
+            "trace": config.trace,
+            "executors": config.executors,
+            "protocol": config.protocol,
+            "arrivals": config.arrivals,
+            "mean gap": f"{config.interarrival_s:g} s",
+            "moving delay": f"{config.moving_delay_s:g} s",
+            "estimates": config.estimates,
+            "sequences": config.sequences,
+            "jobs in a sequence": len(self.sequences[0].name),
+            "seed": config.seed,
+            **({} if config.objective == AVG_JCT else {"compared by": config.objective}),
+        }
 
     @property
     def title(self) -> str:
         """What the objective is called."""
-        return objective_title(self.objective)
+        return objective_title(self.config.objective)
 
     @property
     def reference(self) -> str:
@@ -178,37 +211,40 @@ def results_of(content: Any, where: str) -> Results:
     elif isinstance(content, dict) and "policies" in content and "format" not in content:
         raise FileError(f"{where}: results without a version, of an older release: evaluate again")
     try:
-        file = _File.model_validate(content)
+        results = Results.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
         raise FileError(f"{where}: no results of an evaluation: {place}: {first['msg']}") from error
-    _check(file, where)
-    return _results(file)
+    _check(results, where)
+    return results
 
 
-def _check(file: _File, where: str) -> None:
+def _check(results: Results, where: str) -> None:
     """Refuse lists of lengths that do not belong together."""
-    count = file.config.sequences
-    if len(file.sequences) != count:
-        raise FileError(f"{where}: {len(file.sequences)} sequences where {count} were asked for")
-    if list(file.policies) != list(file.config.policies):
-        raise FileError(f"{where}: policies {list(file.policies)!s:.200} are not those asked for")
-    for number, sequence in enumerate(file.sequences):
+    config, count = results.config, results.config.sequences
+    if len(results.sequences) != count:
+        raise FileError(f"{where}: {len(results.sequences)} sequences where {count} were asked for")
+    if list(results.policies) != list(config.policies):
+        raise FileError(
+            f"{where}: policies {list(results.policies)!s:.200} are not those asked for"
+        )
+    for number, sequence in enumerate(results.sequences):
         if not 1 <= len(sequence.name) == len(sequence.arrival_s) == len(sequence.work_s):
             raise FileError(f"{where}: sequence {number}: not as many names as arrivals")
     try:
-        check_objective(file.config.objective)
+        check_objective(config.objective)
     except ConfigError as error:
         raise FileError(f"{where}: {error}") from error
-    for name, policy in file.policies.items():
-        if len(_objective(file, policy).per_sequence) != count:
+    for name, policy in results.policies.items():
+        is_missing = config.objective != AVG_JCT and policy.other_objective is None
+        if is_missing or len(policy.objective) != count:
             raise FileError(f"{where}: {name}: the objective has not {count} values")
-        for figure in FIGURES:
-            if len(getattr(policy, figure).per_sequence) != count:
+        for figure, values in policy.figures.items():
+            if len(values) != count:
                 raise FileError(f"{where}: {name}: {figure} has not {count} values")
         arrived = [len(jct_s) for jct_s in policy.jct_s]
-        jobs = [len(sequence.name) for sequence in file.sequences]
+        jobs = [len(sequence.name) for sequence in results.sequences]
         if len(arrived) != count or any(
             not 1 <= a <= k for a, k in zip(arrived, jobs, strict=True)
         ):
@@ -220,67 +256,6 @@ def _check(file: _File, where: str) -> None:
                 f"{where}: {name}: completion times of {sum(arrived):,} of {sum(jobs):,} jobs, "
                 f"where {policy.not_arrived:,} have not arrived"
             )
-
-
-def _results(file: _File) -> Results:
-    config = file.config
-    return Results(
-        label=_label(config),
-        settings={
-            "trace": config.trace,
-            "executors": config.executors,
-            "protocol": config.protocol,
-            "arrivals": config.arrivals,
-            "mean gap": f"{config.interarrival_s:g} s",
-            "moving delay": f"{config.moving_delay_s:g} s",
-            "estimates": config.estimates,
-            "sequences": config.sequences,
-            "jobs in a sequence": len(file.sequences[0].name),
-            "seed": config.seed,
-            **({} if config.objective == AVG_JCT else {"compared by": config.objective}),
-        },
-        trace=config.trace,
-        executors=config.executors,
-        is_session=config.protocol == "session",
-        sequences=[
-            Jobs(sequence.name, np.array(sequence.arrival_s), np.array(sequence.work_s))
-            for sequence in file.sequences
-        ],
-        policies={name: _policy(file, policy) for name, policy in file.policies.items()},
-        objective=config.objective,
-    )
-
-
-def _objective(file: _File, policy: _Policy) -> _TimeFigure | _ObjectiveFigure:
-    """Return the figure that policies are compared by; without one there are no values."""
-    if file.config.objective == AVG_JCT:
-        return policy.avg_jct_s
-    return policy.objective or _ObjectiveFigure(per_sequence=[])
-
-
-def _label(config: _Config) -> str:
-    slots = "slots" if config.protocol == "session" else "executors"
-    arriving = config.arrivals
-    if config.arrivals != "batch":
-        arriving += f", a job every {config.interarrival_s:g} s"
-    return f"{Path(config.trace).name}, {config.executors} {slots}, {arriving}"
-
-
-def _policy(file: _File, policy: _Policy) -> PolicyResults:
-    first_s = min(policy.first_executor_s, policy.busy_executor_s)
-    return PolicyResults(
-        figures={name: np.array(getattr(policy, name).per_sequence) for name in FIGURES},
-        objective=np.array(_objective(file, policy).per_sequence),
-        jct_s=[np.array(values) for values in policy.jct_s],
-        executor_s={
-            "work": policy.busy_executor_s - first_s,
-            "first tasks": first_s,
-            "moving": policy.moving_executor_s,
-            "idle": max(0.0, policy.idle_executor_s),
-        },
-        unfinished=policy.unfinished,
-        not_arrived=policy.not_arrived,
-    )
 
 
 def difference_to(values: Float64, reference: Float64) -> Estimate | None:

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.report.section import Lines, Section, Series, completion, series
+from decima.report.section import Lines, Section, completion, series
 from decima.spark.decision_log import DecisionHistory
 from decima.spark.review import Review, held_slots, rows, words
 from decima.spark.trial import TrialOutcome
-from traces.numbers import Float64
 
 _DRAWN_PLANS = 2_000  # most plans that are drawn; of a longer log, evenly spaced ones
 
@@ -32,6 +31,9 @@ class JctTable(NamedTuple):
 
 def review_section(review: Review, decisions: DecisionHistory) -> Section:
     """Section with the results of `decima spark review`."""
+    time_s, held = held_slots(decisions)
+    drawn = slice(None, None, 1 + (len(time_s) - 1) // _DRAWN_PLANS)
+    slots_by_job = {job: slots[drawn] for job, slots in held.items()}
     return Section(
         anchor="review",
         heading="What other policies would have done",
@@ -45,7 +47,7 @@ def review_section(review: Review, decisions: DecisionHistory) -> Section:
         charts=[
             Lines(
                 f"Slots held by job under {decisions.policy}, {decisions.mode}, as logged",
-                _held(decisions),
+                series(time_s[drawn], slots_by_job),
                 "seconds since the first plan",
                 "slots",
                 stepped=True,
@@ -77,7 +79,12 @@ def review_table(review: Review, decisions: DecisionHistory) -> JctTable:
     for row in rows(review, decisions):
         versus = 0.0 if row.versus is None else row.versus
         against = Cell(versus, "" if row.versus is None else f"{100 * versus:+.1f} %")
-        lines.append((row.label, [_seconds(row.jct_s.mean()), against, _p95(row.jct_s)]))
+        lines.append(
+            (
+                row.label,
+                [_seconds(row.jct_s.mean()), against, _seconds(np.quantile(row.jct_s, 0.95))],
+            )
+        )
     first = next(iter(review.simulated_s))
     return JctTable(["policy", "average JCT", f"vs {first}", "p95"], lines)
 
@@ -92,7 +99,7 @@ def replay_table(outcomes: Sequence[TrialOutcome]) -> JctTable:
         over = None if outcome.status is None else outcome.status.jvm.get("launches_over_limit")
         times = [
             _seconds(outcome.jct_s.mean()),
-            _p95(outcome.jct_s),
+            _seconds(np.quantile(outcome.jct_s, 0.95)),
             _seconds(outcome.simulated_s.mean()),
         ]
         errors = [
@@ -107,15 +114,5 @@ def _seconds(value: np.floating[Any]) -> Cell:
     return Cell(float(value), f"{value:.2f} s")
 
 
-def _p95(jct_s: Float64) -> Cell:
-    return _seconds(np.quantile(jct_s, 0.95))
-
-
 def _count(value: Any) -> Cell:
     return Cell(-1.0, "") if value is None else Cell(float(value), str(value))
-
-
-def _held(decisions: DecisionHistory) -> Series:
-    time_s, held = held_slots(decisions)
-    drawn = slice(None, None, 1 + (len(time_s) - 1) // _DRAWN_PLANS)
-    return series(time_s[drawn], {job: slots[drawn] for job, slots in held.items()})

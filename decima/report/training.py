@@ -137,9 +137,9 @@ def _charts(run: RunRecord, config: TrainConfig | None) -> list[Lines]:
                              f"{title} of the rollouts, which explore, against strict_fair",
                              "%"))  # fmt: skip
     charts += [
-        _column({name: own}, "loss", f"Loss, {name}")  # each step has a loss of its own
-        for name, own in steps.items()
-        if "loss" in own[-1]
+        _column({name: step_rows}, "loss", f"Loss, {name}")  # each step has a loss of its own
+        for name, step_rows in steps.items()
+        if "loss" in step_rows[-1]
     ]
     charts += [_column(steps, name, *words) for name, words in _NAMED.items() if name in metrics]
     if {"elapsed_s", "plans"} <= metrics:
@@ -154,7 +154,9 @@ def _charts(run: RunRecord, config: TrainConfig | None) -> list[Lines]:
 
         means = np.array([mean_jobs(config, int(row["iteration"])) for row in rows])
         charts.append(_lines("Length of an episode", "mean arrivals", rows, {"": means}))
-    begins = [(own[0]["iteration"] + 0.5, f"{name} begins") for name, own in steps.items()][1:]
+    begins = [
+        (step_rows[0]["iteration"] + 0.5, f"{name} begins") for name, step_rows in steps.items()
+    ][1:]
     return [
         chart._replace(
             marks=[mark for mark in begins if chart.series.x[0] < mark[0] < chart.series.x[-1]]
@@ -207,9 +209,9 @@ def moving_mean(values: Float64, width: int) -> Float64:
     number = np.arange(len(values))
     first = np.maximum(number - width // 2, 0)
     past = np.minimum(number + (width + 1) // 2, len(values))
-    known = ~np.isnan(values)
-    total = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
-    count = np.concatenate([[0], np.cumsum(known)])
+    is_known = ~np.isnan(values)
+    total = np.concatenate([[0.0], np.cumsum(np.where(is_known, values, 0.0))])
+    count = np.concatenate([[0], np.cumsum(is_known)])
     with np.errstate(invalid="ignore"):
         means: Float64 = (total[past] - total[first]) / (count[past] - count[first])
     return means

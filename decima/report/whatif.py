@@ -8,9 +8,8 @@ import numpy as np
 
 from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
-from decima.report.forest import Forest, forest
-from decima.report.gantt import Run, gantt, graphs
-from decima.report.section import Lines, Section, completion, series
+from decima.report.section import Lines, Section, completion, forest, series
+from decima.report.timelines import Run, gantt, graphs
 from decima.whatif.advice import can_be_trusted, caveats, facts, findings
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.recording import POOLS
@@ -58,7 +57,21 @@ def whatif_section(study: Study, check: ReplayReport) -> Section:
     if isinstance(study, WhatIf):
         content["compared"] = f"Policies on {counted(study.settings.executors, 'slot')}"
         content["grouped"] = ("Short and long jobs", "jobs", "number", "no other jobs")
-        charts.append(_sizes_chart(study))
+        sizes = sorted(study.sizes)
+        averages = {
+            "no other jobs" if name is None else name: np.array(
+                [study.shared_avg_s(size, name).mean() for size in sizes]
+            )
+            for name in (*study.policies, None)
+        }
+        charts.append(
+            Lines(
+                "Average completion time by the number of slots, recorded arrivals",
+                series(np.array(sizes, float), averages),
+                "slots",
+                "average completion time, s",
+            )
+        )
         if is_trusted:
             content["jobs"] = _jobs(study)
             content["allocations"] = list(allocation_rows(study))
@@ -70,13 +83,23 @@ def whatif_section(study: Study, check: ReplayReport) -> Section:
             "jobs",
             "whole cluster",
         )
+    differences = {}
+    for name, result in study.policies.items():
+        if result is not study.reference:
+            drawn, second = study.differences(result)
+            if isinstance(study, WhatIf):
+                differences[f"{name}, recorded arrivals"] = drawn
+                differences[f"{name}, resampled"] = second
+            else:
+                differences[name] = drawn
+    title = f"Average JCT against {study.settings.reference}"
     mean_s = {name: result.by_job_s for name, result in study.policies.items()}
     return Section(
         anchor="whatif",
         heading="What would change",
         template="whatif.html",
         content=content,
-        forest=_forest(study) if is_trusted else None,
+        forest=forest(title, differences) if is_trusted else None,
         charts=[*charts, completion("the recorded jobs", mean_s)],
     )
 
@@ -114,20 +137,6 @@ def compared_policy(study: WhatIf) -> str | None:
     others = [name for name in study.policies if name != study.settings.reference]
     lowest = min(others, key=lambda name: float(study.policies[name].avg_s.mean()), default=None)
     return study.best() or lowest
-
-
-def _forest(study: Study) -> Forest | None:
-    """Average JCT against the reference."""
-    rows = {}
-    for name, result in study.policies.items():
-        if result is not study.reference:
-            drawn, resampled = study.differences(result)
-            if isinstance(study, WhatIf):
-                rows[f"{name}, recorded arrivals"] = drawn
-                rows[f"{name}, resampled"] = resampled
-            else:
-                rows[name] = drawn
-    return forest(f"Average JCT against {study.settings.reference}", rows)
 
 
 def _summary(study: Study, policy: str) -> str:
@@ -180,19 +189,3 @@ def _jobs(study: WhatIf) -> dict[str, Any] | None:
         "shown": len(rows),
         "rows": rows,
     }
-
-
-def _sizes_chart(study: WhatIf) -> Lines:
-    sizes = sorted(study.sizes)
-    averages = {
-        "no other jobs" if name is None else name: np.array(
-            [study.shared_avg_s(size, name).mean() for size in sizes]
-        )
-        for name in (*study.policies, None)
-    }
-    return Lines(
-        "Average completion time by the number of slots, recorded arrivals",
-        series(np.array(sizes, float), averages),
-        "slots",
-        "average completion time, s",
-    )

@@ -16,8 +16,13 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 
+from decima_packages import missing_extra
+
 INTERRUPTED = 130
 """exit code of a command that Ctrl-C stopped: 128 and the number of the signal, as in shells"""
+
+MISUSED = 2
+"""exit code of a command that cannot be followed"""
 
 _PACKAGE = "torch"
 
@@ -27,6 +32,12 @@ def run(module: str) -> None:
     keep_interrupts_while_torch_loads()
     try:
         importlib.import_module(module).main()
+    except ModuleNotFoundError as error:
+        message = missing_extra(error)
+        if message is None:
+            raise
+        print(f"error: {message}", file=sys.stderr)  # noqa: T201
+        sys.exit(MISUSED)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)  # noqa: T201
         sys.exit(INTERRUPTED)

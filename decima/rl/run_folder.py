@@ -28,10 +28,9 @@ from filelock import FileLock, Timeout
 
 from decima.rl.errors import RunError
 from traces.files.errors import FileError
-from traces.files.lines import LineBounds, read_lines
 from traces.files.names import clean
 from traces.files.numbers import is_count, is_number
-from traces.files.reading import parse_json, read_json
+from traces.files.reading import LineBounds, parse_json, read_json, read_lines
 from traces.files.writing import PARTIAL_SUFFIX, append, make_folder, write_json, write_whole
 
 _LOCK, _CONFIG, _METRICS = "lock", "config.json", "metrics.jsonl"

@@ -3,9 +3,8 @@
 from decima.spark.attaching import attach
 from decima.spark.auto import AutoSettings
 from decima.spark.decision_log import DecisionLogFiles
-from decima.spark.errors import AttachError
-from decima.spark.inputs import Guard
 from decima.spark.scheduler import Scheduler
+from decima.spark.settings import AttachError, Guard
 from decima.spark.status import JobStatus, SchedulerStatus
 
 __all__ = [

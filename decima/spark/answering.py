@@ -14,37 +14,34 @@ from concurrent.futures import Future
 from typing import Any
 
 from decima.policy import Policy
-from decima.spark import frames
 from decima.spark.auto import Auto, News
-from decima.spark.errors import AttachError
 from decima.spark.jvm import decides_in_jvm
 from decima.spark.loading import PolicyFor, ready_policy
+from decima.spark.settings import AttachError
 from decima.spark.tables import LiveTables
 from decima.spark.worker import Worker
 from spark_sim import IllegalActionError
-from spark_sim.rounds import Round
 from traces.arrays import TraceArrays
 from traces.files.reading import parse_json
 from traces.loopback import ADDRESS
 
 LOG = logging.getLogger("decima.spark")
 
+_MAX_BYTES = 1 << 28
+"""longest message"""
+
 Message = Mapping[str, Any]
-
-
-class PolicyFaultError(Exception):
-    """Error of a policy that raised or gave an illegal answer; always caught here."""
 
 
 class PoliciesByName:
     """Factories of policies; one that is not there yet is loaded in a thread of its own."""
 
-    def __init__(self, known: Mapping[str, PolicyFor] | None = None) -> None:
-        self._known = dict(known or {})
+    def __init__(self, ready: Mapping[str, PolicyFor] | None = None) -> None:
+        self._ready = dict(ready or {})
         self._loading: dict[str, Future[PolicyFor]] = {}
 
     def __getitem__(self, name: str) -> PolicyFor:
-        return self._known[name]
+        return self._ready[name]
 
     def is_ready(self, name: str) -> bool:
         """Return whether a policy can decide, and begin to load it if not.
@@ -52,7 +49,7 @@ class PoliciesByName:
         Raises:
             ValueError: (one line) it cannot be loaded.
         """
-        if name in self._known:
+        if name in self._ready:
             return True
         if name not in self._loading:
             worker = Worker("decima-loading")
@@ -60,7 +57,7 @@ class PoliciesByName:
             worker.close()  # the thread ends with the call
         if not self._loading[name].done():
             return False
-        self._known[name] = self._loading.pop(name).result()
+        self._ready[name] = self._loading.pop(name).result()
         return True
 
 
@@ -84,12 +81,7 @@ class Answers:
 
     def answer(self, question: Message) -> dict[str, Any]:
         """Return the answer to a question of the JVM."""
-        if question["ask"] == "look":
-            return self._look(question)
-        try:
-            return {"actions": self._plan(question)}
-        except PolicyFaultError as fault:
-            return {"fault": str(fault)}
+        return self._look(question) if question["ask"] == "look" else self._plan(question)
 
     def _look(self, question: Message) -> dict[str, Any]:
         if self._auto is None:
@@ -104,17 +96,22 @@ class Answers:
                 choice = self._auto.message()
         return {"choice": choice, "wants_known": wants_known}
 
-    def _plan(self, question: Message) -> list[list[int]]:
-        """The policy's actions, until nothing is left to give."""
+    def _plan(self, question: Message) -> dict[str, Any]:
+        """The policy's actions until nothing is left to give, or how it failed."""
         round_ = self._tables.fill(question)
+        actions = []
         try:
             policy = self._policy(str(question["policy"]))
-        except Exception as error:
-            raise PolicyFaultError(f"{type(error).__name__}: {error}") from error
-        actions = []
-        while round_.is_open:
-            actions.append(_decide(policy, round_))
-        return actions
+            while round_.is_open:
+                action = policy.decide(round_.observation())
+                try:
+                    round_.assign(action)
+                    actions.append([int(action.stage), int(action.limit)])
+                except (IllegalActionError, TypeError, AttributeError, ValueError) as error:
+                    return {"fault": f"illegal action {action!r}: {error}"}
+        except BaseException as error:  # noqa: BLE001 - a policy may raise anything, SystemExit too
+            return {"fault": f"{type(error).__name__}: {error}"}
+        return {"actions": actions}
 
     def _policy(self, name: str) -> Policy:
         """The policy for the jobs of now; made anew when their graphs have changed."""
@@ -125,21 +122,8 @@ class Answers:
         return self._made[2]
 
 
-def _decide(policy: Policy, round_: Round) -> list[int]:
-    try:
-        action = policy.decide(round_.observation())
-    except BaseException as error:
-        # SystemExit is among what a policy may raise.
-        raise PolicyFaultError(f"{type(error).__name__}: {error}") from error
-    try:
-        round_.assign(action)
-        return [int(action.stage), int(action.limit)]
-    except (IllegalActionError, TypeError, AttributeError, ValueError) as error:
-        raise PolicyFaultError(f"illegal action {action!r}: {error}") from error
-
-
 class Connection:
-    """Connection to the JVM's planner."""
+    """Connection to the JVM's planner: frames of a length (4 bytes, big endian) and JSON."""
 
     def __init__(self, port: int, secret: str) -> None:
         """Connect to loopback, and learn the settings.
@@ -181,13 +165,33 @@ class Connection:
         self._end.close()
 
     def _send(self, message: Message) -> None:
-        frames.send(self._end, json.dumps(message).encode())
+        data = json.dumps(message).encode()
+        self._end.sendall(len(data).to_bytes(4) + data)
 
     def _receive(self) -> dict[str, Any] | None:
-        data = frames.receive(self._end)
+        """Wait for the next message; None when the other end is gone."""
+        head = self._exactly(4)
+        if head is None:
+            return None
+        length = int.from_bytes(head)
+        if length > _MAX_BYTES:
+            raise AttachError(f"message of the planner: {length} bytes; at most {_MAX_BYTES}")
+        data = self._exactly(length)
         if data is None:
             return None
         message = parse_json(data, "message of the planner", AttachError)
         if not isinstance(message, dict):
             raise AttachError(f"message of the planner: {message!r:.60} is no JSON object")
         return message
+
+    def _exactly(self, count: int) -> bytes | None:
+        data = bytearray()
+        while len(data) < count:
+            try:
+                part = self._end.recv(count - len(data))
+            except ConnectionError:
+                return None
+            if not part:
+                return None
+            data += part
+        return bytes(data)

@@ -8,30 +8,28 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from decima.policy import Policy
 from decima.policy_names import is_learned, model_path
 from decima.registry import Heuristic, Parameters
 from decima.spark.answering import Answers, PoliciesByName
-from decima.spark.auto import AUTO, Auto, AutoSettings
-from decima.spark.bounds import READY_S, TIMES_S, check_port, check_within
+from decima.spark.auto import AUTO, Auto, AutoSettings, EvaluatorProcess
 from decima.spark.decision_log import DecisionLogFiles
-from decima.spark.errors import AttachError
-from decima.spark.evaluator_process import EvaluatorProcess
-from decima.spark.inputs import (
-    Guard,
-    given,
-    load_priors,
-    read_parameters,
-    read_priors,
-)
 from decima.spark.jvm import ControlError, check_session, decides_in_jvm, new_object
-from decima.spark.loading import read_card, ready_policy, trained_slots_of, warm_up
+from decima.spark.loading import (
+    read_card,
+    read_parameters,
+    ready_policy,
+    trained_slots_of,
+    warm_up,
+)
+from decima.spark.priors import load_priors, read_priors
 from decima.spark.scheduler import Scheduler, loading_fault
+from decima.spark.settings import READY_S, TIMES_S, AttachError, Guard, check_port, check_within
 from decima.spark.worker import Worker
 from spark_sim import Action, Observation
-from spark_sim.views import read_only
+from spark_sim.observation import read_only
 from traces import Trace
 
 LOG = logging.getLogger("decima.spark")
@@ -41,6 +39,10 @@ POOLS = ("keep", "ignore")
 _ATTACHMENT = "decima.spark.Attachment"
 _GRACE_S = 5.0
 """time for a policy that is loaded to answer the JVM"""
+
+Settings = TypeVar("Settings", AutoSettings, Guard)
+Load = Callable[[str], Answers]
+"""loads a policy of Python, given Spark's own order by the name that the simulator has"""
 
 
 def attach(
@@ -93,33 +95,48 @@ def attach(
         AttachError: (one line) this session cannot be scheduled, or is already, or no such model.
         PolicyError, ConfigError: there is no such policy or parameter.
     """
-    for label, value, known in (("mode", mode, MODES), ("pools", pools, POOLS)):
-        if value not in known:
-            raise AttachError(f"{label} {value!r}: there are {', '.join(known)}")
+    for label, value, choices in (("mode", mode, MODES), ("pools", pools, POOLS)):
+        if value not in choices:
+            raise AttachError(f"{label} {value!r}: there are {', '.join(choices)}")
     check_within("lapse_s", lapse_s, *TIMES_S["lapse"])
     check_within("hold_s", hold_s, *TIMES_S["hold"])
     if ready_s is not None:
         check_within("ready_s", ready_s, *READY_S)
     check_port("metrics", metrics_port)
     check_port("dashboard", dashboard_port)
-    chosen_guard, trace = given(guard, Guard, "guard"), load_priors(priors)
+    bounds = _settings_of(guard, Guard, "guard")
+    trace = load_priors(priors)
     values = read_parameters(policy, parameters)
-    chosen = _chosen(policy, values, auto)
+    acts = mode != "shadow"
+    name, load = _named(policy, values, auto, trace, acts=acts)
     context = check_session(spark)
-    settings = _settings(chosen, chosen_guard, decision_log)
-    settings |= {"lapse": _ms(lapse_s), "hold": _ms(hold_s), "pools": pools}
+    is_file = load is None and is_learned(name) and "." in name
+    settings = {
+        "policy": str(model_path(name).absolute()) if is_file else name,
+        "decision": _ms(bounds.decision_s),
+        "starve": _ms(bounds.starve_s),
+        "idle": _ms(bounds.idle_s),
+        "failures": str(bounds.failures),
+        "lapse": _ms(lapse_s),
+        "hold": _ms(hold_s),
+        "pools": pools,
+    }
+    if decision_log is not None:
+        files = DecisionLogFiles.of(decision_log)
+        settings["decisionLog"] = str(files.path.absolute())
+        settings["decisionLogBytes"] = str(files.max_bytes)
+        settings["decisionLogFiles"] = str(files.files)
     if metrics_port is not None:
         settings["metricsPort"] = str(metrics_port)
-    loading = _loading(chosen, context, trace, mode, ready_s)
-    content = None if values is None else {"policy": chosen.name, "parameters": dict(values)}
+    loading = None if load is None else _loading(name, load, context, ready_s)
     earlier = read_priors(trace)
     others = [
-        None if content is None else json.dumps(content),
+        None if values is None else json.dumps({"policy": name, "parameters": dict(values)}),
         not isinstance(policy, str),
         None if earlier is None else json.dumps(earlier.message()),
     ]
     attachment = _attachment(context, mode, settings, caps or {}, others)
-    scheduler = Scheduler(attachment, chosen.name, loading, trained_slots_of(policy))
+    scheduler = Scheduler(attachment, name, loading, trained_slots_of(policy))
     # All or nothing: no thread, port or listener is left behind.
     try:
         scheduler.start()
@@ -133,28 +150,28 @@ def attach(
     return scheduler
 
 
-class Session(NamedTuple):
-    """Facts of a session that policy "auto" needs."""
+def _settings_of(value: Settings | None, kind: type[Settings], name: str) -> Settings:
+    """Return the caller's settings, or the defaults.
 
-    order: str
-    """Spark's own, by the name that the simulator has"""
-    priors: Trace | None
-    acts: bool
-    """False in mode shadow: whatever is chosen, Spark's order runs"""
-
-
-class Chosen(NamedTuple):
-    """A policy, and how Python answers for it."""
-
-    name: str
-    loads: Callable[[Session], Answers] | None
-    """None: it decides in the JVM"""
+    Raises:
+        AttachError: they are of another kind.
+    """
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise AttachError(f"{name} must be a {kind.__name__}, got {value!r}")
+    return value
 
 
-def _chosen(
-    policy: str | Policy, parameters: Parameters | None, auto: AutoSettings | None
-) -> Chosen:
-    """Check what the caller names.
+def _named(
+    policy: str | Policy,
+    parameters: Parameters | None,
+    auto: AutoSettings | None,
+    priors: Trace | None,
+    *,
+    acts: bool,
+) -> tuple[str, Load | None]:
+    """Check what the caller names; return its name and how to load it, None if the JVM decides.
 
     Raises:
         AttachError, PolicyError: there is no such policy, parameter or candidate.
@@ -162,56 +179,34 @@ def _chosen(
     if policy != AUTO and auto is not None:
         raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
     if policy == AUTO:
-        settings = given(auto, AutoSettings, "auto")
-        for name in settings.candidates:
-            _check_named(name, settings.parameters.get(name))
-        return Chosen(AUTO, lambda session: Answers(PoliciesByName(), _auto(settings, session)))
-    if not isinstance(policy, str):
-        guest = Guest(policy)
-        return Chosen(guest.name, lambda _: _of_guest(guest))
-    name = policy
-    _check_named(name, parameters)
-    if decides_in_jvm(name):
-        return Chosen(name, None)
-    return Chosen(name, lambda _: Answers(PoliciesByName({name: ready_policy(name, parameters)})))
+        settings = _settings_of(auto, AutoSettings, "auto")
+        for candidate in settings.candidates:
+            _check_policy(candidate, settings.parameters.get(candidate))
+
+        def load_auto(order: str) -> Answers:
+            chooser = Auto(settings, order, priors, EvaluatorProcess(), acts=acts)
+            return Answers(PoliciesByName(), chooser)
+
+        return AUTO, load_auto
+    if isinstance(policy, str):
+        _check_policy(policy, parameters)
+        if decides_in_jvm(policy):
+            return policy, None
+        return policy, lambda _: Answers(PoliciesByName({policy: ready_policy(policy, parameters)}))
+    guest = Guest(policy)
+
+    def load_guest(_order: str) -> Answers:
+        warm_up(Heuristic("strict_fair").on)  # the code of rounds
+        return Answers(PoliciesByName({guest.name: lambda _trace: guest}))
+
+    return guest.name, load_guest
 
 
-def _of_guest(guest: Guest) -> Answers:
-    """Answers of a policy of another author, once the code of rounds is there."""
-    warm_up(Heuristic("strict_fair").on)
-    return Answers(PoliciesByName({guest.name: lambda _trace: guest}))
-
-
-def _check_named(name: str, parameters: Parameters | None) -> None:
+def _check_policy(name: str, parameters: Parameters | None) -> None:
     if is_learned(name):
         read_card(model_path(name))
     else:
         Heuristic(name, parameters)
-
-
-def _auto(settings: AutoSettings, session: Session) -> Auto:
-    order, priors, acts = session
-    return Auto(settings, order, priors, EvaluatorProcess(), acts=acts)
-
-
-def _settings(
-    chosen: Chosen, guard: Guard, decision_log: DecisionLogFiles | Path | str | None
-) -> dict[str, str]:
-    """The settings of the plugin (`Settings.java`)."""
-    is_file = chosen.loads is None and is_learned(chosen.name) and "." in chosen.name
-    settings = {
-        "policy": str(model_path(chosen.name).absolute()) if is_file else chosen.name,
-        "decision": _ms(guard.decision_s),
-        "starve": _ms(guard.starve_s),
-        "idle": _ms(guard.idle_s),
-        "failures": str(guard.failures),
-    }
-    if decision_log is not None:
-        files = DecisionLogFiles.of(decision_log)
-        settings["decisionLog"] = str(files.path.absolute())
-        settings["decisionLogBytes"] = str(files.max_bytes)
-        settings["decisionLogFiles"] = str(files.files)
-    return settings
 
 
 def _ms(seconds: float) -> str:
@@ -224,51 +219,45 @@ def _attachment(
     """Make the JVM's end; nothing of Spark is touched yet. Mode "auto" resolves in `settings`."""
 
     def java_map(content: Mapping[str, object]) -> Any:
-        made = context._jvm.java.util.HashMap()
+        entries = context._jvm.java.util.HashMap()
         for name, value in content.items():
-            made.put(str(name), str(value))
-        return made
+            entries.put(str(name), str(value))
+        return entries
 
-    def made(mode: str) -> Any:
+    def attachment_in(mode: str) -> Any:
         settings["mode"] = mode
         java = [context._jsc.sc(), java_map(settings), java_map(caps), *others]
         return new_object(context, _ATTACHMENT, java)
 
     if mode != "auto":
-        return made(mode)
+        return attachment_in(mode)
     try:
-        return made("exact")
+        return attachment_in("exact")
     except ControlError as exact:
         try:
-            found = made("soft")
+            attachment = attachment_in("soft")
         except AttachError as soft:
             raise AttachError(
                 f"exact mode is not possible ({exact}), nor is soft: {soft}"
             ) from soft
         LOG.warning("exact mode is not possible (%s): soft mode", exact)
-        return found
+        return attachment
 
 
-def _loading(
-    chosen: Chosen, context: Any, priors: Trace | None, mode: str, ready_s: float | None
-) -> Future[Answers] | None:
-    """Begin to load a policy of Python, and wait for it at most `ready_s`; None if it needs none.
+def _loading(name: str, load: Load, context: Any, ready_s: float | None) -> Future[Answers]:
+    """Begin to load a policy of Python, and wait for it at most `ready_s`.
 
     Raises:
         AttachError: it is not ready by then, or cannot be used.
     """
-    if chosen.loads is None:
-        return None
     is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
-    session = Session("spark_fair" if is_fair else "fifo", priors, mode != "shadow")
-    loads = chosen.loads
     worker = Worker("decima-loading")
-    loading: Future[Answers] = worker.submit(lambda: loads(session))
+    loading: Future[Answers] = worker.submit(lambda: load("spark_fair" if is_fair else "fifo"))
     worker.close()  # the thread ends with the call
     if ready_s is not None:
         wait_for([loading], ready_s)
         if not loading.done():
-            raise AttachError(f"{chosen.name}: not ready after {ready_s:g} s")
+            raise AttachError(f"{name}: not ready after {ready_s:g} s")
         error = loading.exception()
         if error is not None:
             raise AttachError(loading_fault(error)) from error

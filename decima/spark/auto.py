@@ -9,7 +9,11 @@ trusted: Spark's order is in force, and the policy continues in shadow.
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -18,12 +22,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.registry import Parameters
-from decima.spark.bounds import MOST_JOBS, check_above_zero, check_count
 from decima.spark.decision_log import prior_rows
-from decima.spark.errors import AttachError
-from decima.spark.evaluator_process import EvaluatorError, EvaluatorProcess, Question
+from decima.spark.settings import MOST_JOBS, AttachError, check_above_zero, check_count
+from decima.spark.worker import Worker
 from decima.whatif.closed_loop import MOSTLY
 from traces import Trace
+from traces.estimates import Estimates
+from traces.files.reading import parse_json
 from traces.numbers import MS_PER_S
 
 LOG = logging.getLogger("decima.spark")
@@ -32,6 +37,8 @@ AUTO = "auto"
 """name of the policy that is chosen by simulation"""
 KNOWN_SHARE = 0.5
 """where earlier runs are found for fewer stages than this, durations count as unknown"""
+PATIENCE_S = 1_800.0
+"""for a verdict: kernels may have to be compiled, at the lowest priority"""
 
 Rows = Sequence[Mapping[str, Any]]
 """jobs, as lines of the decision log"""
@@ -106,6 +113,85 @@ class News(NamedTuple):
         return cls(**{name: message[name] for name in cls._fields})
 
 
+class Question(NamedTuple):
+    """Question for `decima.spark.candidates`."""
+
+    slots: int
+    order: str
+    """Spark's own, by the name that the simulator has: fifo or spark_fair"""
+    ran: str
+    """what was in force, by name"""
+    ran_since_ms: int
+    """since the epoch; jobs that arrived before are not compared"""
+    candidates: Sequence[str]
+    estimates: Estimates
+    """what policies know of durations in this session"""
+    jobs: Rows
+    """by arrival (`LiveJob.java`)"""
+    is_timed: bool
+    """the jobs came at their times; False: only the jobs are known"""
+    parameters: Mapping[str, Mapping[str, float]]
+    """of candidates, where they are not those that the package ships"""
+
+
+class EvaluatorError(ValueError):
+    """The process gave no verdict; the message is one line."""
+
+
+class EvaluatorProcess:
+    """Runner of `decima.spark.candidates`: one question at a time, each in a new process.
+
+    The driver keeps nothing of a simulation.
+    """
+
+    def __init__(self) -> None:
+        self._worker = Worker("decima-compare")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+
+    def ask(self, question: Question) -> Future[dict[str, Any]]:
+        """Start answering; the future gives `Verdict.as_json` or raises `EvaluatorError`."""
+        return self._worker.submit(lambda: self._answer(question))
+
+    def close(self) -> None:
+        """End the process, if there is one; twice does no harm."""
+        self._is_closed = True
+        self._worker.close()
+        if self._process is not None:
+            self._process.kill()
+
+    def _answer(self, question: Question) -> dict[str, Any]:
+        if self._is_closed:
+            raise EvaluatorError("closed")
+        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        process = subprocess.Popen(  # noqa: S603 - this package's module
+            [sys.executable, "-P", "-m", "decima.spark.candidates", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for the driver
+        )
+        self._process = process
+        with process:  # which closes its pipes, whatever comes
+            try:
+                if self._is_closed:  # while it started, when there was nothing to kill yet
+                    raise EvaluatorError("closed")
+                text = json.dumps(question._asdict()).encode()
+                answer, faults = process.communicate(text, PATIENCE_S)
+            except subprocess.TimeoutExpired as error:
+                raise EvaluatorError(f"no verdict after {PATIENCE_S:g} s") from error
+            finally:
+                process.kill()
+        if process.returncode != 0:
+            lines = faults.decode(errors="replace").strip().splitlines()
+            raise EvaluatorError(lines[-1] if lines else f"exit code {process.returncode}")
+        verdict = parse_json(answer, "verdict", EvaluatorError)
+        if not isinstance(verdict, dict):
+            raise EvaluatorError(f"verdict: {verdict!r:.60} is no JSON object")
+        return verdict
+
+
 class Auto:
     """Chooser of the policy in force, from verdicts on the session's own jobs."""
 
@@ -133,12 +219,13 @@ class Auto:
             job.arrival_ms is not None for job in priors.jobs
         )
         self._evaluator = evaluator
-        self._asked: Future[dict[str, Any]] | None = None
+        self._verdict: Future[dict[str, Any]] | None = None
+        """the due one"""
         self._ended: deque[Mapping[str, Any]] = deque(maxlen=MOST_JOBS)
         self._next_s: float | None = None
         """when the next verdict is due; None as soon as there are enough jobs"""
-        self._asked_of = order
-        """what ran when it was asked"""
+        self._predicted = order
+        """what ran when the newest verdict was asked for"""
         self._is_left = True
         self._since_ms = 0
         self.choice = Choice(order, False, "nothing is known of this session yet")
@@ -174,15 +261,13 @@ class Auto:
         if news.is_left != self._is_left:
             self._is_left, self._since_ms = news.is_left, news.time_ms
         wants_known = False
-        if self._asked is not None:
-            if self._asked.done():
-                self._take(self._asked, news)
+        if self._verdict is not None:
+            if self._verdict.done():
+                self._take(self._verdict, news)
         elif self._is_due(news, now_s):
-            rows = self._rows(news)
-            wants_known = rows is None
-            if rows is not None:
-                self._asked_of = self._ran
-                self._asked = self._evaluator.ask(self._question(rows, news))
+            wants_known = not self._priors and news.known is None
+            if not wants_known:
+                self._ask(news)
                 self._next_s = now_s + self._settings.every_s
         return self.message(), wants_known
 
@@ -202,10 +287,8 @@ class Auto:
         name = self.choice.policy
         values = self._settings.parameters.get(name)
         parameters = None if values is None else {"policy": name, "parameters": dict(values)}
-        left = {"is_spark_order": self.is_spark_order, "parameters": parameters}
-        return self.choice._asdict() | left
-
-    # --- asking ----------------------------------------------------------------------------------
+        order = {"is_spark_order": self.is_spark_order, "parameters": parameters}
+        return self.choice._asdict() | order
 
     def _is_due(self, news: News, now_s: float) -> bool:
         """Return whether it is time to compare policies, and there are jobs to compare them on."""
@@ -224,66 +307,62 @@ class Auto:
         oldest_ms = news.time_ms - self._settings.window_s * MS_PER_S
         return [row for row in self._ended if (row["completion_ms"] or 0) >= oldest_ms]
 
-    def _rows(self, news: News) -> Rows | None:
-        """Return the jobs to compare policies on; None until the known ones were reported."""
-        if self._priors:
-            return self._priors
-        if news.known is None:
-            return None
-        rows = [*self._recent(news), *news.known]
-        return sorted(rows, key=lambda row: int(row["arrival_ms"]))[-MOST_JOBS:]
-
-    def _question(self, rows: Rows, news: News) -> Question:
-        is_first = rows is self._priors
+    def _ask(self, news: News) -> None:
+        """Have policies compared on the priors, at first, then on the jobs of the session."""
+        rows = self._priors
+        if not rows:
+            jobs = [*self._recent(news), *(news.known or ())]
+            rows = sorted(jobs, key=lambda row: int(row["arrival_ms"]))[-MOST_JOBS:]
         looked_up = news.prior_hits + news.prior_misses
-        are_known = is_first or news.prior_hits > KNOWN_SHARE * looked_up
-        return Question(
-            slots=news.slots,
-            order=self._order,
-            ran=self._ran,
-            ran_since_ms=self._since_ms,
-            candidates=self._settings.candidates,
-            estimates="exact" if are_known else "none",
-            jobs=rows,
-            is_timed=self._are_timed if is_first else True,
-            parameters=self._settings.parameters,
+        are_known = bool(self._priors) or news.prior_hits > KNOWN_SHARE * looked_up
+        self._predicted = self._ran
+        self._verdict = self._evaluator.ask(
+            Question(
+                slots=news.slots,
+                order=self._order,
+                ran=self._ran,
+                ran_since_ms=self._since_ms,
+                candidates=self._settings.candidates,
+                estimates="exact" if are_known else "none",
+                jobs=rows,
+                is_timed=self._are_timed if self._priors else True,
+                parameters=self._settings.parameters,
+            )
         )
 
-    # --- choosing --------------------------------------------------------------------------------
-
-    def _take(self, asked: Future[dict[str, Any]], news: News) -> None:
-        """The answer is there."""
-        self._asked = None
+    def _take(self, answer: Future[dict[str, Any]], news: News) -> None:
+        """Choose by a verdict that has come."""
+        self._verdict = None
         was_first = bool(self._priors)
         self._priors = []
         try:
-            verdict = asked.result()
+            verdict = answer.result()
         except Exception as error:  # noqa: BLE001 - whatever it is, what is in force stays
-            words = str(error) if isinstance(error, EvaluatorError) else repr(error)
-            LOG.warning("auto: no verdict (%s): %s stays", words, self.choice.policy)
+            reason = str(error) if isinstance(error, EvaluatorError) else repr(error)
+            LOG.warning("auto: no verdict (%s): %s stays", reason, self.choice.policy)
             return
         if was_first:
             self._next_s = None  # what was observed is worth more than what was known before
-        chosen = self._choose(verdict, "earlier runs" if was_first else "jobs of this session")
-        if chosen[:2] == self.choice[:2]:
-            self.choice = chosen
-            LOG.info("auto: still %s: %s", chosen.policy, chosen.why)
+        jobs = f"{verdict['jobs']} {'earlier runs' if was_first else 'jobs of this session'}"
+        before, self.choice = self.choice, self._choose(verdict, jobs)
+        policy, is_shadow, why = self.choice
+        if (policy, is_shadow) == before[:2]:
+            LOG.info("auto: still %s: %s", policy, why)
             return
-        if chosen.is_shadow:
-            LOG.error("auto: %s goes into shadow: %s", chosen.policy, chosen.why)
+        if is_shadow:
+            LOG.error("auto: %s goes into shadow: %s", policy, why)
         else:
-            LOG.warning("auto: %s instead of %s: %s", chosen.policy, self.choice.policy, chosen.why)
-        self.choice = chosen
+            LOG.warning("auto: %s instead of %s: %s", policy, before.policy, why)
         self._since_ms = news.time_ms
 
-    def _choose(self, verdict: Mapping[str, Any], compared_by: str) -> Choice:
-        by = f"{verdict['jobs']} {compared_by}"
+    def _choose(self, verdict: Mapping[str, Any], jobs: str) -> Choice:
+        """Return what a verdict on so many `jobs` puts in force."""
         if verdict["followers"] > MOSTLY:
             return Choice(
                 self._order, False,
                 f"{100 * verdict['followers']:.0f} % of the jobs came right after another had "
                 f"ended: clients that wait for their jobs, whose average JCT no order makes much "
-                f"shorter ({by})",
+                f"shorter ({jobs})",
             )  # fmt: skip
         error = verdict["error"]
         if error is not None and error[1] is not None:
@@ -293,18 +372,22 @@ class Auto:
                 # The prediction is not trusted; the policy in shadow shows its plans.
                 shown = self.choice.policy
                 drift = (
-                    f"jobs took {_words(*error)} against what was predicted under {self._asked_of}"
+                    f"jobs took {_words(*error)} against what was predicted under {self._predicted}"
                 )
-                return Choice(shown, shown != self._order, f"{drift} ({by})")
-        found = {name: _words(*one) for name, one in verdict["differences"].items()}
+                return Choice(shown, shown != self._order, f"{drift} ({jobs})")
+        differences = {
+            name: _words(*difference) for name, difference in verdict["differences"].items()
+        }
         best = verdict["best"]
         if best is None:
-            differences = ", ".join(f"{name} {one}" for name, one in found.items())
+            listed = ", ".join(f"{name} {text}" for name, text in differences.items())
             return Choice(self._order, False, f"no policy is below {self._order} for certain "
-                          f"({differences}; {by})")  # fmt: skip
-        return Choice(best, False, f"average JCT {found[best]} against {self._order} ({by})")
+                          f"({listed}; {jobs})")  # fmt: skip
+        return Choice(
+            best, False, f"average JCT {differences[best]} against {self._order} ({jobs})"
+        )
 
 
 def _words(mean: float, ci95: tuple[float, float] | None) -> str:
-    """A difference in percent, with its interval."""
+    """Format a difference in percent, with its interval."""
     return f"{mean:+.1f} %" + ("" if ci95 is None else f" [{ci95[0]:+.1f}, {ci95[1]:+.1f}]")

@@ -24,8 +24,8 @@ from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.policy_names import is_learned
 from decima.rl.statistics import Estimate, difference_percent, neighbours_difference_percent
-from decima.spark.evaluator_process import Question
-from decima.spark.log_rows import logged_job
+from decima.spark.auto import Question
+from decima.spark.decision_log import logged_job
 from decima.whatif.closed_loop import followers_share
 from decima.whatif.replay.check import session_cluster
 from spark_sim import Simulator, Streams
@@ -59,68 +59,64 @@ class Verdict(NamedTuple):
     """share of the jobs that came right after another had ended (`closed_loop`); 0 if unknown"""
 
     def as_json(self) -> dict[str, Any]:
-        """The form in which it is sent."""
+        """Return the form in which it is sent."""
         error = None if self.error is None else [self.error.mean, self.error.ci95]
-        differences = {name: [one.mean, one.ci95] for name, one in self.differences.items()}
-        return {
-            "best": self.best,
-            "differences": differences,
-            "error": error,
-            "jobs": self.jobs,
-            "followers": self.followers,
+        differences = {
+            name: [estimate.mean, estimate.ci95] for name, estimate in self.differences.items()
         }
+        return self._asdict() | {"differences": differences, "error": error}
 
 
-def compare(asked: Question) -> Verdict:
+def compare(question: Question) -> Verdict:
     """Play the jobs under Spark's order and under each candidate.
 
     Raises:
         PolicyError, ModelError: there is no such policy or model.
     """
-    world = World(asked)
+    world = World(question)
     sequences = [world.resampled(number) for number in range(SEQUENCES)]
-    reference = world.average_s(asked.order, sequences)
+    reference = world.average_s(question.order, sequences)
     differences = {
         name: difference_percent(world.average_s(name, sequences), reference)
-        for name in asked.candidates
+        for name in question.candidates
     }
-    sure = [name for name, one in differences.items() if one.is_surely_below(0)]
-    best = min(sure, key=lambda name: differences[name].mean, default=None)
-    return Verdict(best, differences, world.error(), len(asked.jobs), world.followers())
+    better = [name for name, change in differences.items() if change.is_surely_below(0)]
+    best = min(better, key=lambda name: differences[name].mean, default=None)
+    return Verdict(best, differences, world.error(), len(question.jobs), world.followers())
 
 
 class World:
     """The jobs of a question, ready to be simulated; K jobs."""
 
-    def __init__(self, asked: Question) -> None:
-        self._asked = asked
-        self._jobs = [job for job in map(logged_job, asked.jobs) if job is not None]
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._jobs = [job for job in map(logged_job, question.jobs) if job is not None]
         # Two runs of one query are two jobs, with durations of their own.
         named = (replace(job.job, name=f"{n} {job.job.name}") for n, job in enumerate(self._jobs))
         trace = Trace("session", tuple(named))
-        exact = to_arrays(trace)
-        self._arrays = with_estimates(trace, exact, asked.estimates, np.random.default_rng(0))
-        self._exact: TraceArrays = exact
+        self._exact: TraceArrays = to_arrays(trace)
+        rng = np.random.default_rng(0)
+        self._arrays = with_estimates(trace, self._exact, question.estimates, rng)
         self._own_ms = np.array([job.own_ms or 0 for job in self._jobs], float)
         self._arrival_ms = np.array([job.arrival_ms for job in self._jobs], float)
-        self._cluster = session_cluster(asked.slots)
+        self._cluster = session_cluster(question.slots)
 
     def resampled(self, number: int) -> Run:
-        """A sequence of as many jobs, each with the time that it came after another."""
+        """Return a sequence of as many jobs, each with the time that it came after another.
+
+        Where times are unknown, gaps are exponential.
+        """
         rng = Streams(0, number).arrivals()
         count = len(self._arrival_ms)
         job = rng.integers(count, size=count).astype(np.int32)
-        gap_ms = self._gaps_ms(rng)[job]
-        return Run(np.cumsum(gap_ms) - gap_ms[0], job, Streams(0, number).duration_key())
-
-    def _gaps_ms(self, rng: np.random.Generator) -> Float64:
-        """Return (K,) gaps before each job; exponential where unknown."""
-        count = len(self._arrival_ms)
-        if self._asked.is_timed:
+        if self._question.is_timed:
             gaps_ms = np.diff(self._arrival_ms)
-            return np.concatenate([[gaps_ms.mean() if count > 1 else 0.0], gaps_ms])
-        work_ms = float(np.sum(self._exact.num_tasks * self._exact.mean_ms)) / count
-        return rng.exponential(work_ms / (ASSUMED_LOAD * self._asked.slots), size=count)
+            gaps_ms = np.concatenate([[gaps_ms.mean() if count > 1 else 0.0], gaps_ms])
+        else:
+            work_ms = float(np.sum(self._exact.num_tasks * self._exact.mean_ms)) / count
+            gaps_ms = rng.exponential(work_ms / (ASSUMED_LOAD * self._question.slots), size=count)
+        gap_ms = gaps_ms[job]
+        return Run(np.cumsum(gap_ms) - gap_ms[0], job, Streams(0, number).duration_key())
 
     def average_s(self, policy: str, runs: Sequence[Run]) -> Float64:
         """(S,) average JCT of each sequence."""
@@ -135,23 +131,19 @@ class World:
             keys = list(range(len(runs)))
             played = play_in_lockstep(policy, self._arrays, self._cluster, runs, keys)
             return [measure(state).jct_s for state in played.states]
-        found = []
+        jcts_s = []
+        parameters = self._question.parameters.get(policy)
         for run in runs:
             simulator = Simulator(
-                self._arrays,
-                self._cluster,
-                run.arrival_ms,
-                run.job,
-                duration_key=run.duration_key,
+                self._arrays, self._cluster, run.arrival_ms, run.job, duration_key=run.duration_key
             )
-            parameters = self._asked.parameters.get(policy)
             play(simulator, policy_named(policy, self._arrays, parameters=parameters))
-            found.append((simulator.completion_ms() - run.arrival_ms) / MS_PER_S)
-        return found
+            jcts_s.append((simulator.completion_ms() - run.arrival_ms) / MS_PER_S)
+        return jcts_s
 
     def followers(self) -> float:
         """Return the share of the jobs that came right after another had ended; 0 if unknown."""
-        if not self._asked.is_timed:
+        if not self._question.is_timed:
             return 0.0
         end_ms = np.array([job.completion_ms for job in self._jobs], float)
         work_ms = np.array([job.job.work_ms for job in self._jobs])
@@ -163,11 +155,11 @@ class World:
         The interval is over stretches of neighbouring jobs: where the real session queued longer
         than predicted, or a burst of slow jobs came, all of a stretch are off together.
         """
-        if not self._asked.is_timed:
+        if not self._question.is_timed:
             return None
         ended = np.array(
             [
-                job.completion_ms is not None and job.arrival_ms >= self._asked.ran_since_ms
+                job.completion_ms is not None and job.arrival_ms >= self._question.ran_since_ms
                 for job in self._jobs
             ]
         )
@@ -178,7 +170,7 @@ class World:
             np.arange(len(ended), dtype=np.int32),
             Streams(0, 0).duration_key(),
         )
-        predicted_s = self._jct_s(self._asked.ran, [run])[0] + self._own_ms / MS_PER_S
+        predicted_s = self._jct_s(self._question.ran, [run])[0] + self._own_ms / MS_PER_S
         jobs = [job for job, has_ended in zip(self._jobs, ended, strict=True) if has_ended]
         actual_ms = [float((job.completion_ms or 0) - job.arrival_ms) for job in jobs]
         return neighbours_difference_percent(np.array(actual_ms) / MS_PER_S, predicted_s[ended])
@@ -187,23 +179,19 @@ class World:
 def main() -> None:
     """Read a question from standard input, write the verdict to standard output.
 
-    The argument is the process of the driver, with which this one ends.
+    The argument is the process of the driver: this one ends when that has, however it was.
     """
-    with suppress(OSError):
-        os.nice(_NICEST)
-    _end_with(int(sys.argv[1]))
-    json.dump(compare(Question(**json.load(sys.stdin))).as_json(), sys.stdout)
+    driver = int(sys.argv[1])
 
-
-def _end_with(driver: int) -> None:
-    """End this process when the driver has ended, however that was."""
-
-    def watch() -> None:
+    def end_with_driver() -> None:
         while os.getppid() == driver:
             time.sleep(_PARENT_LOOK_S)
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    with suppress(OSError):
+        os.nice(_NICEST)
+    threading.Thread(target=end_with_driver, daemon=True).start()
+    json.dump(compare(Question(**json.load(sys.stdin))).as_json(), sys.stdout)
 
 
 if __name__ == "__main__":

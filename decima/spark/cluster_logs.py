@@ -1,52 +1,81 @@
 """Thousands of event logs in parallel, wherever Spark's own file systems can read them.
 
-The driver lists what lies at the paths and sends one task for each log, large ones first. A task
-reads its log as a stream and gives back its jobs; nothing of another log is held with it. The
+The driver lists what lies at the paths and sends one task for each log, large ones first.
+`EventLogs.java` reads a log through Spark's own file systems and writes pieces of bounded size into
+the pipe to Python, where no more than one of them is held. The task gives back the log's jobs. The
 driver makes one trace of them, as `traces.spark_log.read_spark_logs` does of logs that lie here.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from decima.fingerprint import versions
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.greeting import check_executors
+from decima.rl.parallel.spark import settle
 from decima.spark.jvm import first_line, java_class
-from decima.spark.log_stream import RemoteLog, RemotePath, logs_in_order, read_partition
+from traces.codecs import PieceStream
 from traces.errors import TraceError
 from traces.spark_log import ImportSummary
-from traces.spark_log.files import UnreachableError, search
-from traces.spark_log.reader import HowToRead, trace_of_logs
+from traces.spark_log.files import LogFiles, UnreachableError, Unreadable, search
+from traces.spark_log.reader import HowToRead, ReadLog, read_log, trace_of_logs
 from traces.trace import Trace
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _POLL_S = 0.5
+_DATA, _FAULT = b"D", b"X"
+"""kinds of pieces, as `EventLogs.java` writes them: of a file, and in place of its rest"""
 
 LogProgress = Callable[[int, int], None]
 """called with (logs read, logs in all)"""
 
 
-class _Entry(NamedTuple):
+@dataclass(frozen=True)
+class RemotePath:
+    """A path on another file system, as Hadoop writes it."""
+
+    text: str
+
+    @property
+    def name(self) -> str:
+        return urlsplit(self.text).path.rstrip("/").rpartition("/")[2] or self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class RemoteLog(NamedTuple):
+    """The log of one application, as `LogFiles` but for where it is."""
+
+    path: RemotePath
+    files: tuple[str, ...]
+    named: bool
+    num_bytes: int
+    fault: str | None = None
+    """why it cannot be read, where the listing has shown so already"""
+
+    def text(self) -> str:
+        """Format the request as `EventLogs.java` takes and returns it."""
+        return "".join(f"{part}\0" for part in (self.path.text, int(self.named), *self.files))
+
+
+@dataclass(frozen=True)
+class _Entry(RemotePath):
     """A file or a folder, as `EventLogs.java` lists it."""
 
     is_folder: bool
     num_bytes: int
-    path: RemotePath
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    def __str__(self) -> str:
-        return str(self.path)
 
 
 def read_logs_on_cluster(
@@ -77,13 +106,27 @@ def read_logs_on_cluster(
     arguments[0] = context._jsc
     java = kind.getConstructors()[0].newInstance(arguments)
     try:
-        logs = _find_logs(java, paths)
-        listed = [log for log in logs if log.fault is None]
-        found = _read_all(context, java, listed, how, progress) if listed else []
+        logs = find_remote_logs(java, paths)
+        sound = [log for log in logs if log.fault is None]
+        results = _read_all(context, java, sound, how, progress) if sound else []
     finally:
         java.close()
-    named = [RemotePath(path) for path in paths]
-    return trace_of_logs(logs_in_order(logs, found, how), named, group_by=how.group_by, name=name)
+    read = logs_in_order(logs, results, how)
+    return trace_of_logs(read, [*map(RemotePath, paths)], group_by=how.group_by, name=name)
+
+
+def find_remote_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
+    """Return the logs at these paths, as an `EventLogs.java` lists them."""
+    logs: dict[str, RemoteLog] = {}
+    for path in paths:
+        # What is listed anew is what the path names: Hadoop shows it by its full address.
+        itself, _ = _list(java, as_uri(path), path)
+        for place, parts, named, fault in search(itself, partial(_inside, java)):
+            size = sum(part.num_bytes for part in parts)
+            files = tuple(part.text for part in parts)
+            log = RemoteLog(RemotePath(place.text), files, named, size, fault)
+            logs.setdefault(place.text, log)
+    return list(logs.values())
 
 
 def as_uri(path: str) -> str:
@@ -91,21 +134,9 @@ def as_uri(path: str) -> str:
     return path if _SCHEME.match(path) else f"file://{Path(path).absolute()}"
 
 
-def _find_logs(java: Any, paths: Sequence[str]) -> list[RemoteLog]:
-    found: dict[str, RemoteLog] = {}
-    for path in paths:
-        # What is listed anew is what the path names: Hadoop shows it by its full address.
-        itself, _ = _list(java, as_uri(path), path)
-        for place, parts, named, fault in search(itself, partial(_inside, java)):
-            size = sum(part.num_bytes for part in parts)
-            files = tuple(part.path.text for part in parts)
-            found.setdefault(place.path.text, RemoteLog(place.path, files, named, size, fault))
-    return list(found.values())
-
-
 def _inside(java: Any, entry: _Entry) -> list[_Entry] | None:
     """List a folder; None for a file."""
-    return _list(java, entry.path.text, entry.path.text)[1] if entry.is_folder else None
+    return _list(java, entry.text, entry.text)[1] if entry.is_folder else None
 
 
 def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
@@ -121,7 +152,7 @@ def _list(java: Any, uri: str, shown: str) -> tuple[_Entry, list[_Entry]]:
         kind = TraceError if "AccessControlException" in reason else UnreachableError
         raise kind(f"{shown}: Spark cannot read it: {reason}") from error
     rows = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    itself, *inside = (_Entry(kind == "d", int(size), RemotePath(at)) for kind, size, at in rows)
+    itself, *inside = (_Entry(at, kind == "d", int(size)) for kind, size, at in rows)
     return itself, inside
 
 
@@ -144,7 +175,7 @@ def _read_all(
     context.setJobGroup(group, f"reading {len(logs):,} event logs", interruptOnCancel=True)
     try:
         with _watched(context, group, len(logs), progress):
-            found: list[Any] = tasks.collect()
+            results: list[Any] = tasks.collect()
     except KeyboardInterrupt:
         context.cancelJobGroup(group)
         raise
@@ -153,7 +184,7 @@ def _read_all(
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
         context.setLocalProperty("spark.job.description", None)
-    return found
+    return results
 
 
 @contextmanager
@@ -163,23 +194,93 @@ def _watched(context: Any, group: str, total: int, progress: LogProgress | None)
         yield
         return
     done = threading.Event()
-    watch = threading.Thread(
-        target=_tell, args=(context, group, total, progress, done), daemon=True
-    )
-    watch.start()
+
+    def watch() -> None:
+        tracker = context.statusTracker()
+        while not done.wait(_POLL_S):
+            jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+            stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+            progress(sum(stage.numCompletedTasks for stage in stages if stage), total)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        watch.join()
+        thread.join()
     progress(total, total)
 
 
-def _tell(
-    context: Any, group: str, total: int, progress: LogProgress, done: threading.Event
-) -> None:
-    tracker = context.statusTracker()
-    while not done.wait(_POLL_S):
-        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
-        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        progress(sum(stage.numCompletedTasks for stage in stages if stage), total)
+def read_partition(how: HowToRead, pieces: Iterable[bytes]) -> Iterator[tuple[str, ReadLog | str]]:
+    """Each log of a partition by its path: what it gives, or why it cannot be read."""
+    rest = iter(pieces)
+    for head in rest:
+        path, named, *files = head[1:].decode().rstrip("\0").split("\0")
+        streams: list[_RemoteFile] = []
+        for file in files:
+            streams.append(_RemoteFile(RemotePath(file), rest, tuple(streams)))
+        log = LogFiles(RemotePath(path), tuple(streams), named=named == "1")
+        try:
+            yield path, read_log(log, how)
+        except TraceError as error:
+            yield path, str(error)
+        for stream in streams:
+            stream.skip()
+    settle()
+
+
+class _RemoteFile:
+    """A file of a log whose pieces come after those of the files before it."""
+
+    def __init__(
+        self, path: RemotePath, pieces: Iterator[bytes], before: tuple[_RemoteFile, ...]
+    ) -> None:
+        self._path = path
+        self._before = before
+        self._pieces = self._until_end(pieces)
+        self.name = path.name
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def open(self, _mode: Literal["rb"], /) -> BinaryIO:
+        for file in self._before:
+            file.skip()
+        return cast(BinaryIO, PieceStream(self._pieces))
+
+    def skip(self) -> None:
+        """Read and drop the rest, for example of a damaged file."""
+        for _ in self._pieces:
+            pass
+
+    @staticmethod
+    def _until_end(pieces: Iterator[bytes]) -> Iterator[bytes | OSError]:
+        """Contents up to the end of the file; a fault instead where it cannot be read on."""
+        for piece in pieces:
+            if piece[:1] == _DATA:
+                yield piece[1:]
+                continue
+            if piece[:1] == _FAULT:
+                yield OSError(errno.EIO, piece[1:].decode())
+            return
+
+
+def logs_in_order(
+    logs: Sequence[RemoteLog], results: Iterable[tuple[str, ReadLog | str]], how: HowToRead
+) -> Iterator[ReadLog]:
+    """Yield the logs read, in order; a log that could not be listed carries its error.
+
+    Raises:
+        TraceError: a log that a person named cannot be read.
+    """
+    by_path = dict(results)
+    for log in logs:
+        if log.fault is not None:
+            entry = Unreadable(log.path, log.fault)
+            yield read_log(LogFiles(log.path, (entry,), log.named), how)
+            continue
+        result = by_path[log.path.text]
+        if isinstance(result, str):
+            raise TraceError(result)
+        yield result

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from decima.spark.status import SchedulerStatus
 from decima.spark.worker import Worker
 from traces.loopback import ADDRESS
@@ -67,11 +67,10 @@ _HEADERS = {
 def serve(
     status: Callable[[], SchedulerStatus],
     port: int,
-    address: str = ADDRESS,
     metrics: Callable[[], str] | None = None,
     words: Mapping[str, str] = SESSION,
 ) -> tuple[str, Callable[[], None]]:
-    """Serve on `port` (0: any free one), to this machine only, unless `address` is given.
+    """Serve on `port` (0: any free one), to this machine only.
 
     With `metrics`, its text is `/metrics`, for Prometheus. `words` are those of `SESSION`.
 
@@ -87,7 +86,7 @@ def serve(
     text, policy = live_page(words)
     statuses = _Statuses(status)
     try:
-        server = _Server((address, port), statuses, text.encode(), policy, metrics)
+        server = _Server(port, statuses, text.encode(), policy, metrics)
     except OSError as error:
         statuses.close()
         raise AttachError(f"dashboard port {port}: {error.strerror or error}") from error
@@ -102,7 +101,7 @@ def serve(
         statuses.close()
         thread.join(timeout=5.0)
 
-    return f"http://{address}:{server.port}/", stop
+    return f"http://{ADDRESS}:{server.port}/", stop
 
 
 def content(status: SchedulerStatus) -> dict[str, Any]:
@@ -167,7 +166,7 @@ class _Server(ThreadingTCPServer):
 
     def __init__(
         self,
-        address: tuple[str, int],
+        port: int,
         statuses: _Statuses,
         page: bytes,
         policy: str,
@@ -178,12 +177,10 @@ class _Server(ThreadingTCPServer):
         self.page = page
         self.policy = policy
         self._places = threading.BoundedSemaphore(_CONNECTIONS)
-        super().__init__(address, _Handler)
+        super().__init__((ADDRESS, port), _Handler)
         self.port = int(self.server_address[1])
-        is_loopback = address[0] == ADDRESS
-        names = ("localhost", "127.0.0.1", "[::1]")
-        self.hosts = {f"{name}:{self.port}" for name in names} if is_loopback else None
-        """names by which a browser may call this server; None: any"""
+        self.hosts = {f"{name}:{self.port}" for name in ("localhost", "127.0.0.1", "[::1]")}
+        """names by which a browser may call this server"""
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):
@@ -211,9 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The page, or the status; nothing else is there."""
         hosts = self.headers.get_all("Host", [])
-        if self.server.hosts is not None and not (
-            len(hosts) == 1 and hosts[0].lower() in self.server.hosts
-        ):
+        if len(hosts) != 1 or hosts[0].lower() not in self.server.hosts:
             # Another site whose name resolves here, so that its scripts could read the answers.
             self._answer(HTTPStatus.FORBIDDEN, b"forbidden: use http://localhost and the port\n")
         elif self.path == "/":

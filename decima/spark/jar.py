@@ -17,8 +17,15 @@ from typing import Any
 
 from decima.agent import columns
 from decima.rl.parallel.session import NEWEST_MAJOR, OLDEST
-from decima.spark.bounds import LOG_FORMAT, LOG_VERSION, MOST_JOBS, TIMES_S, WEIGHTS
-from decima.spark.errors import AttachError, missing
+from decima.spark.settings import (
+    LOG_FORMAT,
+    LOG_VERSION,
+    MOST_JOBS,
+    TIMES_S,
+    WEIGHTS,
+    AttachError,
+    missing,
+)
 from traces.files.errors import reason
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private
 from traces.files.writing import written_whole
@@ -116,7 +123,9 @@ def pack(path: Path, classes: Path) -> None:
     Raises:
         AttachError: it cannot be written.
     """
-    compiled = {str(one.relative_to(classes)): one.read_bytes() for one in classes.rglob("*.class")}
+    compiled = {
+        str(file.relative_to(classes)): file.read_bytes() for file in classes.rglob("*.class")
+    }
     names = sorted(name.removesuffix(".class").replace("/", ".") for name in compiled)
     entries = compiled | _resources() | {_CLASSES: "".join(f"{name}\n" for name in names).encode()}
     with written_whole(path, AttachError) as file, zipfile.ZipFile(file, "w") as jar:
@@ -186,10 +195,10 @@ def _sources() -> dict[str, bytes]:
     """Return the Java sources by folder and name."""
     java = files("decima.spark") / "java"
     return {
-        f"{folder}/{one.name}": one.read_bytes()
+        f"{folder}/{file.name}": file.read_bytes()
         for folder in _FOLDERS
-        for one in (java / folder).iterdir()
-        if one.name.endswith(".java")
+        for file in (java / folder).iterdir()
+        if file.name.endswith(".java")
     }
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from decima.policy_names import LEARNED_SUFFIX, SHIPPED_MODEL
 from decima.rl.parallel.session import NEWEST_MAJOR, OLDEST
-from decima.spark.errors import AttachError, missing
 from decima.spark.jar import plugin_jar
+from decima.spark.settings import AttachError, missing
 
 IN_JVM = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", SHIPPED_MODEL)
 """policies that decide inside the JVM by name, as model files do (`Policies.java`)"""
 
-_loaders: WeakKeyDictionary[Any, tuple[Any, str]] = WeakKeyDictionary()
-"""class loader and jar by gateway: py4j remembers methods by class name, so a second copy of a
-class would be called with the first one's methods"""
+Load = Callable[[Any, Any], tuple[Any, str]]
+"""makes a class loader and its jar, given the JVM and its gateway"""
+
+_loaders: WeakKeyDictionary[Any, dict[Load, tuple[Any, str]]] = WeakKeyDictionary()
+"""by gateway: py4j remembers methods by class name, so a second copy of a class would be called
+with the first one's methods"""
 
 
 def decides_in_jvm(name: str) -> bool:
@@ -53,13 +57,25 @@ def check_session(spark: Any) -> Any:
     return context
 
 
-def java_class(context: Any, name: str, *, for_executors: bool = False) -> Any:
-    """Return a class of the jar in the driver's JVM.
+def plugin_loader(jvm: Any, gateway: Any) -> tuple[Any, str]:
+    """Return a loader of the plugin's classes beside Spark's, and the jar."""
+    jar = str(plugin_jar().absolute())
+    urls = gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = jvm.java.io.File(jar).toURI().toURL()
+    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.net.URLClassLoader(urls, parent), jar
+
+
+def java_class(
+    context: Any, name: str, *, for_executors: bool = False, load: Load = plugin_loader
+) -> Any:
+    """Return a class of the plugin, or of another jar, in the driver's JVM.
 
     Args:
         context: a SparkContext.
         name: of the class, with its package.
         for_executors: tasks need it too.
+        load: what loads it, once for each JVM.
 
     Raises:
         AttachError: there is no jar and it cannot be compiled, or this Spark lacks the classes
@@ -69,26 +85,18 @@ def java_class(context: Any, name: str, *, for_executors: bool = False) -> Any:
 
     gateway = context._gateway
     try:
-        if gateway not in _loaders:
-            _loaders[gateway] = _loader(context._jvm, gateway)
-        loader, jar = _loaders[gateway]
-        found = loader.loadClass(name)
+        loaders = _loaders.setdefault(gateway, {})
+        if load not in loaders:
+            loaders[load] = load(context._jvm, gateway)
+        loader, jar = loaders[load]
+        kind = loader.loadClass(name)
     except (Py4JError, TypeError) as error:
         raise AttachError(
-            f"Spark {context.version} lacks the scheduler's base classes: {first_line(error)}"
+            f"Spark {context.version} lacks classes that {name} needs: {first_line(error)}"
         ) from error
     if for_executors:
         context._jsc.sc().addJar(jar)
-    return found
-
-
-def _loader(jvm: Any, gateway: Any) -> tuple[Any, str]:
-    """A loader of the jar's classes beside Spark's, and the jar."""
-    jar = str(plugin_jar().absolute())
-    urls = gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(jar).toURI().toURL()
-    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm.java.net.URLClassLoader(urls, parent), jar
+    return kind
 
 
 class ControlError(AttachError):
@@ -104,11 +112,11 @@ def new_object(context: Any, name: str, arguments: list[Any]) -> Any:
     """
     from py4j.protocol import Py4JJavaError
 
-    given = context._gateway.new_array(context._jvm.java.lang.Object, len(arguments))
+    array = context._gateway.new_array(context._jvm.java.lang.Object, len(arguments))
     for number, value in enumerate(arguments):
-        given[number] = value
+        array[number] = value
     try:
-        return java_class(context, name).getConstructors()[0].newInstance(given)
+        return java_class(context, name).getConstructors()[0].newInstance(array)
     except Py4JJavaError as error:
         kind = _cause(error).getClass().getSimpleName()
         is_argument = kind in ("SettingsError", "IllegalArgumentException")
@@ -117,15 +125,15 @@ def new_object(context: Any, name: str, arguments: list[Any]) -> Any:
 
 def _cause(error: Any) -> Any:
     """The exception in the JVM; its cause, where reflection wraps it."""
-    found = error.java_exception
-    is_wrapped = found.getClass().getSimpleName() == "InvocationTargetException"
-    return found.getCause() if is_wrapped else found
+    thrown = error.java_exception
+    is_wrapped = thrown.getClass().getSimpleName() == "InvocationTargetException"
+    return thrown.getCause() if is_wrapped else thrown
 
 
 def message(error: Any) -> str:
     """Return the first line of the message of an exception in the JVM, or its type."""
-    found = _cause(error)
-    return str((found.getMessage() or found.toString()).strip().splitlines()[0])
+    cause = _cause(error)
+    return str((cause.getMessage() or cause.toString()).strip().splitlines()[0])
 
 
 def first_line(error: object) -> str:

@@ -1,4 +1,4 @@
-"""Policies before their first plan: their files, and what has to be loaded and compiled."""
+"""Policies before their first plan: their files and parameters, what is loaded and compiled."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from safetensors import SafetensorError, safe_open
 from decima.policy import Policy
 from decima.policy_names import is_learned, model_path
 from decima.registry import Heuristic, Parameters
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from decima.spark.tables import LiveTables
+from decima.training.tuning import read_tuned
 from traces.arrays import TraceArrays
 from traces.files.numbers import is_count
 from traces.files.reading import parse_json
@@ -50,16 +51,19 @@ def learned(name: str) -> PolicyFor:
     from decima.agent.scales import Scales
 
     weights = load_model(model_path(name)).weights
-    known: list[Scales] = []
+    typical: Scales | None = None
 
     def policy_for(graphs: TraceArrays) -> Policy:
-        now = Scales.of(graphs)
-        if known:
+        nonlocal typical
+        scales = Scales.of(graphs)
+        if typical is not None:
             # What is typical is learned slowly: a single large job must not make itself usual.
-            pairs = zip(known[0], now, strict=True)
-            now = Scales(*((1 - _WEIGHT_OF_NEW) * old + _WEIGHT_OF_NEW * new for old, new in pairs))
-        known[:] = [now]
-        return LearnedPolicy(weights, graphs, scales=now, name=name)
+            pairs = zip(typical, scales, strict=True)
+            scales = Scales(
+                *((1 - _WEIGHT_OF_NEW) * old + _WEIGHT_OF_NEW * new for old, new in pairs)
+            )
+        typical = scales
+        return LearnedPolicy(weights, graphs, scales=scales, name=name)
 
     return policy_for
 
@@ -91,6 +95,32 @@ TWO_JOBS: dict[str, Any] = {
 """a round of two jobs that do not exist: a stage after another, and one alone"""
 
 
+def read_parameters(
+    policy: str | Policy, parameters: Mapping[str, float] | Path | str | None
+) -> Parameters | None:
+    """The parameters of a heuristic: themselves, or in a file of `decima tune -o`.
+
+    Raises:
+        AttachError: the policy is no heuristic, or the file is another policy's.
+        PolicyError, ConfigError: there is no such policy or parameter, or no such file.
+    """
+    if parameters is None:
+        return None
+    if not isinstance(policy, str) or is_learned(policy):
+        raise AttachError(f"policy {policy!r} is no heuristic: it takes no parameters")
+    if isinstance(parameters, Mapping):
+        return Heuristic(policy, dict(parameters)).parameters
+    if not isinstance(parameters, Path | str):
+        raise AttachError(
+            f"parameters are {parameters!r:.60}: numbers by name are needed, or a file of "
+            "`decima tune -o`"
+        )
+    owner, tuned = read_tuned(Path(parameters))
+    if owner != policy:
+        raise AttachError(f"{parameters}: parameters of {owner!r}, not of {policy!r}")
+    return Heuristic(policy, tuned).parameters
+
+
 def read_card(path: Path) -> Mapping[str, Any]:
     """The card in the header of a model file. Loading the model checks the rest.
 
@@ -118,10 +148,11 @@ def trained_slots(card: Mapping[str, Any]) -> tuple[int, int] | None:
     if not isinstance(workload, dict):
         return None
     settings = workload.get("settings") or [workload]
-    rows = settings if isinstance(settings, list) else []
-    found = [one.get("executors") for one in rows if isinstance(one, dict)]
-    sizes = [size for size in found if is_count(size)]
-    return (min(sizes), max(sizes)) if sizes else None
+    if not isinstance(settings, list):
+        return None
+    sizes = [row.get("executors") for row in settings if isinstance(row, dict)]
+    counts = [size for size in sizes if is_count(size)]
+    return (min(counts), max(counts)) if counts else None
 
 
 def trained_slots_of(policy: str | Policy) -> tuple[int, int] | None:

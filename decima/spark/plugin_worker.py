@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from decima.spark.answering import Answers, Connection, PoliciesByName
-from decima.spark.auto import AUTO, Auto, AutoSettings
-from decima.spark.errors import AttachError
-from decima.spark.evaluator_process import EvaluatorProcess
-from decima.spark.inputs import read_parameters, read_priors
-from decima.spark.loading import ready_policy
+from decima.spark.auto import AUTO, Auto, AutoSettings, EvaluatorProcess
+from decima.spark.loading import read_parameters, ready_policy
+from decima.spark.priors import read_priors
+from decima.spark.settings import AttachError
 from traces import load_trace
 
 PORT, SECRET = "DECIMA_PLUGIN_PORT", "DECIMA_PLUGIN_SECRET"
@@ -30,27 +30,29 @@ def serve(connection: Connection) -> None:
     Raises:
         ValueError: (one line) a setting cannot be used.
     """
-    given = connection.settings
-    missing = sorted(_SETTINGS - given.keys())
+    settings = connection.settings
+    missing = sorted(_SETTINGS - settings.keys())
     if missing:
         raise AttachError(f"reply of the plugin: lacks {', '.join(missing)}")
-    policy = str(given["policy"])
-    parameters = None if given["parameters"] is None else Path(given["parameters"])
-    values = read_parameters(policy, parameters)
-    trace = None if given["priors"] is None else load_trace(given["priors"])
+    policy = str(settings["policy"])
+    tuned = None if settings["parameters"] is None else Path(settings["parameters"])
+    parameters = read_parameters(policy, tuned)
+    trace = None if settings["priors"] is None else load_trace(settings["priors"])
     priors = read_priors(trace)
-    auto = None
+    policies, auto = {}, None
     if policy == AUTO:
-        settings = AutoSettings(every_s=given["auto_every_s"])
-        acts = not given["is_shadow"]
-        auto = Auto(settings, given["order"], trace, EvaluatorProcess(), acts=acts)
-    known = {policy: ready_policy(policy, values)} if given["decides"] and auto is None else {}
-    answers = Answers(PoliciesByName(known), auto)
-    connection.ready(None if priors is None else priors.message())
-    try:
+        auto = Auto(
+            AutoSettings(every_s=settings["auto_every_s"]),
+            settings["order"],
+            trace,
+            EvaluatorProcess(),
+            acts=not settings["is_shadow"],
+        )
+    elif settings["decides"]:
+        policies = {policy: ready_policy(policy, parameters)}
+    with closing(Answers(PoliciesByName(policies), auto)) as answers:
+        connection.ready(None if priors is None else priors.message())
         connection.serve(answers)
-    finally:
-        answers.close()
 
 
 def main() -> None:

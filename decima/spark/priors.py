@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from traces import Trace
-from traces.spark_log.names import Query, query_in, shared_names
+from decima.spark.settings import AttachError
+from traces import Trace, TraceError, load_trace
+from traces.files.errors import FileError
+from traces.spark_log.names import Query, query_in, shared_names, shared_words
+
+LOG = logging.getLogger("decima.spark")
 
 AGREE = 2.0
 """durations of different runs speak for one query if the longest is at most so many times the
 shortest"""
 
 
+def load_priors(priors: Trace | Path | str | None) -> Trace | None:
+    """Return the trace of earlier runs: itself, or that of a file or a built-in name.
+
+    Raises:
+        AttachError: it is neither, or cannot be read.
+    """
+    if priors is None or isinstance(priors, Trace):
+        return priors
+    if not isinstance(priors, Path | str):
+        raise AttachError(f"priors must be a Trace or the path of a trace file, got {priors!r}")
+    try:
+        return load_trace(priors)
+    except (FileError, TraceError) as error:
+        raise AttachError(f"priors: {error}") from error
+
+
+def read_priors(trace: Trace | None) -> Priors | None:
+    """Read the trace of earlier runs; the log reports how much of it can be matched."""
+    if trace is None:
+        return None
+    priors = Priors(trace)
+    matched = "priors of %s: %d of %d jobs have a name that can come again (%d queries)"
+    counts = trace.name, priors.recurring, priors.jobs, priors.queries
+    if priors.recurring < priors.jobs:
+        LOG.warning(matched + "; the others are known by number of tasks alone", *counts)
+    else:
+        LOG.info(matched, *counts)
+    shared = shared_words(trace)
+    if shared is not None:
+        LOG.warning("priors of %s: %s", trace.name, shared)
+    return priors
+
+
 class Priors:
     """Durations by query and shape of the stage; queries as in `traces.spark_log.names`."""
 
     def __init__(self, trace: Trace) -> None:
-        self._known: dict[Query, dict[int, list[list[float]]]] = {}
+        self._by_query: dict[Query, dict[int, list[list[float]]]] = {}
         self._shapes: defaultdict[int, list[float]] = defaultdict(list)
         self.jobs = len(trace.jobs)
         self.recurring = 0
@@ -28,21 +67,21 @@ class Priors:
         self._shared = shared_names(trace)
         for job in trace.jobs:
             query = query_in(trace, job)
-            by_size = {} if query is None else self._known.setdefault(query, {})
+            by_size = {} if query is None else self._by_query.setdefault(query, {})
             self.recurring += query is not None
-            seen: Counter[int] = Counter()
+            earlier: Counter[int] = Counter()
             for stage in job.stages:
                 self._shapes[stage.num_tasks].append(stage.mean_ms)
                 places = by_size.setdefault(stage.num_tasks, [])
-                if seen[stage.num_tasks] == len(places):
+                if earlier[stage.num_tasks] == len(places):
                     places.append([])
-                places[seen[stage.num_tasks]].append(stage.mean_ms)
-                seen[stage.num_tasks] += 1
+                places[earlier[stage.num_tasks]].append(stage.mean_ms)
+                earlier[stage.num_tasks] += 1
 
     @property
     def queries(self) -> int:
         """Number of queries with a name."""
-        return len(self._known)
+        return len(self._by_query)
 
     def message(self) -> dict[str, Any]:
         """Return the durations in the form that the JVM reads (`decima.policy.Priors`).
@@ -63,7 +102,7 @@ class Priors:
                     ]
                     for num_tasks, places in by_size.items()
                 }
-                for query, by_size in self._known.items()
+                for query, by_size in self._by_query.items()
             },
             "shapes": {
                 str(num_tasks): _mean_ms(runs_ms, must_agree=True)

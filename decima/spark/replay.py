@@ -15,15 +15,14 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.registry import Parameters
-from decima.spark.errors import AttachError
-from decima.spark.jvm import first_line
+from decima.spark.jvm import first_line, java_class
+from decima.spark.settings import AttachError
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.spark_order import SparkJobs, play_spark
@@ -39,35 +38,12 @@ _MEASURED_WAVES = (4, 14)
 _MEASUREMENTS = 3
 
 
-_classes: WeakKeyDictionary[Any, tuple[Any, Path]] = WeakKeyDictionary()
-"""class and jar by gateway: py4j remembers methods by class name"""
+def _janino_loader(jvm: Any, _gateway: Any) -> tuple[Any, str]:
+    """A loader of ``decima.spark.Replay``, and a jar of it for as long as this process lives.
 
-
-def replay_class(context: Any) -> Any:
-    """Return ``decima.spark.Replay`` in the driver's JVM; tasks of this context have it, too.
-
-    Janino, the compiler that Spark ships, compiles it in the driver: the jar is for every version
-    of Scala, and this class extends what differs between them.
-
-    Raises:
-        AttachError: this Spark has no Janino, or lacks the classes that it extends.
+    Janino, the compiler that Spark ships, compiles it in the driver: the plugin's jar is for every
+    version of Scala, and this class extends what differs between them.
     """
-    from py4j.protocol import Py4JError
-
-    if context._gateway not in _classes:
-        try:
-            _classes[context._gateway] = _compiled(context._jvm)
-        except (Py4JError, TypeError) as error:
-            raise AttachError(
-                f"Spark {context.version} has no Janino, or another RDD: {first_line(error)}"
-            ) from error
-    found, jar = _classes[context._gateway]
-    context._jsc.sc().addJar(str(jar))
-    return found
-
-
-def _compiled(jvm: Any) -> tuple[Any, Path]:
-    """The class, and a jar of it for as long as this process lives."""
     text = (files("decima.spark") / "java" / "replay" / "Replay.java").read_text("utf-8")
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
@@ -75,9 +51,9 @@ def _compiled(jvm: Any) -> tuple[Any, Path]:
     path = Path(tempfile.mkdtemp(prefix="decima-")) / "replay.jar"
     codes = compiler.getBytecodes()
     with zipfile.ZipFile(path, "w") as jar:
-        for one in codes.keySet():
-            jar.writestr(f"{one.replace('.', '/')}.class", bytes(codes[one]))
-    return compiler.getClassLoader().loadClass("decima.spark.Replay"), path
+        for name in codes.keySet():
+            jar.writestr(f"{name.replace('.', '/')}.class", bytes(codes[name]))
+    return compiler.getClassLoader(), str(path)
 
 
 def at_scale(trace: Trace, time_scale: float) -> Trace:
@@ -137,8 +113,10 @@ class Replayer:
             AttachError: this Spark lacks what is needed.
         """
         self._context = spark.sparkContext
-        kind = replay_class(self._context)
-        self._build = next(one for one in kind.getMethods() if one.getName() == "build")
+        kind = java_class(
+            self._context, "decima.spark.Replay", for_executors=True, load=_janino_loader
+        )
+        self._build = next(method for method in kind.getMethods() if method.getName() == "build")
         if is_warmed:
             self.run_one("warm-up", ":1,1;0:1")
 

@@ -23,8 +23,8 @@ from decima.policy_names import is_learned
 from decima.registry import HEURISTICS, Parameters
 from decima.spark.auto import AUTO
 from decima.spark.decision_log import MODE_APPLICATIONS, DecisionHistory
-from decima.spark.errors import AttachError
 from decima.spark.replay import simulated_s
+from decima.spark.settings import AttachError
 from traces.files.names import counted
 from traces.files.writing import written_whole
 from traces.numbers import Float64
@@ -96,11 +96,11 @@ def rows(result: Review, decisions: DecisionHistory) -> list[Row]:
         ran = f"as it ran ({decisions.policy}, {decisions.mode})"
         lines.append(Row(ran, result.jct_s[has_ended], None))
     first_s: float | None = None
-    for name, every_s in result.simulated_s.items():
-        mean_s = float(every_s[compared].mean())
+    for name, jct_s in result.simulated_s.items():
+        mean_s = float(jct_s[compared].mean())
         versus = None if first_s is None else mean_s / first_s - 1
         first_s = mean_s if first_s is None else first_s
-        lines.append(Row(f"simulated: {name}", every_s[compared], versus))
+        lines.append(Row(f"simulated: {name}", jct_s[compared], versus))
     return lines
 
 
@@ -172,8 +172,8 @@ def reviewed_policies(decisions: DecisionHistory) -> tuple[str, ...]:
     application's own cannot be played again.
     """
     by = Counter(plan.by for plan in decisions.plans)
-    own = decisions.policy if decisions.policy != AUTO else max(by, key=by.__getitem__, default="")
-    return tuple(dict.fromkeys((*REVIEWED, *([own] if is_playable(own) else []))))
+    ran = decisions.policy if decisions.policy != AUTO else max(by, key=by.__getitem__, default="")
+    return tuple(dict.fromkeys((*REVIEWED, *([ran] if is_playable(ran) else []))))
 
 
 def review(
@@ -192,48 +192,53 @@ def review(
         AttachError: the log holds no job that ran, or no plan.
         PolicyError, ModelError: there is no such policy or model.
     """
-    left_out = tuple(one.name for one in decisions.unmeasured)
-    if left_out and not decisions.jobs:
+    logged, plans = decisions.jobs, decisions.plans
+    left_out = tuple(job.name for job in decisions.unmeasured)
+    if left_out and not logged:
         raise AttachError(f"this log holds no job of which a task succeeded: {_some(left_out)}")
-    if not decisions.jobs:
+    if not logged:
         raise AttachError("this log holds no job that ran: it was cut, or closed at once")
-    if not decisions.plans:
+    if not plans:
         raise AttachError(
-            f"this log holds {len(decisions.jobs)} jobs and no plan: Spark's own order ruled all "
-            "the time, and the number of slots is only in plans"
+            f"this log holds {len(logged)} jobs and no plan: Spark's own order ruled all the time, "
+            "and the number of slots is only in plans"
         )
-    slots = max(plan.slots for plan in decisions.plans)
+    slots = max(plan.slots for plan in plans)
+    delay_ms = None
+    if decisions.mode == MODE_APPLICATIONS:
+        delay_ms = float(np.median([plan.moving_delay_ms or 0 for plan in plans]))
     # Two runs of one query are two jobs, with durations of their own.
-    jobs = [replace(one.job, name=f"{n} {one.job.name}") for n, one in enumerate(decisions.jobs)]
-    arrival_ms = np.array([one.arrival_ms for one in decisions.jobs], float)
+    jobs = [replace(job.job, name=f"{n} {job.job.name}") for n, job in enumerate(logged)]
+    arrival_ms = np.array([job.arrival_ms for job in logged], float)
     arrival_s = (arrival_ms - arrival_ms[0]) / 1000
-    known = {decisions.policy: decisions.parameters or None, **(parameters or {})}
-    own_ms = [np.nan if one.own_ms is None else one.own_ms for one in decisions.jobs]
-    own_s = np.array(own_ms) / 1000
-    delay_ms = moving_delay_ms(decisions)
+    own_s = np.array([np.nan if job.own_ms is None else job.own_ms for job in logged]) / 1000
 
-    def played_s(name: str, of: Parameters | None) -> Float64:
-        return simulated_s(jobs, arrival_s, slots, name, of, delay_ms) + np.nan_to_num(own_s)
+    def played_s(name: str, values: Parameters | None) -> Float64:
+        return simulated_s(jobs, arrival_s, slots, name, values, delay_ms) + np.nan_to_num(own_s)
 
-    simulated = {name: played_s(name, known.get(name)) for name in policies}
-    ends = [(one.arrival_ms, one.completion_ms) for one in decisions.jobs]
-    jct_s = np.array([np.nan if end is None else (end - begin) / 1000 for begin, end in ends])
-    check = _check(decisions, jct_s)
-    error, is_compared = None, check.is_compared
-    if is_playable(check.ran) and is_compared.any() and jct_s[is_compared].any():
-        is_policy = check.ran == decisions.policy
-        ran_s = played_s(check.ran, decisions.parameters or None if is_policy else None)
+    by_policy = {decisions.policy: decisions.parameters or None, **(parameters or {})}
+    simulated = {name: played_s(name, by_policy.get(name)) for name in policies}
+    ends_ms = [np.nan if job.completion_ms is None else job.completion_ms for job in logged]
+    jct_s = (np.array(ends_ms, float) - arrival_ms) / 1000
+    ran, decided, is_compared = decisions.ran, dict[str, int](), ~np.isnan(jct_s)
+    if ran == AUTO:
+        decided = dict(Counter(plan.by for plan in plans if plan.is_in_force).most_common())
+        ran = next(iter(decided), AUTO)
+        is_compared &= _alone(decisions, ran)
+    error = None
+    if is_playable(ran) and is_compared.any() and jct_s[is_compared].any():
+        ran_s = played_s(ran, (decisions.parameters or None) if ran == decisions.policy else None)
         error = float(ran_s[is_compared].mean() / jct_s[is_compared].mean() - 1)
-    unmeasured = {one.key for one in decisions.unmeasured}
-    lost = (sum(s.running for s in plan.sets if s.job in unmeasured) for plan in decisions.plans)
+    unmeasured = {job.key for job in decisions.unmeasured}
+    lost = (sum(tasks.running for tasks in plan.sets if tasks.job in unmeasured) for plan in plans)
     return Review(
-        names=tuple(one.job.name for one in decisions.jobs),
+        names=tuple(job.job.name for job in logged),
         slots=slots,
         jct_s=jct_s,
         own_s=own_s,
         simulated_s=simulated,
-        ran=check.ran,
-        decided=check.decided,
+        ran=ran,
+        decided=decided,
         compared=int(is_compared.sum()),
         error=error,
         left_out=left_out,
@@ -242,45 +247,19 @@ def review(
     )
 
 
-def moving_delay_ms(decisions: DecisionHistory) -> float | None:
-    """Return a coordinator's measured delay, the median over its plans; None for a session."""
-    if decisions.mode != MODE_APPLICATIONS:
-        return None
-    return float(np.median([plan.moving_delay_ms or 0 for plan in decisions.plans]))
-
-
-class _Check(NamedTuple):
-    """Check of the simulator against the recording; fields as of `Review`."""
-
-    ran: str
-    decided: Mapping[str, int]
-    is_compared: NDArray[np.bool_]
-    """(K,)"""
-
-
-def _check(decisions: DecisionHistory, jct_s: Float64) -> _Check:
-    ended = ~np.isnan(jct_s)
-    if decisions.ran != AUTO:
-        return _Check(decisions.ran, {}, ended)
-    decided = dict(Counter(plan.by for plan in decisions.plans if plan.is_in_force).most_common())
-    if not decided:
-        return _Check(AUTO, {}, np.zeros(len(ended), np.bool_))
-    ran = next(iter(decided))
-    return _Check(ran, decided, ended & _alone(decisions, ran))
-
-
 def _alone(decisions: DecisionHistory, policy: str) -> NDArray[np.bool_]:
     """(K,) of jobs that ended: whether plans were made meanwhile, all in force and by `policy`."""
     time_ms = np.array([plan.time_ms for plan in decisions.plans])
     is_its = [plan.is_in_force and plan.by == policy for plan in decisions.plans]
     its_before = np.concatenate([[0], np.cumsum(is_its)])
-    first = np.searchsorted(time_ms, [one.arrival_ms for one in decisions.jobs], "left")
+    first = np.searchsorted(time_ms, [job.arrival_ms for job in decisions.jobs], "left")
     # A job that has not ended is not compared.
-    ends_ms = [one.completion_ms or one.arrival_ms for one in decisions.jobs]
-    past = np.searchsorted(time_ms, ends_ms, "right")
-    plans = past - first
-    found: NDArray[np.bool_] = (plans > 0) & (its_before[past] - its_before[first] == plans)
-    return found
+    ends_ms = [job.completion_ms or job.arrival_ms for job in decisions.jobs]
+    end = np.searchsorted(time_ms, ends_ms, "right")
+    is_alone: NDArray[np.bool_] = (end > first) & (
+        its_before[end] - its_before[first] == end - first
+    )
+    return is_alone
 
 
 def check_picture(path: Path) -> None:
@@ -327,10 +306,10 @@ def held_slots(decisions: DecisionHistory) -> tuple[Float64, dict[str, Float64]]
     time_s = np.array([(plan.time_ms - begin_ms) / 1000 for plan in decisions.plans])
     held: dict[str, Float64] = {}
     for index, plan in enumerate(decisions.plans):
-        for one in plan.sets:
-            row = held.setdefault(one.job, np.zeros(len(decisions.plans)))
-            row[index] += one.running
-    largest = sorted(held, key=lambda job: -held[job].sum())[:_DRAWN_JOBS]
-    found = {job: row for job, row in held.items() if job in largest}
-    rest = [row for job, row in held.items() if job not in largest]
-    return time_s, found | ({_OTHERS: np.sum(rest, axis=0)} if rest else {})
+        for tasks in plan.sets:
+            row = held.setdefault(tasks.job, np.zeros(len(decisions.plans)))
+            row[index] += tasks.running
+    by_size = sorted(held, key=lambda job: -held[job].sum())
+    drawn = {job: held[job] for job in held if job in by_size[:_DRAWN_JOBS]}
+    rest = [held[job] for job in by_size[_DRAWN_JOBS:]]
+    return time_s, drawn | ({_OTHERS: np.sum(rest, axis=0)} if rest else {})

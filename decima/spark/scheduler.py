@@ -7,14 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Self
 
 from decima.spark.answering import Answers, Connection
 from decima.spark.dashboard import serve as serve_dashboard
-from decima.spark.errors import AttachError
 from decima.spark.jvm import message
 from decima.spark.loading import LOADING_S
+from decima.spark.settings import AttachError
 from decima.spark.status import SchedulerStatus, read_status
 
 LOG = logging.getLogger("decima.spark")
@@ -155,17 +156,25 @@ class Scheduler:
                 slots,
             )
 
-    # --- the thread ------------------------------------------------------------------------------
-
     def _answer(self, port: int, secret: str, loading: Future[Answers]) -> None:
-        """Answer the JVM's questions, for as long as it asks."""
+        """Answer the JVM's questions, for as long as it asks, in a thread."""
         try:
             connection = Connection(port, secret)
             with self._lock:
                 self._connection = connection
                 if self._is_detached:
                     connection.close()
-            self._serve(connection, loading)
+            try:
+                answers = loading.result(timeout=LOADING_S)
+            except TimeoutError:
+                connection.refuse(f"not loaded after {LOADING_S:g} s")
+                return
+            except Exception as error:  # noqa: BLE001 - any: the policy cannot be used
+                connection.refuse(loading_fault(error))
+                return
+            with closing(answers):
+                connection.ready()
+                connection.serve(answers)
         except OSError as error:
             LOG.debug("the connection to the planner: %s", error)
         except Exception:  # any: the JVM then detaches by itself
@@ -173,22 +182,6 @@ class Scheduler:
         finally:
             if self._connection is not None:
                 self._connection.close()
-
-    @staticmethod
-    def _serve(connection: Connection, loading: Future[Answers]) -> None:
-        try:
-            answers = loading.result(timeout=LOADING_S)
-        except TimeoutError:
-            connection.refuse(f"not loaded after {LOADING_S:g} s")
-            return
-        except Exception as error:  # noqa: BLE001 - any: the policy cannot be used
-            connection.refuse(loading_fault(error))
-            return
-        try:
-            connection.ready()
-            connection.serve(answers)
-        finally:
-            answers.close()
 
 
 def loading_fault(error: BaseException) -> str:

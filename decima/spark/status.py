@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from decima.spark.auto import Choice
-from decima.spark.errors import AttachError
+from decima.spark.settings import AttachError
 from traces.files.reading import parse_json
 
 
@@ -87,15 +87,12 @@ def read_status(text: str) -> SchedulerStatus:
     Raises:
         AttachError: not such a text.
     """
-
-    def by_arrival(job: JobStatus) -> tuple[float, str]:
-        return -(job.age_s or 0.0), job.key
-
-    found = parse_json(text, "status of the JVM", AttachError)
+    fields = parse_json(text, "status of the JVM", AttachError)
     try:
-        choice = found["choice"]
-        found["choice"] = None if choice is None else Choice(**choice)
-        found["jobs"] = tuple(sorted((JobStatus(**job) for job in found["jobs"]), key=by_arrival))
-        return SchedulerStatus(**found)
+        if fields["choice"] is not None:
+            fields["choice"] = Choice(**fields["choice"])
+        jobs = [JobStatus(**job) for job in fields["jobs"]]
+        fields["jobs"] = tuple(sorted(jobs, key=lambda job: (-(job.age_s or 0.0), job.key)))
+        return SchedulerStatus(**fields)
     except (KeyError, TypeError) as error:
         raise AttachError(f"status of the JVM: {type(error).__name__}: {error}") from error

@@ -14,7 +14,8 @@ from spark_sim.tables import State
 from traces.arrays import TraceArrays
 from traces.numbers import Float64
 
-_GRAPH = ("slots", "arrival_ms", "first_stage", "first_child", "children")
+GRAPH = ("slots", "arrival_ms", "first_stage", "first_child", "children")
+"""columns of `RoundMessage.java` that stay the same until jobs or stages come or go"""
 _OF_CLOCK = ("time_ms", "last_arrival_ms", "typical_ms", "inflation")
 _OF_JOBS = ("work_ms", "remaining_ms")
 _OF_STAGES = ("num_tasks", "launched", "finished", "runnable", "mean_ms", "critical_path_ms")
@@ -29,32 +30,32 @@ class LiveTables:
         self._state: State | None = None
         self._graph: dict[str, Any] = {}
 
-    def fill(self, told: Mapping[str, Any]) -> Round:
+    def fill(self, message: Mapping[str, Any]) -> Round:
         """Begin a round, of which some slots may be given already.
 
         Args:
-            told: the JVM's columns (`RoundMessage.java`): J jobs by arrival with S stages.
+            message: the JVM's columns (`RoundMessage.java`): J jobs by arrival with S stages.
         """
-        graph = {name: told[name] for name in _GRAPH}
+        graph = {name: message[name] for name in GRAPH}
         if self._state is None or graph != self._graph:
             self._graph = graph
-            self.trace = graph_arrays(told)
-            arrival_ms = np.array(told["arrival_ms"], np.float64)
-            self._state = session_tables(self.trace, told["slots"], arrival_ms)
-        refill(self._state, told)
+            self.trace = graph_arrays(message)
+            arrival_ms = np.array(message["arrival_ms"], np.float64)
+            self._state = session_tables(self.trace, message["slots"], arrival_ms)
+        refill(self._state, message)
         round_ = Round(self._state)
-        for stage, limit in told["given"]:
+        for stage, limit in message["given"]:
             round_.assign(Action(stage, limit))
         return round_
 
 
-def refill(state: State, told: Mapping[str, Any]) -> None:
+def refill(state: State, message: Mapping[str, Any]) -> None:
     """Overwrite the columns that change while jobs run with those of a message."""
     stages, jobs, clock = state.stages, state.jobs, state.clock
     for columns, names in ((stages, _OF_STAGES), (jobs, _OF_JOBS), (clock, _OF_CLOCK)):
         for name in names:
-            columns[name] = told[name]
-    gap_ms = told["mean_gap_ms"]
+            columns[name] = message[name]
+    gap_ms = message["mean_gap_ms"]
     clock["mean_gap_ms"] = math.inf if gap_ms is None else gap_ms
     first = jobs["first_stage"]
     done = (stages["finished"] == stages["num_tasks"]).astype(np.int32)
@@ -62,21 +63,21 @@ def refill(state: State, told: Mapping[str, Any]) -> None:
     jobs["attached"] = np.add.reduceat(stages["launched"] - stages["finished"], first)
 
 
-def graph_arrays(told: Mapping[str, Any]) -> TraceArrays:
+def graph_arrays(message: Mapping[str, Any]) -> TraceArrays:
     """The jobs' graphs as a trace whose tasks all take their stage's expected duration."""
-    mean_ms: Float64 = np.array(told["mean_ms"], np.float64)
+    mean_ms: Float64 = np.array(message["mean_ms"], np.float64)
     count = len(mean_ms)
-    first = np.array(told["first_stage"], np.int64)
-    first_child = np.array(told["first_child"], np.int64)
-    children = np.array(told["children"], np.int64)
+    first = np.array(message["first_stage"], np.int64)
+    first_child = np.array(message["first_child"], np.int64)
+    children = np.array(message["children"], np.int64)
     first_of_stage = np.repeat(first[:-1], np.diff(first))
     return TraceArrays(
         weight=np.ones(len(first) - 1),
         deadline_ms=np.full(len(first) - 1, np.inf),
         first_stage=first.astype(np.int32),
-        num_tasks=np.array(told["num_tasks"], np.int32),
+        num_tasks=np.array(message["num_tasks"], np.int32),
         mean_ms=mean_ms,
-        critical_path_ms=np.array(told["critical_path_ms"], np.float64),
+        critical_path_ms=np.array(message["critical_path_ms"], np.float64),
         num_parents=np.bincount(children, minlength=count).astype(np.int32),
         cpu=np.full(count, np.nan),
         memory_mb=np.full(count, np.nan),

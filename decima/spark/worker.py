@@ -44,8 +44,8 @@ class Worker:
         self._calls.put(None)
 
     def _run(self) -> None:
-        while (found := self._calls.get()) is not None:
-            future, call = found
+        while (waiting := self._calls.get()) is not None:
+            future, call = waiting
             try:
                 future.set_result(call())
             except BaseException as error:  # noqa: BLE001 - the caller's: `result` raises it there

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 from decima.agent.model import ModelError, check_size, load_model
 from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
-from decima.evaluation.config import EvaluationConfig
-from decima.evaluation.settings_file import gap_at, setting_of
+from decima.evaluation.config import EvaluationConfig, gap_at, setting_of
 from decima.objectives import REWARDED, check_objective, is_own
 from decima.policy_names import SAMPLED_SUFFIX, is_learned, model_path
 from decima.registry import HEURISTICS
@@ -71,7 +70,7 @@ class WorkloadConfig(Section):
     demands: Literal["trace", "drawn"] = "trace"
     """"drawn": memory demands are drawn, as by `decima evaluate --demands`"""
     settings: tuple[Mapping[str, Any], ...] = ()
-    """instead of all this: keys as in a file of settings (`decima.evaluation.settings_file`)"""
+    """instead of all this: keys as in a file of settings (`decima.evaluation.config`)"""
 
     def check(self) -> None:
         """Refuse impossible settings."""

@@ -98,7 +98,7 @@ def gradient(shared: Differentiating, shard: int) -> Part:
             value = scores.value.index_select(0, torch.from_numpy(plans.decision))
             target = _column([groups[group].target[of_group] for group, of_group in rows])
             loss = loss + losses.value_loss(value, target, total=request.total)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         entropy = float(taken.entropy.detach().sum()) / request.total
         sums += np.array([float(loss.detach()), entropy, divergence, clipped])
     return Part(flat_gradient(network), *sums.tolist())

@@ -16,7 +16,7 @@ from decima.agent.weights import NetworkWeights
 from decima.learned import Networks
 from decima.objectives import Objective
 from decima.training.episodes import EpisodeSource, Setting, figures
-from spark_sim.kernels.choices import follow
+from spark_sim.kernels.dispatch import follow
 from spark_sim.metrics import measure
 from spark_sim.setup import copied
 from spark_sim.vector import VectorSimulator

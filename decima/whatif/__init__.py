@@ -1,9 +1,8 @@
 """Advice from event logs: other policies, other numbers of executors. See `docs/whatif.md`."""
 
-from decima.whatif.applications.study import applications_what_if
 from decima.whatif.results import ApplicationsWhatIf, Result, SizeResult, WhatIf
 from decima.whatif.settings import ApplicationsSettings, WhatIfSettings
-from decima.whatif.study import what_if
+from decima.whatif.study import applications_what_if, what_if
 
 __all__ = [
     "ApplicationsSettings",

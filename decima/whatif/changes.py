@@ -61,26 +61,26 @@ def pool_changes(pools: Pools, used: list[str], slots: int) -> Iterator[PoolChan
         yield PoolChange(name, replace(pool, fair=not pool.fair), f"schedulingMode {mode}")
 
 
-def allocation_changes(recording: Recording, asked: Mapping[str, str]) -> list[AllocationChange]:
-    """The log's settings with those `asked` in their place, then changes of them, one at a time.
+def allocation_changes(recording: Recording, changed: Mapping[str, str]) -> list[AllocationChange]:
+    """The log's settings with those `changed` in their place, then changes of them, one at a time.
 
     Requests, idle executors and fewest executors are changed. Nothing where neither has dynamic
     allocation, or the log's own cannot be modelled.
 
     Raises:
-        TraceError: settings that are `asked` are impossible.
+        TraceError: settings that are `changed` are impossible.
     """
     try:
-        base = recording.allocation(0, asked or None)
+        base = recording.allocation(0, changed or None)
     except TraceError:
-        if asked:
+        if changed:
             raise
         return []  # the log names it, no user does: all else can be answered
     if base is None:
         return []
     settings = {
         **recording.settings(0),
-        **{f"{PREFIX}{name}": value for name, value in asked.items()},
+        **{f"{PREFIX}{name}": value for name, value in changed.items()},
     }
     tried = []
     for names in ((BACKLOG, SUSTAINED), (IDLE,)):
@@ -92,7 +92,7 @@ def allocation_changes(recording: Recording, asked: Mapping[str, str]) -> list[A
     tried += [{LEAST: str(least)} for least in executors if least > base.least]
     changes = [AllocationChange("", base)]
     for values in tried:
-        model = recording.allocation(0, {**asked, **values})
+        model = recording.allocation(0, {**changed, **values})
         if model is not None and model != base:
             setting = ", ".join(f"{name}={value}" for name, value in values.items())
             changes.append(AllocationChange(setting, model))

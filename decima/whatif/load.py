@@ -18,15 +18,18 @@ from traces.spark_log.names import query_in, shared_names
 
 def recorded_slots(recording: Recording) -> int:
     """The largest number of slots that applications with jobs under way had at once."""
-    application = recording.application
     changes: list[tuple[float, int]] = []
-    for position in range(len(recording.slots)):
-        rows = application == position
+    for position, (begin_ms, end_ms) in enumerate(_spans_ms(recording)):
         slots = recording.curve(position).most
-        changes.append((float(recording.arrival_ms[rows].min()), slots))
-        changes.append((float(recording.end_ms[rows].max()), -slots))
+        changes += [(begin_ms, slots), (end_ms, -slots)]
     changes.sort()
     return max(1, int(np.cumsum([change for _, change in changes]).max()))
+
+
+def _spans_ms(recording: Recording) -> list[tuple[float, float]]:
+    """First submission and last end of the jobs of each application."""
+    rows = [recording.application == position for position in range(len(recording.slots))]
+    return [(recording.arrival_ms[row].min(), recording.end_ms[row].max()) for row in rows]
 
 
 def varying_slots(recording: Recording) -> Slots | None:
@@ -38,12 +41,7 @@ def varying_slots(recording: Recording) -> Slots | None:
 
 def are_pooled(recording: Recording) -> bool:
     """Return whether applications overlapped, so that one session pools their slots."""
-    spans = []
-    for position in range(len(recording.slots)):
-        rows = recording.application == position
-        spans.append((recording.arrival_ms[rows].min(), recording.end_ms[rows].max()))
-    spans.sort()
-    return any(begin < end for (_, end), (begin, _) in pairwise(spans))
+    return any(begin < end for (_, end), (begin, _) in pairwise(sorted(_spans_ms(recording))))
 
 
 def recorded_reference(recording: Recording) -> str:
@@ -56,12 +54,12 @@ def recorded_reference(recording: Recording) -> str:
 
 def span_s(recording: Recording) -> float:
     """Time from the first submission to the last end."""
-    return float(recording.end_ms.max() - recording.arrival_ms.min()) / 1000.0
+    return float(recording.end_ms.max() - recording.arrival_ms.min()) / MS_PER_S
 
 
 def offered_load(recording: Recording, executors: int) -> float:
     """Work of all jobs divided by what `executors` could do while it was recorded."""
-    work_s = sum(job.work_ms for job in recording.trace.jobs) / 1000.0
+    work_s = sum(job.work_ms for job in recording.trace.jobs) / MS_PER_S
     return work_s / max(1e-9, span_s(recording) * executors)
 
 

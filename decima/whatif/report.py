@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
-from rich.text import Text
 
 from decima.registry import HEURISTICS
 from decima.rl.statistics import Estimate, difference_percent, mean_of
@@ -109,20 +108,23 @@ def summary_table(study: Study) -> Table:
     with the same policy on the given one, in the draws that both have.
     """
     reference = study.settings.reference
+    second, last, sizes = "over jobs", ["slot time held"], list[int]()
     if isinstance(study, WhatIf):
         sizes = [size for size in study.sizes if size != study.settings.executors]
-        table = _summary(reference, "resampled", [counted(size, "slot") for size in sizes])
+        second, last = "resampled", [counted(size, "slot") for size in sizes]
+    table = aligned(("policy",), ("average JCT", f"vs {reference}", second, "p95 change", *last))
+    table.columns[0].max_width = _NAME_WIDTH
+    if isinstance(study, WhatIf):
         for name, result in study.policies.items():
             cells = [_on_size(study, size, name) for size in sizes]
             table.add_row(name, *_changes(study, result), *cells)
         if study.pools is not None:
-            table.add_row(Text(study.pools[0].words()), *_changes(study, study.pools[1]))
+            table.add_row(study.pools[0].words(), *_changes(study, study.pools[1]))
         if study.all_slots is not None:
             table.add_row(f"{reference}, slots never go", *_changes(study, study.all_slots))
         cells = [_on_size(study, size, None) for size in sizes]
         table.add_row("no other jobs", *_changes(study, study.alone), *cells)
         return table
-    table = _summary(reference, "over jobs", ["slot time held"])
     for name, result in (*study.policies.items(), ("whole cluster each", study.alone)):
         held = hours(result.held_s)
         if result is not study.reference:
@@ -135,12 +137,6 @@ def _on_size(study: WhatIf, executors: int, policy: str | None) -> str:
     """Cell of another number of executors: the change of the average JCT by that number."""
     both_s = (study.shared_avg_s(size, policy) for size in (executors, study.settings.executors))
     return signed(difference_percent(*both_s).mean / 100)
-
-
-def _summary(reference: str, second: str, last: Sequence[str]) -> Table:
-    table = aligned(("policy",), ("average JCT", f"vs {reference}", second, "p95 change", *last))
-    table.columns[0].max_width = _NAME_WIDTH
-    return table
 
 
 def _changes(study: Study, result: Result) -> list[str]:

@@ -156,13 +156,13 @@ class ApplicationsSettings:
 
 
 def _check(
-    settings: WhatIfSettings | ApplicationsSettings, own: Container[str], counts: tuple[str, ...]
+    settings: WhatIfSettings | ApplicationsSettings, exempt: Container[str], counts: tuple[str, ...]
 ) -> None:
-    """Refuse impossible values of what both have; policies in `own` have no entry elsewhere."""
+    """Refuse impossible values of what both have; policies in `exempt` are known here only."""
     if not settings.policies:
         raise ValueError("no policy to compare")
     for name in settings.policies:
-        if name not in own:
+        if name not in exempt:
             check_name(name)
         if settings.policies.count(name) > 1:
             raise ValueError(f"policy {name!r} is named twice")

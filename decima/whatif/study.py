@@ -1,16 +1,25 @@
-"""A recording under other policies, on other numbers of executors, and after other settings."""
+"""Recordings under other policies, on other numbers of executors, and after other settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from decima.policies import networks_of
 from decima.policy_names import is_learned
 from decima.registry import HEURISTICS, Parameters
 from decima.rl.parallel.local import HERE
-from decima.rl.parallel.pool import K, WorkerPool
+from decima.rl.parallel.pool import K, SentOnce, WorkerPool
 from decima.training.descent import descend_together, descent, max_scores
+from decima.whatif.applications.cluster import ClusterRun, Outcome
+from decima.whatif.applications.ways import way_named
+from decima.whatif.applications.workload import (
+    ASSUMED_DELAY_MS,
+    ApplicationsWorkload,
+    measured_delay_ms,
+)
 from decima.whatif.changes import (
     MOST_ALLOCATIONS,
     MOST_POOLS,
@@ -19,27 +28,87 @@ from decima.whatif.changes import (
     allocation_changes,
     pool_changes,
 )
-from decima.whatif.load import recorded_reference
-from decima.whatif.replay import Recording
+from decima.whatif.load import recorded_reference, varying_slots
+from decima.whatif.replay import Recording, ReplayWorkload
+from decima.whatif.replay.allocation import mean_slots
+from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import POOLS
-from decima.whatif.results import Progress, Result, SizeResult, WhatIf
-from decima.whatif.runs import Arriving, Run, Shared, arriving, parts_of, play_part, shared_inputs
-from decima.whatif.settings import WhatIfSettings
-from spark_sim import Protocol
+from decima.whatif.replay.workload import Course, far_apart, resampled
+from decima.whatif.results import ApplicationsWhatIf, Progress, Result, SizeResult, WhatIf
+from decima.whatif.settings import ALONE, RECORDED, ApplicationsSettings, WhatIfSettings
+from spark_sim import Allocation, Protocol, Slots, Streams
 from spark_sim.tables import Table
 from traces.arrivals import Arrivals
-from traces.numbers import Float64
+from traces.numbers import MS_PER_S, Float64
 
+if TYPE_CHECKING:
+    from decima.learned import Networks
+
+_RECORDED = 0
 _FIRST_EVALUATION = 1
 _FIRST_TRAINING = 1_000_000
 _FIRST_HELD_BACK = 2_000_000
-# Numbers of random streams: tuning and evaluation share none.
-
+# Numbers of random streams: recorded arrivals, tuning and evaluation share none.
+_LANES = 32
+"""runs of a learned policy in one task: a step of many costs hardly more than one of a few"""
 _ALONE = "strict_fair"
 # A single job gets every slot under any policy; this one is compiled for every protocol.
 
 _Candidates = Mapping[tuple[int, str], list[Parameters]]
 """by number of executors and policy"""
+
+
+class Run(NamedTuple):
+    """One simulation: a task."""
+
+    executors: int
+    policy: str
+    parameters: Parameters | None
+    arrivals: Literal["recorded", "apart", "resampled"]  # apart: no job meets another
+    number: int  # of the repetition, or of the resampled sequence
+    pools: Pools | None = None  # other settings of pools than the recording's
+    allocation: Allocation | None = None  # in place of `Shared.slots`
+    is_fixed: bool = False  # whether all slots are there always, whatever `Shared.slots` has
+
+
+class Shared(NamedTuple):
+    """Inputs that all runs share."""
+
+    workload: SentOnce[ReplayWorkload]
+    networks: SentOnce[Networks]
+    settings: WhatIfSettings
+    slots: Slots | Allocation | None  # as recorded, where they vary, or by the load
+    average: float  # over the most slots; 1 where they do not vary or follow the load
+
+    def slots_of(self, run: Run) -> Slots | Allocation | None:
+        """The slots of a run; None: a fixed number."""
+        if run.allocation is not None:
+            return run.allocation
+        if self.slots is None or run.is_fixed:
+            return None
+        return self.slots.scaled(run.executors)
+
+    def executors(self, run: Run) -> int:
+        """The most slots of a run."""
+        slots = self.slots_of(run)
+        if isinstance(slots, Allocation):
+            return slots.slots
+        if run.arrivals == "resampled":
+            return max(self.settings.least_slots, round(self.average * run.executors))
+        return run.executors
+
+    def arriving(self, run: Run) -> tuple[Course, int]:
+        """Return the arrivals of a run, and the key of its durations."""
+        workload, seed = self.workload.value, self.settings.seed
+        recorded = workload.recorded(self.slots_of(run))
+        if run.arrivals == "resampled":
+            stream = Streams(seed, run.number)
+            return resampled(recorded, stream.arrivals()), stream.duration_key()
+        key = Streams(seed, _RECORDED, run.number).duration_key()
+        if run.arrivals == "recorded":
+            return recorded, key
+        work_ms = np.array([job.work_ms for job in workload.trace.jobs])
+        return far_apart(recorded, work_ms), key
 
 
 def what_if(
@@ -55,7 +124,7 @@ def what_if(
     Policies meet the same arrivals and the same tasks. Parameters are fitted on resampled arrivals
     that no figure is taken from.
     """
-    shared = shared_inputs(recording, settings, driver_times)
+    shared = _shared_inputs(recording, settings, driver_times)
     study = _Study(shared, pool, progress or (lambda *_: None))
     tuned = study.tuned()
     return WhatIf(
@@ -72,10 +141,10 @@ def what_if(
 def tasks_of(study: WhatIf, policy: str) -> tuple[Arrivals, Table]:
     """The arrivals and tasks (`Simulator.timeline`) of the first draw of the recorded jobs."""
     settings = study.settings
-    shared = shared_inputs(study.recording, settings, study.driver_times)
+    shared = _shared_inputs(study.recording, settings, study.driver_times)
     tuned = study.main.tuned.get(policy)
-    run = Run(settings.executors, policy, tuned, Arriving.RECORDED, 0)
-    course, key = arriving(shared, run)
+    run = Run(settings.executors, policy, tuned, "recorded", 0)
+    course, key = shared.arriving(run)
     simulator = shared.workload.value.played(
         settings.cluster(shared.executors(run)),
         policy,
@@ -145,12 +214,12 @@ class _Study:
             is_main = size == settings.executors
             draws = settings.draws if is_main else settings.shared_draws
             for name in settings.policies:
-                run = Run(size, name, tuned.get((size, name)), Arriving.RECORDED, 0)
+                run = Run(size, name, tuned.get((size, name)), "recorded", 0)
                 recorded[size, name] = run, draws
                 if is_main:
-                    run = run._replace(arrivals=Arriving.RESAMPLED, number=_FIRST_EVALUATION)
+                    run = run._replace(arrivals="resampled", number=_FIRST_EVALUATION)
                     resampled[size, name] = run, settings.sequences
-            recorded[size, None] = Run(size, _ALONE, None, Arriving.APART, 0), draws
+            recorded[size, None] = Run(size, _ALONE, None, "apart", 0), draws
         jct_s = self._played(recorded, "recorded arrivals")
         averages_s = self._played(resampled, "resampled arrivals")
         return {
@@ -179,7 +248,7 @@ class _Study:
                 settings.executors,
                 POOLS,
                 None,
-                Arriving.RESAMPLED,
+                "resampled",
                 _FIRST_TRAINING,
                 change.applied(workload.pools),
             )
@@ -196,7 +265,7 @@ class _Study:
         settings = self._settings
         if self._shared.slots is None or is_learned(settings.reference):
             return None
-        run = Run(settings.executors, settings.reference, None, Arriving.RECORDED, 0, is_fixed=True)
+        run = Run(settings.executors, settings.reference, None, "recorded", 0, is_fixed=True)
         return Result(self._played({0: (run, settings.draws)}, "all slots")[0])
 
     def allocations(self, recording: Recording) -> tuple[tuple[AllocationChange, Result], ...]:
@@ -211,7 +280,7 @@ class _Study:
                 change.allocation.slots,
                 policy,
                 None,
-                Arriving.RECORDED,
+                "recorded",
                 0,
                 allocation=change.allocation,
             )
@@ -224,9 +293,9 @@ class _Study:
         settings = self._settings
         cells = {}
         for place, run in enumerate(runs):
-            recorded = run._replace(arrivals=Arriving.RECORDED, number=0)
+            recorded = run._replace(arrivals="recorded", number=0)
             cells[place, True] = recorded, settings.draws
-            resampled = run._replace(arrivals=Arriving.RESAMPLED, number=_FIRST_EVALUATION)
+            resampled = run._replace(arrivals="resampled", number=_FIRST_EVALUATION)
             cells[place, False] = resampled, settings.sequences
         played = self._played(cells, "settings")
         results = []
@@ -244,7 +313,7 @@ class _Study:
     ) -> dict[tuple[int, str], list[float]]:
         """Mean of the average JCT over `count` resampled sequences, of each candidate."""
         runs = {
-            (size, name, place): (Run(size, name, parameters, Arriving.RESAMPLED, first), count)
+            (size, name, place): (Run(size, name, parameters, "resampled", first), count)
             for (size, name), tried in candidates.items()
             for place, parameters in enumerate(tried)
         }
@@ -264,7 +333,18 @@ class _Study:
             for k in range(count)
         }
         played: dict[tuple[K, int], Float64] = {}
-        for keys, answers in self._pool.map(play_part, self._shared, parts_of(runs), label=label):
+        # One run in a task, but many of a learned policy on as many slots.
+        groups: dict[tuple[int, str], list[tuple[K, int]]] = {}
+        for key, run in runs.items():
+            if is_learned(run.policy):
+                groups.setdefault((run.executors, run.policy), []).append(key)
+        tasks: list[tuple[tuple[K, int], ...]] = [
+            (key,) for key, run in runs.items() if not is_learned(run.policy)
+        ]
+        for group in groups.values():
+            tasks += [tuple(group[at : at + _LANES]) for at in range(0, len(group), _LANES)]
+        parts = {keys: tuple(runs[key] for key in keys) for keys in tasks}
+        for keys, answers in self._pool.map(_play_part, self._shared, parts, label=label):
             played |= zip(keys, answers, strict=True)
             run = runs[keys[0]]
             self._progress(f"{run.policy}, {run.executors} slots", len(keys))
@@ -276,3 +356,123 @@ class _Study:
 
 def _columns(figures: Float64 | None) -> tuple[Float64, ...]:
     return () if figures is None else tuple(np.ascontiguousarray(figures.T))
+
+
+def _shared_inputs(recording: Recording, settings: WhatIfSettings, driver_times: bool) -> Shared:
+    """Return what all runs of a study share."""
+    workload = ReplayWorkload.of(
+        recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
+    )
+    slots: Slots | Allocation | None = None
+    average = 1.0
+    if settings.allocation is not None:
+        slots = recording.allocation(0, settings.allocation)
+    elif settings.slots_vary and (curve := varying_slots(recording)) is not None:
+        slots = curve
+        average = mean_slots(curve, recording.arrival_ms, recording.end_ms) / curve.most
+    networks = networks_of(settings.policies)
+    return Shared(SentOnce(workload), SentOnce(networks), settings, slots, average)
+
+
+def _play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
+    """Play a task's runs.
+
+    The figures of each are mean and 95th percentile (2,) of resampled arrivals, else the JCT (J,)
+    of each job; before them, under a changed allocation, the slot seconds held.
+    """
+    workload, networks = shared.workload.value, shared.networks.value
+
+    def figures_of(run: Run, course: Course, jct_s: Float64) -> Float64:
+        if run.arrivals == "resampled":
+            return np.array([jct_s.mean(), np.percentile(jct_s, 95)])
+        by_job = np.empty(len(course.arrivals))
+        by_job[course.arrivals.job] = jct_s
+        return by_job
+
+    inputs = [shared.arriving(run) for run in part]
+    first = part[0]
+    cluster = shared.settings.cluster(shared.executors(first))
+    if is_learned(first.policy):
+        times_s = workload.learned_jct_s(cluster, first.policy, inputs, networks)
+        return [
+            figures_of(run, course, jct_s)
+            for run, (course, _), jct_s in zip(part, inputs, times_s, strict=True)
+        ]
+    figures = []
+    for run, (course, key) in zip(part, inputs, strict=True):
+        simulator = workload.played(
+            cluster, run.policy, course, key, run.parameters, networks, pools=run.pools
+        )
+        values = figures_of(run, course, workload.jct_of(course, simulator.state))
+        if run.allocation is not None:
+            held_s = float(simulator.state.allocation[0]["held_ms"]) / MS_PER_S
+            values = np.append(held_s, values)
+        figures.append(values)
+    return figures
+
+
+class _SharedCluster(NamedTuple):
+    """Inputs that all runs of several applications share."""
+
+    workload: SentOnce[ApplicationsWorkload]
+    seed: int
+
+
+def applications_what_if(
+    recording: Recording,
+    settings: ApplicationsSettings,
+    *,
+    driver_times: bool = True,
+    pool: WorkerPool = HERE,
+    progress: Progress | None = None,
+) -> ApplicationsWhatIf:
+    """Simulate the applications of `recording`; the result does not depend on `pool`.
+
+    Every way meets the same arrivals, and in one draw the same tasks.
+    """
+    measured_ms = measured_delay_ms(recording)
+    delay_ms = ASSUMED_DELAY_MS if measured_ms is None else measured_ms
+    if settings.moving_delay_s is not None:
+        delay_ms = MS_PER_S * settings.moving_delay_s
+    workload = ApplicationsWorkload.of(
+        recording,
+        settings.slots,
+        delay_ms,
+        driver_times=driver_times,
+        estimates=settings.estimates,
+        seed=settings.seed,
+    )
+    tasks = {
+        (way, draw): (way, draw) for way in run_ways(settings) for draw in range(settings.draws)
+    }
+    outcomes: dict[str, list[Outcome]] = {}
+    shared = _SharedCluster(SentOnce(workload), settings.seed)
+    for (way, _), outcome in pool.map(_play_division, shared, tasks, label="applications"):
+        outcomes.setdefault(way, []).append(outcome)
+        if progress is not None:
+            progress(way, 1)
+    results = {
+        way: Result(
+            np.array([outcome.jct_s for outcome in drawn]),
+            held_s=np.array([outcome.held_s for outcome in drawn]),
+            starts=np.array([outcome.starts for outcome in drawn], np.float64),
+        )
+        for way, drawn in outcomes.items()
+    }
+    is_delay_measured = settings.moving_delay_s is None and measured_ms is not None
+    return ApplicationsWhatIf(recording, settings, workload, is_delay_measured, results)
+
+
+def run_ways(settings: ApplicationsSettings) -> tuple[str, ...]:
+    """All ways that are simulated: the recorded one is the check, and `ALONE` the bound."""
+    return tuple(dict.fromkeys((*settings.policies, RECORDED, ALONE)))
+
+
+def _play_division(shared: _SharedCluster, task: tuple[str, int]) -> Outcome:
+    workload = shared.workload.value
+    way, draw = task
+    outcome = ClusterRun(workload, way_named(way, workload), shared.seed, draw).play()
+    if way == RECORDED and workload.recorded_starts is not None:
+        # Slots are replayed one by one; executors came with several.
+        return outcome._replace(starts=workload.recorded_starts)
+    return outcome

@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_sim.compile import inlined_kernel, kernel
-from spark_sim.kernels.lists import append_idle, first_idle, remove_idle
-from spark_sim.kernels.queue import push
+from spark_sim.kernels.lists import append_idle, first_idle, push, remove_idle
 from spark_sim.tables import EXECUTOR_ARRIVED, IDLE, MOVING, NONE, State
 
 

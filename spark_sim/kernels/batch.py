@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.compile import inlined_kernel, kernel
-from spark_sim.kernels.choices import Preferences, follow
-from spark_sim.kernels.dispatch import step
-from spark_sim.kernels.opening import is_on_offer
+from spark_sim.kernels.dispatch import Preferences, follow, step
+from spark_sim.kernels.executors import is_on_offer
 from spark_sim.observation import ObservationBatch
 from spark_sim.tables import ANY, DECIDE, DECIMA_SIM, EXECUTORS, NONE, State
 from traces.numbers import Int64

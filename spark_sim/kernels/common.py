@@ -15,8 +15,7 @@ from spark_sim.kernels.durations import (
     task_duration,
     upper_level,
 )
-from spark_sim.kernels.lists import take_waiting
-from spark_sim.kernels.queue import push
+from spark_sim.kernels.lists import push, take_waiting
 from spark_sim.tables import (
     DECIMA_SIM,
     EXECUTORS,
@@ -130,11 +129,21 @@ def mark_runnable(state: State, stage: int) -> None:
         clock["open_stages"] += 1
         compare_critical(state, stage)
         mark_changed(state, row["job"])
-    elif clock["protocol"] == EXECUTORS:
+    elif clock["protocol"] == EXECUTORS and row["wait_head"] != NONE:
+        _start_waiting(state, stage)
+
+
+@kernel
+def _start_waiting(state: State, stage: int) -> None:
+    """Start the executors that wait for `stage`.
+
+    A kernel of its own, without which its callers are too large to be inlined in the event loop
+    (`benchmarks/simulator_speed.py`).
+    """
+    executor = take_waiting(state, stage)
+    while executor != NONE:
+        start_first(state, executor, stage)
         executor = take_waiting(state, stage)
-        while executor != NONE:
-            start_first(state, executor, stage)
-            executor = take_waiting(state, stage)
 
 
 @inlined_kernel

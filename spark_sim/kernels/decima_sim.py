@@ -31,10 +31,12 @@ from spark_sim.kernels.lists import (
     append_idle,
     first_idle,
     has_promise,
+    next_event_ms,
+    push,
     remove_idle,
+    take,
     take_promise,
 )
-from spark_sim.kernels.queue import next_event_ms, push, take
 from spark_sim.tables import (
     DEADLOCK,
     DECIDE,
@@ -262,29 +264,23 @@ def _fall_back(state: State, executor: int) -> None:
     """Place an executor that lost its destination: decima-sim's "backup", without the policy."""
     worker = state.executors[executor]
     if worker["job"] != NONE:
-        stage = _first_unsaturated(state, worker["job"])
-        if stage != NONE:
-            _launch(state, executor, stage)
+        # The stage of its job that became runnable first among those wanting executors.
+        job = state.jobs[worker["job"]]
+        best = NONE
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            row = state.stages[stage]
+            wants = row["runnable"] == 1 and row["covered"] < row["num_tasks"]
+            if wants and (best == NONE or row["order"] < state.stages[best]["order"]):
+                best = stage
+        if best != NONE:
+            _launch(state, executor, best)
             return
     refresh(state)
-    stage = first_open(state)
-    if stage != NONE:
-        _move(state, executor, stage)
+    open_stage = first_open(state)
+    if open_stage != NONE:
+        _move(state, executor, open_stage)
     else:
         _park(state, executor, worker["job"])
-
-
-@kernel
-def _first_unsaturated(state: State, job: int) -> int:
-    """The stage of `job` that became runnable first among those wanting executors."""
-    row = state.jobs[job]
-    best = NONE
-    for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-        candidate = state.stages[stage]
-        wants = candidate["runnable"] == 1 and candidate["covered"] < candidate["num_tasks"]
-        if wants and (best == NONE or candidate["order"] < state.stages[best]["order"]):
-            best = stage
-    return best
 
 
 # --- rounds ------------------------------------------------------------------------------------

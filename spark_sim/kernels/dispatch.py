@@ -1,9 +1,12 @@
-"""Entry points of the kernels: the three protocols, compiled when needed, and observations."""
+"""Entry points of the kernels: the three protocols, compiled when needed, and observations.
+
+Also `follow`: a sequence of choices within one round, decided beforehand in order of preference.
+"""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -11,13 +14,14 @@ from numba.core import types
 
 from spark_sim.cluster import Cluster
 from spark_sim.compile import inlined_kernel, kernel
-from spark_sim.compiled.late import LateCalls
-from spark_sim.compiled.packed import packing
-from spark_sim.kernels import decima_sim, executors, session, session_rounds
+from spark_sim.compiled.late import LateCalls, packing
+from spark_sim.kernels import decima_sim, executors, session
+from spark_sim.kernels.executors import is_on_offer
 from spark_sim.observation import observe
 from spark_sim.setup import build_state
-from spark_sim.tables import DONE, State
+from spark_sim.tables import ANY, DECIDE, DONE, NONE, State
 from traces import Job, Stage, Trace, to_arrays
+from traces.numbers import Int64
 
 # numba's stubs do not know its type.
 _typeof: Any = numba.typeof
@@ -44,43 +48,36 @@ def observation_type() -> Any:
 
 observed = inlined_kernel(observe)
 packed, _unpacked = packing(state_type)
-_executors_advance = executors.advance
-_executors_assign = executors.assign
-_session_advance = session.advance
-_session_assign = session_rounds.assign
-_decima_sim_advance = decima_sim.advance
-_decima_sim_assign = decima_sim.assign
-_decima_sim_commit = decima_sim.commit
 
 
 @kernel
 def _advance_executors(at: int) -> int:
-    return _executors_advance(_unpacked(at))
+    return executors.advance(_unpacked(at))
 
 
 @kernel
 def _advance_session(at: int) -> int:
-    return _session_advance(_unpacked(at))
+    return session.advance(_unpacked(at))
 
 
 @kernel
 def _advance_decima_sim(at: int) -> int:
-    return _decima_sim_advance(_unpacked(at))
+    return decima_sim.advance(_unpacked(at))
 
 
 @kernel
 def _assign_executors(at: int, stage: int, limit: int, only: int) -> int:
-    return _executors_assign(_unpacked(at), stage, limit, only)
+    return executors.assign(_unpacked(at), stage, limit, only)
 
 
 @kernel
 def _assign_session(at: int, stage: int, limit: int, _only: int) -> int:
-    return _session_assign(_unpacked(at), stage, limit)
+    return session.assign(_unpacked(at), stage, limit)
 
 
 @kernel
 def _assign_decima_sim(at: int, stage: int, limit: int, _only: int) -> int:
-    return _decima_sim_assign(_unpacked(at), stage, limit)
+    return decima_sim.assign(_unpacked(at), stage, limit)
 
 
 # By the value of `Protocol`.
@@ -136,7 +133,62 @@ def step_packed(at: int, protocol: int, stage: int, limit: int, only: int) -> in
 @kernel
 def step_commit(state: State, stage: int, count: int) -> int:
     """Step with decima-sim's own action: executors to add instead of a limit."""
-    status = _decima_sim_commit(state, stage, count)
+    status = decima_sim.commit(state, stage, count)
     if status == DONE:
         return advance(state)
     return status
+
+
+class Preferences(NamedTuple):
+    """Preferred stages of each of B simulations, best first.
+
+    K entries in all: every stage that may be chosen, and once `NONE`, which ends the round.
+    """
+
+    ptr: Int64  # (B + 1,) simulation b has the entries ptr[b]:ptr[b + 1]
+    stage: Int64  # (K,) row
+    limit: Int64  # (K,) of the stage's job, if the stage is chosen
+    kind: Int64  # (K,) class of the executors, row of CLASS; or ANY
+
+
+@kernel
+def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
+    """Choose by the preferences of simulation `index` until its round ends, then run on.
+
+    A stage whose job has reached its limit is skipped. If a choice opens a stage that is not among
+    the preferences, or a class runs out before a stage has its share, the round is due again.
+    Returns the run's state (DECIDE or its end) and the number of entries used.
+    """
+    first, last = wanted.ptr[index], wanted.ptr[index + 1]
+    for entry in range(first, last):
+        stage = wanted.stage[entry]
+        used = entry - first + 1
+        if stage == NONE:
+            assign(state, NONE, 0, ANY)
+            return advance(state), used
+        row = state.stages[stage]
+        if row["open"] == 0 or state.jobs[row["job"]]["held"] >= wanted.limit[entry]:
+            continue
+        kind = wanted.kind[entry]
+        if kind != ANY and not is_on_offer(state, stage, kind):
+            return DECIDE, used - 1
+        known = state.clock[0]["open_stages"] - 1
+        status = assign(state, stage, wanted.limit[entry], kind)
+        if status == DONE:
+            return advance(state), used
+        if len(state.classes) > 1:  # then a choice may also close others
+            known = _count_open(state, wanted.stage, first, last)
+        has_run_out = kind != ANY and row["open"] == 1
+        if status != DECIDE or state.clock[0]["open_stages"] > known or has_run_out:
+            return status, used
+    return DECIDE, last - first
+
+
+@inlined_kernel
+def _count_open(state: State, stage: Int64, first: int, last: int) -> int:
+    """Count the entries that may be chosen."""
+    count = 0
+    for entry in range(first, last):
+        if stage[entry] != NONE and state.stages[stage[entry]]["open"] == 1:
+            count += 1
+    return count

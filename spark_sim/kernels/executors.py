@@ -14,6 +14,9 @@ not be chosen. An executor that finishes its last task for a job counts against 
 until it leaves, since one of another class cannot take its place before. With one class, executors
 promised elsewhere count there from the decision on.
 
+The last part of this file has the stages that may be chosen: those that want executors which are
+available.
+
 An executor given to a stage whose parents are not complete goes to the job and waits there; it
 starts when they are. Executors given by a decision are not on offer again. `docs/simulator.md`
 explains the protocol and its reasons.
@@ -27,6 +30,7 @@ from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.kernels.common import (
     admit_next,
     advance_time,
+    child_range,
     close_accounts,
     count_finished,
     first_open,
@@ -45,20 +49,12 @@ from spark_sim.kernels.lists import (
     append_waiting,
     first_idle,
     has_promise_for,
+    next_event_ms,
+    push,
     remove_idle,
+    take,
     take_promise,
 )
-from spark_sim.kernels.opening import (
-    HELD_BACK,
-    cover,
-    is_on_offer,
-    leaving,
-    room_under,
-    set_aside,
-    set_misfits,
-    set_open,
-)
-from spark_sim.kernels.queue import next_event_ms, push, take
 from spark_sim.tables import (
     ANY,
     DECIDE,
@@ -72,6 +68,7 @@ from spark_sim.tables import (
     TRUNCATED,
     WAITING,
     State,
+    fits,
 )
 
 
@@ -127,6 +124,7 @@ def advance(state: State) -> int:
 
             job = state.jobs[row["job"]]
             is_due = False
+            next_stage = NONE  # that the executor works for
             if worker["state"] != RUNNING:
                 # The executor has started in the job of the stage that it was given to.
                 clock["moving_ms"] += clock["time_ms"] - worker["since_ms"]
@@ -137,7 +135,7 @@ def advance(state: State) -> int:
                     worker["job"] = row["job"]
                     job["attached"] += 1
                     if row["launched"] < row["num_tasks"]:
-                        _start_or_wait(state, executor, stage)
+                        next_stage = stage
                     else:
                         job["held"] -= 1
                         become_idle(state, executor)
@@ -167,7 +165,7 @@ def advance(state: State) -> int:
                         become_idle(state, executor)
                         is_due = True
                     elif worker["job"] == target["job"]:
-                        _start_or_wait(state, executor, promised)
+                        next_stage = promised
                     else:
                         move(state, executor, promised)
                 else:
@@ -184,6 +182,9 @@ def advance(state: State) -> int:
                             idle = first_idle(state, row["job"], each_kind)
                     is_due = True
                     source = NONE
+
+            if next_stage != NONE:
+                _start_or_wait(state, executor, next_stage)
 
         if is_due and _open_round(state, source):
             return DECIDE
@@ -252,16 +253,16 @@ def move(state: State, executor: int, stage: int) -> None:
     push(state, executor, clock["time_ms"] + clock["moving_delay_ms"], EXECUTOR_ARRIVED)
 
 
-@kernel
+@inlined_kernel
 def _start_or_wait(state: State, executor: int, stage: int) -> None:
     """Start a task of `stage` on `executor`, which is in its job, or let it wait for parents."""
     if state.stages[stage]["runnable"] == 1:
         start_first(state, executor, stage)
-        return
-    worker = state.executors[executor]
-    worker["state"] = WAITING
-    worker["stage"] = stage
-    append_waiting(state, stage, executor)
+    else:
+        worker = state.executors[executor]
+        worker["state"] = WAITING
+        worker["stage"] = stage
+        append_waiting(state, stage, executor)
 
 
 # --- rounds --------------------------------------------------------------------------------------
@@ -457,3 +458,145 @@ def _force_progress(state: State) -> None:
     clock["decisions"] -= 1
     if assign(state, stage, held + 1, ANY) == DECIDE:
         close_round(state)
+
+
+HELD_BACK = 2
+"""`released` of a stage whose last executors hold its job at a limit: if the job wants others, each
+that leaves is an event. Only with several classes"""
+
+can_hold = inlined_kernel(fits)
+
+
+@kernel
+def set_open(state: State, stage: int) -> None:
+    """Open `stage`, which wants executors while no parent of it does any more."""
+    row = state.stages[stage]
+    if len(state.classes) > 1:
+        # At the head of the stages that want executors, by its smallest class.
+        size = state.classes[row["least_class"]]
+        row["want_prev"] = NONE
+        row["want_next"] = size["want_head"]
+        if size["want_head"] != NONE:
+            state.stages[size["want_head"]]["want_prev"] = stage
+        size["want_head"] = stage
+        if row["fits"] & state.clock[0]["offered"] == 0:
+            _count_misfit(state, stage, 1)
+            return
+    _count_open(state, stage, 1)
+
+
+@kernel
+def clear_open(state: State, stage: int) -> None:
+    """Close `stage`: it may not be chosen."""
+    row = state.stages[stage]
+    if len(state.classes) > 1 and row["open"] + row["misfit"] > 0:
+        if row["want_prev"] == NONE:
+            state.classes[row["least_class"]]["want_head"] = row["want_next"]
+        else:
+            state.stages[row["want_prev"]]["want_next"] = row["want_next"]
+        if row["want_next"] != NONE:
+            state.stages[row["want_next"]]["want_prev"] = row["want_prev"]
+    if row["misfit"] == 1:
+        _count_misfit(state, stage, -1)
+    if row["open"] == 1:
+        _count_open(state, stage, -1)
+
+
+@inlined_kernel
+def _count_open(state: State, stage: int, change: int) -> None:
+    row = state.stages[stage]
+    row["open"] += change
+    state.jobs[row["job"]]["open_stages"] += change
+    state.clock[0]["open_stages"] += change
+
+
+@inlined_kernel
+def _count_misfit(state: State, stage: int, change: int) -> None:
+    row = state.stages[stage]
+    row["misfit"] += change
+    state.jobs[row["job"]]["misfits"] += change
+
+
+@kernel
+def cover(state: State, stage: int) -> None:
+    """Close `stage`, which wants no more executors, and open the children that now may get some."""
+    clear_open(state, stage)
+    first, last, offset = child_range(state, stage)
+    for index in range(first, last):
+        child = offset + state.trace.children[index]
+        row = state.stages[child]
+        row["parents_uncovered"] -= 1
+        if row["parents_uncovered"] == 0 and row["covered"] < row["num_tasks"]:
+            set_open(state, child)
+
+
+@inlined_kernel
+def set_aside(state: State, stage: int) -> None:
+    """Close `stage` until the end of this round."""
+    clock = state.clock[0]
+    clear_open(state, stage)
+    state.chosen[clock["num_chosen"]] = stage
+    clock["num_chosen"] += 1
+
+
+# --- stages that may be chosen, with one class of executors or several ---------------------------
+
+
+@kernel
+def set_misfits(state: State) -> None:
+    """Exclude the stages that fit no executor on offer, until one that fits is.
+
+    It looks only at stages of which some class that they may all use is on offer now and was not
+    before, or the other way round (`benchmarks/executor_classes.py`).
+    """
+    if len(state.classes) == 1:
+        return
+    offered = 0
+    for kind in range(len(state.classes)):
+        if state.classes[kind]["on_offer"] > 0:
+            offered |= 1 << kind
+    before = state.clock[0]["offered"]
+    state.clock[0]["offered"] = offered
+    if offered == before:
+        return
+    for kind in range(len(state.classes)):
+        size = state.classes[kind]
+        if size["common"] & offered == 0 or size["common"] & before == 0:
+            stage = size["want_head"]
+            while stage != NONE:
+                row = state.stages[stage]
+                is_misfit = row["fits"] & offered == 0
+                if is_misfit and row["open"] == 1:
+                    _count_misfit(state, stage, 1)
+                    _count_open(state, stage, -1)
+                elif row["misfit"] == 1 and not is_misfit:
+                    _count_misfit(state, stage, -1)
+                    _count_open(state, stage, 1)
+                stage = row["want_next"]
+
+
+@inlined_kernel
+def is_on_offer(state: State, stage: int, kind: int) -> bool:
+    """Return whether an executor on offer of the class can hold a task of `stage`."""
+    if not 0 <= kind < len(state.classes) or state.classes[kind]["on_offer"] == 0:
+        return False
+    return bool(can_hold(state.stages[stage], kind))
+
+
+@inlined_kernel
+def room_under(state: State, job: int, limit: int) -> int:
+    """Executors that may join those of `job` under the limit while its last tasks still run."""
+    clock = state.clock[0]
+    if len(state.classes) == 1:
+        # Executors about to be free are given before any others.
+        return int(clock["num_executors"])
+    ending = clock["releasing"] if clock["source_job"] == job else 0
+    return int(max(0, limit - state.jobs[job]["held"] - ending))
+
+
+@inlined_kernel
+def leaving(state: State, job: int, kind: int) -> int:
+    """Executors of a class on offer that end their last tasks for `job`."""
+    if state.clock[0]["source_job"] != job:
+        return 0
+    return int(state.classes[kind]["releasing"])

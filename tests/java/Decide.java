@@ -1,10 +1,7 @@
 package decima.policy;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.BufferedReader;
+import decima.spark.Lines;
 import java.io.File;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -12,46 +9,37 @@ import java.util.Map;
 
 /** For tests: answers each line of JSON, a round, with what is decided in the JVM. */
 public final class Decide {
-  private static final ObjectMapper MAPPER = new ObjectMapper();
+  private static Policy policy = null;
+  private static String name = null;
 
   public static void main(String[] arguments) throws Exception {
-    BufferedReader in =
-        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-    Policy policy = null;
-    String name = null;
-    for (String line = in.readLine(); line != null; line = in.readLine()) {
-      Map<?, ?> asked = MAPPER.readValue(line, Map.class);
-      String file = (String) asked.get("parameters");
-      if (!asked.get("policy").equals(name)) {
-        name = (String) asked.get("policy");
-        policy = named(name, file == null ? null : new File(file));
-      }
-      Map<?, ?> given = (Map<?, ?>) asked.get("tables");
-      Object answer =
-          asked.containsKey("logits")
-              ? logits((LearnedPolicy) policy, given)
-              : actions(policy, given, asked);
-      System.out.println(MAPPER.writeValueAsString(answer));
-    }
+    Lines.answer(Decide::answer);
   }
 
-  /** The policy; of one that cannot be used, the reason alone on the standard error. */
-  private static Policy named(String name, File file) {
-    try {
-      return Policies.named(name, file == null ? null : Policies.content(file));
-    } catch (IllegalArgumentException error) {
-      System.err.println("refused: " + error.getMessage());
-      System.exit(1);
-      return null;
+  /** The actions or the logits; of a policy that cannot be used, the reason. */
+  private static Object answer(Map<String, Object> question) {
+    String asked = (String) question.get("policy");
+    String file = (String) question.get("parameters");
+    if (!asked.equals(name)) {
+      try {
+        policy = Policies.named(asked, file == null ? null : Policies.content(new File(file)));
+        name = asked;
+      } catch (IllegalArgumentException refused) {
+        return Collections.singletonMap("refused", refused.getMessage());
+      }
     }
+    Map<?, ?> given = (Map<?, ?>) question.get("tables");
+    return question.containsKey("logits")
+        ? logits((LearnedPolicy) policy, given)
+        : actions(policy, given, question);
   }
 
   /** All actions of one round: (stage, limit). */
   private static List<List<Integer>> actions(Policy policy, Map<?, ?> given, Map<?, ?> asked) {
-    Round round = new Round(tables(given), caps(asked, whole(given.get("first_stage")).length - 1));
+    Round round = new Round(tables(given, asked));
     List<List<Integer>> found = new ArrayList<>();
     while (round.isOpen()) {
-      Action action = policy.decide(round);
+      Policy.Action action = policy.decide(round);
       found.add(java.util.Arrays.asList(action.stage, action.limit));
       round.assign(action);
     }
@@ -60,7 +48,7 @@ public final class Decide {
 
   /** Of the first plan of a round: of stages, of the end, and of the limits of each job. */
   private static List<Object> logits(LearnedPolicy policy, Map<?, ?> given) {
-    Round round = new Round(tables(given));
+    Round round = new Round(tables(given, Collections.emptyMap()));
     policy.plan(round);
     List<List<Float>> limits = new ArrayList<>();
     for (int job = 0; job < round.tables.jobs(); job++) {
@@ -74,19 +62,7 @@ public final class Decide {
     return java.util.Arrays.asList(stages, policy.end, limits);
   }
 
-  private static Allowances caps(Map<?, ?> asked, int jobs) {
-    if (!asked.containsKey("capacity")) {
-      return Allowances.none(jobs);
-    }
-    List<?> rows = (List<?>) asked.get("caps");
-    int[][] ofJob = new int[rows.size()][];
-    for (int job = 0; job < ofJob.length; job++) {
-      ofJob[job] = whole(rows.get(job));
-    }
-    return new Allowances(ofJob, whole(asked.get("capacity")));
-  }
-
-  private static Tables tables(Map<?, ?> given) {
+  private static Tables tables(Map<?, ?> given, Map<?, ?> asked) {
     Tables found = new Tables(whole(given.get("first_stage")));
     found.timeMs = ((Number) given.get("time_ms")).doubleValue();
     found.lastArrivalMs = ((Number) given.get("last_arrival_ms")).doubleValue();
@@ -112,6 +88,13 @@ public final class Decide {
     int[] runnable = whole(given.get("runnable"));
     for (int stage = 0; stage < runnable.length; stage++) {
       found.runnable[stage] = runnable[stage] == 1;
+    }
+    if (asked.containsKey("capacity")) {
+      found.capacity = whole(asked.get("capacity"));
+      List<?> caps = (List<?>) asked.get("caps");
+      for (int job = 0; job < caps.size(); job++) {
+        found.caps[job] = whole(caps.get(job));
+      }
     }
     return found;
   }

@@ -1,13 +1,8 @@
 package decima.policy;
 
-import com.fasterxml.jackson.core.JsonGenerator;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import decima.spark.Lines;
 import decima.spark.Plan;
 import decima.spark.Report;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -22,14 +17,11 @@ import java.util.Properties;
  * job with those.
  */
 public final class DriveSession {
-  private static final ObjectMapper MAPPER =
-      new ObjectMapper()
-          .configure(JsonGenerator.Feature.ESCAPE_NON_ASCII, true)
-          .setPropertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE);
+  private static DriveSession session = null;
 
   private final LiveJobs live = new LiveJobs();
   private final Due due = new Due();
-  private final LiveGraphs graphs = new LiveGraphs();
+  private final Graphs.Cache graphs = new Graphs.Cache();
   private final Planner planner;
   private Plan plan;
 
@@ -44,33 +36,33 @@ public final class DriveSession {
             ((Number) begin.get("idle_ms")).doubleValue());
   }
 
-  @SuppressWarnings("unchecked")
   public static void main(String[] arguments) throws Exception {
-    BufferedReader in =
-        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-    DriveSession session = null;
-    for (String line = in.readLine(); line != null; line = in.readLine()) {
-      Map<String, ?> told = MAPPER.readValue(line, Map.class);
-      Object answer = null;
-      if (told.containsKey("begin")) {
-        session = new DriveSession((Map<String, ?>) told.get("begin"));
-      } else if (told.containsKey("priors")) {
-        session.live.setPriors(Priors.of((Map<String, ?>) told.get("priors")));
-      } else if (told.containsKey("policies")) {
-        answer = Policies.NAMES;
-      } else if (told.containsKey("properties")) {
-        answer = names((Map<?, ?>) told.get("properties"));
-      } else if (told.containsKey("due")) {
-        Plan inForce = told.get("plan") == null ? null : plan((Map<String, ?>) told.get("plan"));
-        Report report = MAPPER.convertValue(told.get("due"), Report.class);
-        answer = session.due.isDue(report, inForce, report.timeMs * 1_000_000L);
-      } else {
-        Report report = MAPPER.convertValue(told.get("report"), Report.class);
-        answer = session.answer(report, (List<String>) told.get("ask"));
-      }
-      System.out.println(MAPPER.writeValueAsString(answer));
-      System.out.flush();
+    Lines.answer(DriveSession::answer);
+  }
+
+  @SuppressWarnings("unchecked")
+  private static Object answer(Map<String, Object> told) throws Exception {
+    if (told.containsKey("begin")) {
+      session = new DriveSession((Map<String, ?>) told.get("begin"));
+      return null;
     }
+    if (told.containsKey("priors")) {
+      session.live.setPriors(Priors.of((Map<String, ?>) told.get("priors")));
+      return null;
+    }
+    if (told.containsKey("policies")) {
+      return Policies.NAMES;
+    }
+    if (told.containsKey("properties")) {
+      return names((Map<?, ?>) told.get("properties"));
+    }
+    if (told.containsKey("due")) {
+      Plan inForce = told.get("plan") == null ? null : plan((Map<String, ?>) told.get("plan"));
+      Report report = Lines.MAPPER.convertValue(told.get("due"), Report.class);
+      return session.due.isDue(report, inForce, report.timeMs * 1_000_000L);
+    }
+    Report report = Lines.MAPPER.convertValue(told.get("report"), Report.class);
+    return session.answer(report, (List<String>) told.get("ask"));
   }
 
   /** The key of Spark job 5, and its queries, each with whether a person gave the name. */
@@ -78,7 +70,7 @@ public final class DriveSession {
     Properties properties = new Properties();
     properties.putAll(given);
     java.lang.reflect.Method jobOf =
-        Class.forName("decima.spark.Jobs").getDeclaredMethod("jobOf", Properties.class, int.class);
+        Class.forName("decima.spark.Owners").getDeclaredMethod("jobOf", Properties.class, int.class);
     jobOf.setAccessible(true);
     List<Object> queries = new ArrayList<>();
     Queries.of(given).forEach(query -> queries.add(Arrays.asList(query.name, query.isGiven)));
@@ -168,7 +160,7 @@ public final class DriveSession {
   private List<Map<String, Object>> jobs(List<LiveJob> jobs) {
     List<Map<String, Object>> found = rows(jobs);
     for (int job = 0; job < jobs.size(); job++) {
-      List<LiveStage> stages = jobs.get(job).stages;
+      List<LiveJob.Stage> stages = jobs.get(job).stages;
       Map<String, Object> row = found.get(job);
       row.put("stages", stages.size());
       put(row, "num_tasks", stages, stage -> stage.numTasks);
@@ -178,8 +170,7 @@ public final class DriveSession {
       put(row, "is_submitted", stages, stage -> stage.isSubmitted);
       put(row, "parents", stages, stage -> stage.parents);
       put(row, "match", stages, stage -> stage.prior == null ? null : stage.prior.match);
-      LiveJob own = jobs.get(job);
-      put(row, "mean_ms", stages, stage -> live.durations.meanMs(own, stage));
+      put(row, "mean_ms", stages, stage -> live.durations.meanMs(stage));
     }
     return found;
   }
@@ -187,8 +178,8 @@ public final class DriveSession {
   private static void put(
       Map<String, Object> row,
       String name,
-      List<LiveStage> stages,
-      java.util.function.Function<LiveStage, Object> column) {
+      List<LiveJob.Stage> stages,
+      java.util.function.Function<LiveJob.Stage, Object> column) {
     List<Object> found = new ArrayList<>();
     stages.forEach(stage -> found.add(column.apply(stage)));
     row.put(name, found);
@@ -196,9 +187,8 @@ public final class DriveSession {
 
   // --- tables --------------------------------------------------------------------------------
 
-  private static Map<String, Object> columns(LiveTables live) {
-    Tables tables = live.tables;
-    Round round = new Round(tables, live.caps);
+  private static Map<String, Object> columns(LiveTables tables) {
+    Round round = new Round(tables);
     Map<String, Object> found = new LinkedHashMap<>();
     found.put("time_ms", tables.timeMs);
     found.put("last_arrival_ms", tables.lastArrivalMs);
@@ -207,7 +197,7 @@ public final class DriveSession {
     found.put("inflation", tables.inflation);
     found.put("num_executors", tables.slots);
     found.put("on_offer", round.onOffer);
-    found.put("keys", keys(live.jobs));
+    found.put("keys", keys(tables.jobs));
     found.put("first_stage", tables.firstStage);
     found.put("arrival_ms", tables.arrivalMs);
     found.put("work_ms", tables.workMs);
@@ -216,7 +206,7 @@ public final class DriveSession {
     found.put("local", round.local);
     found.put("open_stages", round.openStages);
     int[] rows = java.util.stream.IntStream.range(0, tables.stages()).toArray();
-    found.put("spark_stage", live.sparkStages(rows));
+    found.put("spark_stage", tables.sparkStages(rows));
     found.put("num_tasks", tables.numTasks);
     found.put("launched", tables.launched);
     found.put("finished", tables.finished);

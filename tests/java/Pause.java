@@ -1,21 +1,17 @@
 package decima.spark;
 
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-
-/** For tests: what ends a pause between two reports, asked as {"by": "touch" or "urge"}. */
+/** For tests: whether a call, "touch" or "urge", ends a pause between two reports. */
 public final class Pause {
   private static final long PAUSE_MS = 2_000;
 
   public static void main(String[] arguments) throws Exception {
-    BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
-    for (String line = in.readLine(); line != null; line = in.readLine()) {
-      Reader reader = new Reader(8);
-      boolean isUrged = line.contains("urge");
-      new Thread(isUrged ? reader::urge : reader::touch).start();
-      long began = System.nanoTime();
-      reader.pause(PAUSE_MS);
-      System.out.println(System.nanoTime() - began < PAUSE_MS * 1_000_000L / 2);
-    }
+    Lines.answer(
+        question -> {
+          Events events = new Events(null, 8);
+          new Thread(question.get("by").equals("urge") ? events::urge : events::touch).start();
+          long began = System.nanoTime();
+          events.pause(PAUSE_MS);
+          return System.nanoTime() - began < PAUSE_MS * 1_000_000L / 2;
+        });
   }
 }

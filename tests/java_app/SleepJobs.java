@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -34,6 +35,19 @@ public final class SleepJobs {
       change(one, -1);
     }
     return 1;
+  }
+
+  /** For queries: sleep 100 ms as a user. */
+  public static String nap(String user) throws InterruptedException {
+    sleep(new String[] {user}, 100);
+    return user;
+  }
+
+  /** For queries: how many naps of each user were at once, as "ann 2 bob 2". */
+  public static String peaks() {
+    StringBuilder text = new StringBuilder();
+    new TreeMap<>(RUNNING).forEach((user, counts) -> text.append(user + " " + counts[1] + " "));
+    return text.toString().trim();
   }
 
   public static void main(String[] arguments) throws Exception {

@@ -11,8 +11,8 @@ from math import isfinite
 from pathlib import Path
 
 from traces.files.errors import FileError
-from traces.files.lines import LineBounds, read_lines
 from traces.files.names import suggestion
+from traces.files.reading import LineBounds, read_lines
 from traces.files.writing import written_whole
 
 MAX_ROWS = 5_000_000

@@ -41,8 +41,8 @@ def written_whole(path: Path, error: type[ValueError] = FileError) -> Iterator[B
             finally:
                 os.close(folder)
     except OSError as fault:
-        kept = "; the previous file is unchanged" if path.is_file() else ""
-        raise error(f"{path}: cannot write: {reason(fault)}{kept}") from fault
+        unchanged = "; the previous file is unchanged" if path.is_file() else ""
+        raise error(f"{path}: cannot write: {reason(fault)}{unchanged}") from fault
     finally:
         with contextlib.suppress(OSError):  # it has become `path`, or was never made
             partial.unlink()

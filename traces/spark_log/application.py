@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from traces.bounds import DEFAULT, TO_READ_MORE, Bounds
 from traces.codecs import open_codec
@@ -13,14 +14,36 @@ from traces.errors import DamageError, TraceError
 from traces.files.errors import reading
 from traces.files.reading import check_regular
 from traces.model import MAX_TASKS_PER_STAGE
-from traces.spark_log import events
+from traces.spark_log.events import (
+    JOB_START,
+    LISTENER,
+    MAX_CORES,
+    OUTCOMES,
+    SQL,
+    USED,
+    Outcome,
+    amounts_of,
+    clean_text,
+    damage_of,
+    event_name,
+    is_known,
+    maybe_text,
+    properties_of,
+    read_lines,
+    record_of,
+    time_stamp,
+    whole,
+)
 from traces.spark_log.files import LogFile, LogFiles, Named, missing_parts
-from traces.spark_log.parse import event_name, is_known, parse_event, read_lines
 from traces.spark_log.summary import ImportSummary
 
 MAX_STRANGE_LINES = 1000  # a file that begins with so many lines without one event is no event log
 
 _CHECK_EVERY = 256  # events between two checks of the tables' sizes
+
+
+class RepeatedPartError(Exception):
+    """A file is a part of a log that was read before; the argument is its number, from 0."""
 
 
 class TaskTable:
@@ -39,13 +62,63 @@ class TaskTable:
         return len(self.stage)
 
 
+class StageInfo(NamedTuple):
+    """A stage as a Spark job lists it, whether or not it will run."""
+
+    stage: int
+    num_tasks: int
+    parents: tuple[int, ...]
+    rdds: bytes
+    """the sorted ids of its RDDs, packed: the same for a skipped stage and the one that ran"""
+    profile: int
+    """number of its resource profile"""
+    barrier: bool
+    """whether its tasks start all at once"""
+
+    @classmethod
+    def parse(cls, info: dict[str, Any]) -> StageInfo:
+        """Read the JSON of a stage."""
+        rdds = sorted(whole(rdd["RDD ID"]) for rdd in info["RDD Info"])
+        return cls(
+            whole(info["Stage ID"]),
+            whole(info["Number of Tasks"]),
+            tuple(whole(parent) for parent in info["Parent IDs"]),
+            array("q", rdds).tobytes(),
+            whole(info.get("Resource Profile Id", 0)),  # since Spark 3.1
+            any(rdd.get("Barrier") is True for rdd in info["RDD Info"]),  # since Spark 2.4
+        )
+
+
 @dataclass
 class SparkJob:
     """One Spark job: an action, or a part of a query."""
 
-    start: events.JobStart
-    end_ms: int | None = None  # None while it has not ended
+    start_ms: int
+    stages: tuple[StageInfo, ...]
+    """all that it needs, whether they will run or be skipped"""
+    properties: Mapping[str, str]
+    """those that this package reads"""
+    end_ms: int | None = None
+    """None while it has not ended"""
     succeeded: bool = False
+
+
+class Sql(NamedTuple):
+    """A SQL execution."""
+
+    root: int | None
+    description: str
+
+
+class Profile(NamedTuple):
+    """Requests of one resource profile: amounts by resource."""
+
+    task: Mapping[str, float]
+    """what each task takes, cores as `cpus`"""
+    executor: Mapping[str, float]
+    """what an executor has beside its cores, as far as it is requested"""
+    has_own_executors: bool = False
+    """whether executors are requested for it, so that it runs on no other"""
 
 
 @dataclass
@@ -88,11 +161,11 @@ class Application:
     properties: dict[str, str] = field(default_factory=dict)
     executor_ids: dict[str, int] = field(default_factory=dict)
     executors: list[Executor] = field(default_factory=list)
-    profiles: dict[int, events.ProfileAdded] = field(default_factory=dict)
+    profiles: dict[int, Profile] = field(default_factory=dict)
     """resource profiles by number"""
-    sql: dict[int, events.SqlStart] = field(default_factory=dict)
+    sql: dict[int, Sql] = field(default_factory=dict)
     jobs: dict[int, SparkJob] = field(default_factory=dict)
-    listed: dict[int, events.StageInfo] = field(default_factory=dict)
+    listed: dict[int, StageInfo] = field(default_factory=dict)
     """stages by id, as the first Spark job with them lists them"""
     first_job: dict[int, int] = field(default_factory=dict)
     """the Spark job that lists a stage first"""
@@ -105,61 +178,125 @@ class Application:
     end_ms: int | None = None
     """None where the log is not written to its end"""
 
-    def add(self, event: events.Event) -> None:  # noqa: C901 - one case for each event
-        """Take in one event."""
-        match event:
-            case events.TaskEnd():
-                if event.outcome is events.Outcome.RESUBMITTED:
+    def add(self, name: str, line: bytes) -> bool:
+        """Take in a line with an event of type `name`. Returns whether that type is used.
+
+        Raises:
+            DamageError: the line cannot be read; nothing has changed.
+            RepeatedPartError: the file is a part of the log that was read before.
+        """
+        if name not in USED:
+            return False
+        try:
+            self._take(name.removeprefix(SQL).removeprefix(LISTENER), record_of(name, line))
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise damage_of(name, error) from error
+        return True
+
+    def _take(self, kind: str, record: dict[str, Any]) -> None:  # noqa: C901 - a case each event
+        match kind:
+            case "TaskEnd":
+                task = record["Task Info"]
+                stage, _ = whole(record["Stage ID"]), whole(record["Stage Attempt ID"])
+                outcome = OUTCOMES.get(record["Task End Reason"]["Reason"], Outcome.FAILED)
+                partition = task.get("Partition ID", -1)  # since Spark 3.3
+                partition = whole(task["Index"] if partition == -1 else partition)
+                executor_id, launch_ms = (
+                    clean_text(task["Executor ID"]),
+                    time_stamp(task["Launch Time"]),
+                )
+                # A large result is fetched after its task has left the slot; 0 means a small one.
+                fetched = task.get("Getting Result Time", 0)
+                finish_ms = time_stamp(task["Finish Time"] if fetched == 0 else fetched)
+                is_map = record["Task Type"] == "ShuffleMapTask"
+                if outcome is Outcome.RESUBMITTED:
                     return
-                self.ran.setdefault(event.stage, RanStage()).is_map |= event.is_map
+                self.ran.setdefault(stage, RanStage()).is_map |= is_map
                 tasks = self.tasks
-                tasks.stage.append(event.stage)
-                tasks.partition.append(event.partition)
-                tasks.executor.append(self._executor(event.executor))
-                tasks.launch_ms.append(event.launch_ms)
-                tasks.finish_ms.append(event.finish_ms)
-                tasks.outcome.append(event.outcome)
-                tasks.speculative.append(event.speculative)
-            case events.StageSubmitted(stage, attempt, num_tasks):
+                tasks.stage.append(stage)
+                tasks.partition.append(partition)
+                tasks.executor.append(self._executor(executor_id))
+                tasks.launch_ms.append(launch_ms)
+                tasks.finish_ms.append(finish_ms)
+                tasks.outcome.append(outcome)
+                tasks.speculative.append(task.get("Speculative") is True)
+            case "StageSubmitted":
+                info = record["Stage Info"]
+                stage, attempt = whole(info["Stage ID"]), whole(info["Stage Attempt ID"])
+                num_tasks = whole(info["Number of Tasks"])
                 ran = self.ran.setdefault(stage, RanStage())
                 ran.attempts += 1
                 ran.num_tasks = max(ran.num_tasks, min(num_tasks, MAX_TASKS_PER_STAGE))
                 first = ran.first_attempt
                 ran.first_attempt = attempt if first is None else min(first, attempt)
-            case events.JobStart():
-                self.jobs.setdefault(event.job, SparkJob(event))
-                for info in event.stages:
-                    self.listed.setdefault(info.stage, info)
-                    self.first_job.setdefault(info.stage, event.job)
-            case events.JobEnd(job, time_ms, succeeded):
-                if job in self.jobs:
-                    self.jobs[job].end_ms = time_ms
-                    self.jobs[job].succeeded = succeeded
-            case events.SqlStart(execution):
-                self.sql[execution] = event
-            case events.SqlEnd(execution, failed):
-                self.sql_failed[execution] = failed
-            case events.ApplicationEnd(time_ms):
-                self.end_ms = time_ms
-            case events.ExecutorAdded(name, time_ms, cores, resources, profile):
-                executor = self.executors[self._executor(name)]
-                executor.cores, executor.added_ms = cores, time_ms
-                executor.resources, executor.profile = resources, profile
-            case events.ProfileAdded(profile):
-                self.profiles[profile] = event
-            case events.ExecutorRemoved(name, time_ms):
-                self.executors[self._executor(name)].removed_ms = time_ms
-            case events.Environment(properties):
-                self.properties.update(properties)
-            case events.ApplicationStart(name, app_id, time_ms, attempt):
-                self.name, self.app_id, self.attempt = name, app_id, attempt
-                self.begin_ms = time_ms
-            case events.LogStart(version):
-                self.spark_version = version
-            case events.LogPart(number, version):
+            case "JobStart":
+                number = whole(record["Job ID"])
+                stages = tuple(StageInfo.parse(info) for info in record["Stage Infos"])
+                properties = properties_of(record.get("Properties"))
+                job = SparkJob(time_stamp(record["Submission Time"]), stages, properties)
+                self.jobs.setdefault(number, job)
+                for listed in stages:
+                    self.listed.setdefault(listed.stage, listed)
+                    self.first_job.setdefault(listed.stage, number)
+            case "JobEnd":
+                number, end_ms = whole(record["Job ID"]), time_stamp(record["Completion Time"])
+                succeeded = record["Job Result"]["Result"] == "JobSucceeded"
+                if number in self.jobs:
+                    self.jobs[number].end_ms, self.jobs[number].succeeded = end_ms, succeeded
+            case "SQLExecutionStart":
+                root = record.get("rootExecutionId")
+                self.sql[whole(record["executionId"])] = Sql(
+                    None if root is None else whole(root), clean_text(record["description"])
+                )
+            case "SQLExecutionEnd":
+                # The message came with Spark 3.4; it is empty after a success.
+                has_failed = record.get("errorMessage") not in (None, "")
+                self.sql_failed[whole(record["executionId"])] = has_failed
+            case "ExecutorAdded":
+                info = record["Executor Info"]
+                resources = info.get("Resources", {})  # since Spark 3.0
+                added = Executor(
+                    whole(info["Total Cores"], MAX_CORES),
+                    {
+                        clean_text(kind): len(units["addresses"])
+                        for kind, units in resources.items()
+                    },
+                    whole(info.get("Resource Profile Id", 0)),
+                    time_stamp(record["Timestamp"]),
+                )
+                index = self._executor(clean_text(record["Executor ID"]))
+                added.removed_ms = self.executors[index].removed_ms
+                self.executors[index] = added
+            case "ExecutorRemoved":
+                executor_id, time_ms = (
+                    clean_text(record["Executor ID"]),
+                    time_stamp(record["Timestamp"]),
+                )
+                self.executors[self._executor(executor_id)].removed_ms = time_ms
+            case "ResourceProfileAdded":
+                self.profiles[whole(record["Resource Profile Id"])] = Profile(
+                    amounts_of(record["Task Resource Requests"]),
+                    amounts_of(record["Executor Resource Requests"]),
+                )
+            case "EnvironmentUpdate":
+                self.properties.update(properties_of(record["Spark Properties"]))
+            case "ApplicationStart":
+                name, app_id = clean_text(record["App Name"]), maybe_text(record.get("App ID"))
+                begin_ms = time_stamp(record["Timestamp"])
+                self.attempt = maybe_text(record.get("App Attempt ID"))
+                self.name, self.app_id, self.begin_ms = name, app_id, begin_ms
+            case "ApplicationEnd":
+                self.end_ms = time_stamp(record["Timestamp"])
+            case "LogStart":
+                self.spark_version = clean_text(record["Spark Version"])
+            case _:  # Databricks' metadata, the head of each of its files
+                rollover = record.get("Rollover Number")
+                version = maybe_text(record.get("Spark Version"))
+                if rollover is not None:
+                    if whole(rollover) in self.rollovers:
+                        raise RepeatedPartError(rollover)
+                    self.rollovers.add(rollover)
                 self.spark_version = version or self.spark_version
-                if number is not None:
-                    self.rollovers.add(number)
 
     def excess(self, limits: Bounds) -> str | None:
         """The bound that the tables exceed, if one."""
@@ -191,9 +328,9 @@ def read_application(
     application = Application(log.path)
     before_first: list[tuple[str, str]] = []  # counted only if this is an event log at all
     count = 0
-    for path, number, name, record in _records(log.files, summary, limits):
-        if isinstance(record, DamageError):
-            fault = f"{path}:{number}", str(record)
+    for path, number, name, result in _added(application, log.files, summary, limits):
+        if isinstance(result, DamageError):
+            fault = f"{path}:{number}", str(result)
             if count > 0:
                 summary.skip_line(*fault)
             elif len(before_first) < MAX_STRANGE_LINES:
@@ -202,12 +339,10 @@ def read_application(
                 break
             continue
         count += 1
-        if record is not None:
-            application.add(record)
-        elif not is_known(name):
+        if not result and not is_known(name):
             summary.count_unknown(name)
         excess = None
-        if count % _CHECK_EVERY == 0 or isinstance(record, events.JobStart):
+        if count % _CHECK_EVERY == 0 or name == JOB_START:
             excess = application.excess(limits)
         if excess is not None:
             summary.skip_line(f"{path}:{number}", f"{excess}, the rest of the log is not read")
@@ -224,37 +359,33 @@ def read_application(
     return application
 
 
-def _records(
-    files: Sequence[LogFile], summary: ImportSummary, limits: Bounds
-) -> Iterator[tuple[LogFile, int, str, events.Event | DamageError | None]]:
-    """Yield (file, line, type, event) of each line; the event is None if unused, or a fault.
+def _added(
+    application: Application, files: Sequence[LogFile], summary: ImportSummary, limits: Bounds
+) -> Iterator[tuple[LogFile, int, str, bool | DamageError]]:
+    """Add each line of the files to the application; yield (file, line, type, whether it is used).
 
-    Of two files that are the same part of a log the second is left out.
+    A fault stands in place of the latter. Of two files that are the same part of a log the second
+    is left out.
     """
-    parts: set[int] = set()
     for path in files:
         if isinstance(path, Path):
             check_regular(path, TraceError)
         with reading(path, TraceError), path.open("rb") as stream:
             pieces = _counted(open_codec(stream), summary, limits.content_bytes)
             for number, line in read_lines(pieces):
-                name, record = _record(line)
-                if isinstance(record, events.LogPart) and record.number is not None:
-                    if record.number in parts:
-                        summary.skip_file(f"{path}: part {record.number + 1} was read before")
-                        break
-                    parts.add(record.number)
-                yield path, number, name, record
-
-
-def _record(line: bytes | DamageError) -> tuple[str, events.Event | DamageError | None]:
-    if isinstance(line, DamageError):
-        return "", line
-    try:
-        name = event_name(line)
-        return name, parse_event(name, line)
-    except DamageError as error:
-        return "", error
+                if isinstance(line, DamageError):
+                    yield path, number, "", line
+                    continue
+                name = ""
+                try:
+                    name = event_name(line)
+                    result: bool | DamageError = application.add(name, line)
+                except DamageError as error:
+                    result = error
+                except RepeatedPartError as error:
+                    summary.skip_file(f"{path}: part {error.args[0] + 1} was read before")
+                    break
+                yield path, number, name, result
 
 
 def _counted(pieces: Iterator[bytes], summary: ImportSummary, max_bytes: int) -> Iterator[bytes]:

@@ -121,7 +121,7 @@ class JobAssembler:
                 self._summary.unused_jobs[str(error)] += 1
                 continue
             is_described = key.by is not GroupBy.JOB_GROUP
-            properties = self._application.jobs[numbers[0]].start.properties
+            properties = self._application.jobs[numbers[0]].properties
             places.append(properties.get(CALL_SITE) if is_described else None)
         recorded = _named_apart(recorded, places)
         self._summary.clock_repairs += self.placement.clock_repairs
@@ -207,17 +207,17 @@ class JobAssembler:
 
     def _recorded(self, job: Job, numbers: Sequence[int]) -> RecordedJob:
         spark_jobs = [self._application.jobs[number] for number in numbers]
-        start_ms = min(spark_job.start.time_ms for spark_job in spark_jobs)
+        start_ms = min(spark_job.start_ms for spark_job in spark_jobs)
         end_ms = max(spark_job.end_ms or 0 for spark_job in spark_jobs)
         self._summary.clock_repairs += end_ms < start_ms
         self._summary.stages += len(job.stages)
         self._summary.spark_jobs += len(spark_jobs)
-        pool = self._application.jobs[min(numbers)].start.properties.get(POOL)
+        pool = self._application.jobs[min(numbers)].properties.get(POOL)
         return RecordedJob(job, start_ms, max(start_ms, end_ms), len(spark_jobs), pool)
 
     def _label(self, key: JobKey, numbers: Sequence[int]) -> str:
         """Return the name that a user gave the job, else its number."""
-        properties = self._application.jobs[numbers[0]].start.properties
+        properties = self._application.jobs[numbers[0]].properties
         description = properties.get(JOB_DESCRIPTION)
         if key.by is GroupBy.JOB_GROUP:
             return key.name

@@ -68,7 +68,7 @@ def group_jobs(application: Application, by: GroupBy) -> dict[JobKey, list[int]]
     if by is GroupBy.JOB_GROUP:
         for _, job in sorted(application.jobs.items()):
             if (execution := root_execution(application, job)) is not None:
-                group_of_execution[execution] = job.start.properties.get(JOB_GROUP)
+                group_of_execution[execution] = job.properties.get(JOB_GROUP)
     runs = {} if by is GroupBy.JOB else _runs(application)
     for number, job in sorted(application.jobs.items()):
         key = JobKey(GroupBy.JOB, str(number))
@@ -76,7 +76,7 @@ def group_jobs(application: Application, by: GroupBy) -> dict[JobKey, list[int]]
             groups.setdefault(runs[number], []).append(number)
             continue
         execution = None if by is GroupBy.JOB else root_execution(application, job)
-        group = job.start.properties.get(JOB_GROUP)
+        group = job.properties.get(JOB_GROUP)
         if execution is not None:
             group = group_of_execution.get(execution)
             key = JobKey(GroupBy.SQL, str(execution))
@@ -92,7 +92,7 @@ def _runs(application: Application) -> dict[int, JobKey]:
     newest: dict[str, tuple[JobKey, float]] = {}
     of_execution: dict[tuple[str, int | None], JobKey] = {}
     for number, job in sorted(application.jobs.items()):
-        name = job.start.properties.get(OWN_JOB)
+        name = job.properties.get(OWN_JOB)
         if not name:
             continue
         key, ended_ms = newest.get(name, (JobKey(GroupBy.JOB_GROUP, name), -math.inf))
@@ -100,7 +100,7 @@ def _runs(application: Application) -> dict[int, JobKey]:
         same = None if execution is None else of_execution.get((name, execution))
         if same is not None:  # its planning may take its time
             key = same
-        elif name in newest and job.start.time_ms - ended_ms > NEXT_RUN_MS:
+        elif name in newest and job.start_ms - ended_ms > NEXT_RUN_MS:
             key, ended_ms = replace(key, run=key.run + 1), -math.inf
         of_execution[name, execution] = key
         end_ms = math.inf if job.end_ms is None else float(job.end_ms)
@@ -111,7 +111,7 @@ def _runs(application: Application) -> dict[int, JobKey]:
 
 def root_execution(application: Application, job: SparkJob) -> int | None:
     """The outermost SQL execution that a Spark job runs for; None outside SQL."""
-    properties = job.start.properties
+    properties = job.properties
     execution = _number(properties.get(EXECUTION_ID))
     root = _number(properties.get(ROOT_EXECUTION_ID))
     if root is None and execution is not None and execution in application.sql:
@@ -143,7 +143,7 @@ class GraphBuilder:
         listed_in = {
             info.stage: number
             for number in jobs
-            for info in self._application.jobs[number].start.stages
+            for info in self._application.jobs[number].stages
             if self._application.first_job[info.stage] == number
         }
         node_of = self._nodes(jobs, listed_in)
@@ -196,7 +196,7 @@ class GraphBuilder:
         ranks: dict[int, int] = {}
         for number in jobs:
             skipped: defaultdict[bytes, int] = defaultdict(int)
-            stages = self._application.jobs[number].start.stages
+            stages = self._application.jobs[number].stages
             for info in sorted(stages, key=lambda info: -info.stage):
                 if info.stage not in self._application.ran:
                     skipped[info.rdds] += 1
@@ -217,7 +217,7 @@ class GraphBuilder:
         )
         added = 0
         for number, job in spark_jobs:
-            for earlier in self._waits_for(number, job.start.time_ms, by_end):
+            for earlier in self._waits_for(number, job.start_ms, by_end):
                 for stage in first[number]:
                     new = [parent for parent in last[earlier] if parent not in parents[stage]]
                     parents[stage] += new
@@ -235,7 +235,7 @@ class GraphBuilder:
                 break
             if earlier < number:
                 ended.append(earlier)
-                latest_start = max(latest_start, self._application.jobs[earlier].start.time_ms)
+                latest_start = max(latest_start, self._application.jobs[earlier].start_ms)
         return ended
 
 

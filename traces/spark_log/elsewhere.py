@@ -193,15 +193,15 @@ class _HistoryServer:
 
         Returns those that have gone since the server listed them.
         """
-        asked = selection.applications
-        ids = asked or self._ended(selection.since)
+        named = selection.applications
+        ids = named or self._ended(selection.since)
         gone: list[str] = []
         for number, application in enumerate(ids, start=1):
             progress(application, number, len(ids))
             try:
                 self._copy_application(application, folder)
             except _GoneError:
-                if asked or len(gone) + 1 == len(ids):
+                if named or len(gone) + 1 == len(ids):
                     raise
                 gone.append(application)
         return gone
@@ -244,12 +244,12 @@ class _HistoryServer:
     def _pieces(self, url: str, most_bytes: int) -> Iterator[bytes]:
         """Yield the content at a URL in pieces."""
         deadline = time.monotonic() + LONGEST_S
-        left = most_bytes
+        bytes_left = most_bytes
         try:
             with self._opener.open(url, timeout=SILENCE_S) as answer:
                 while piece := answer.read1(_PIECE):
-                    left -= len(piece)
-                    if left < 0:
+                    bytes_left -= len(piece)
+                    if bytes_left < 0:
                         raise TraceError(f"{url}: more than {most_bytes:,} bytes")
                     if time.monotonic() > deadline:
                         raise TraceError(f"{url}: no end after {LONGEST_S:g} s")

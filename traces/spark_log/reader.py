@@ -17,7 +17,7 @@ from traces.spark_log.dag import GroupBy
 from traces.spark_log.events import SETTINGS
 from traces.spark_log.files import LogFiles, Named, find_logs
 from traces.spark_log.names import FORMAT
-from traces.spark_log.profiles import task_cpus
+from traces.spark_log.slots import task_cpus
 from traces.spark_log.summary import ImportSummary
 from traces.thinning import thinned
 from traces.trace import Trace
@@ -245,7 +245,7 @@ def _facts(application: Application, slots: int) -> dict[str, Any]:
     has_attempts = application.attempt is not None and application.app_id is not None
     settings = dict(application.properties)
     for _, spark_job in sorted(application.jobs.items()):
-        settings.update(spark_job.start.properties)  # settings of a session change at run time
+        settings.update(spark_job.properties)  # settings of a session change at run time
     return {
         "name": application.name or application.app_id or clean(application.path.name),
         "id": application.app_id,

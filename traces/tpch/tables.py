@@ -1,4 +1,7 @@
-"""The TPC-H tables as Parquet, by `tpchgen-cli`."""
+"""TPC-H: the tables as Parquet, by `tpchgen-cli`, and the 22 queries as Spark SQL.
+
+Queries have the parameters of the validation run.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,3 +81,13 @@ def last_line(output: str) -> str:
     lines = [line.strip() for line in output.splitlines()]
     telling = [line for line in lines if line and not line.startswith(("at ", "... "))]
     return telling[-1] if telling else "failed without a word"
+
+
+FRACTION_AT_1 = 0.0001
+"""parameter of query 11 at scale factor 1; TPC-H divides it by the scale factor"""
+
+
+def query_text(query: int, scale_factor: float) -> str:
+    """SQL of query 1 to 22 for data of this size."""
+    text = (files("traces.tpch") / "queries" / f"q{query:02d}.sql").read_text("utf-8")
+    return text.replace(":fraction", f"{FRACTION_AT_1 / scale_factor:.12f}")

@@ -1,24 +1,138 @@
-"""`Explanation`: what could be chosen in a decision, how likely, what was chosen, and why."""
+"""The decisions of a learned policy on one sequence, and the explanation of one of them.
+
+A policy plans all choices of a scheduling event at the first of them. A later choice is therefore
+explained by what the policy observed when it made the plan.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from decima.agent import columns
 from decima.agent.columns import Choices
 from decima.agent.graph import GraphSorter, whole_graph
 from decima.agent.network import PolicyNetwork
+from decima.agent.policy import Planned
 from decima.agent.scales import Scales
-from decima.evaluation.runner import Workload
-from decima.report.explain.moments import Moment
-from decima.report.explain.reasons import Ablation, Choice, Reason, log_probs
+from decima.errors import ConfigError
+from decima.evaluation.config import EvaluationConfig
+from decima.evaluation.runner import Workload, prepare
+from decima.learned import learned_policy
+from decima.report.explain.reasons import (
+    SINGLE_COLUMNS,
+    Choice,
+    Reason,
+    log_probs,
+    reasons_of,
+)
 from decima.rl.optimiser import one_thread
-from spark_sim import PASS, Action, Observation
+from spark_sim import PASS, Action, Observation, Status, Streams
 from spark_sim.cluster import MB_PER_GB
+from spark_sim.observation import copied
 from spark_sim.tables import ANY
 from traces.numbers import MS_PER_S, Float64, Int64
+
+SEARCHED = 500  # decisions that `busiest` searches
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """One decision of a run, before its action is taken."""
+
+    number: int
+    """number in the run, from 1"""
+    planned_at: int
+    """number of the decision at which its plan was made: this one or an earlier one"""
+    observation: Observation
+    """copy of what the policy observed when it made the plan"""
+    action: Action
+    """the policy's action"""
+    given: int
+    """executors that the action gives away"""
+    order: Int64
+    """(O + 1,) the plan: each stage by its index among those that may be chosen, O for the end of
+    the round; what comes after the end is not sorted
+    """
+    cluster_mean: Float64
+    """(len(CLUSTER),) mean columns of the cluster over this plan and all earlier ones"""
+
+    @property
+    def num_open(self) -> int:
+        """O, the number of stages that the plan could choose from."""
+        return len(self.order) - 1
+
+
+def moments(
+    workload: Workload, config: EvaluationConfig, name: str, sequence: int
+) -> Iterator[Moment]:
+    """Yield the decisions of the policy `name` on a sequence."""
+    simulator = prepare(workload, config, sequence)
+    key = int(Streams(config.seed, sequence).actions().integers(2**63))
+    policy = learned_policy(name, workload.arrays, key)
+    total = np.zeros(len(columns.CLUSTER))
+    planned: Planned | None = None
+    plan: Moment | None = None
+    plans = 0
+    for number in itertools.count(1):
+        if simulator.status is not Status.DECIDE:
+            return
+        observation = simulator.observation()
+        action = policy.decide(observation)
+        if policy.planned is not None and policy.planned is not planned:
+            planned = policy.planned
+            plans += 1
+            total += planned.scored.choices.cluster_x[0]
+            order, mean = planned.plan.order, total / plans
+            plan = Moment(number, number, copied(observation), action, 0, order, mean)
+        if plan is None:
+            raise RuntimeError("the policy has decided without a plan")
+        given = 0
+        if action != PASS:
+            held = int(observation.jobs["held"][observation.stages["job"][action.stage]])
+            on_offer = observation.on_offer
+            if len(observation.classes) > 1:
+                legal = observation.legal_kinds(action.stage)
+                kinds = [kind for kind in legal if action.kind in (ANY, kind)]
+                on_offer = int(observation.classes["on_offer"][kinds].sum())
+            given = min(observation.demand(action.stage), action.limit - held, on_offer)
+        yield replace(plan, number=number, action=action, given=given)
+        simulator.step(action)
+
+
+def at_number(run: Iterable[Moment], number: int) -> Moment:
+    """Return decision `number` of the run, from 1; ConfigError if the run ends earlier."""
+    last = 0
+    for moment in run:
+        last = moment.number
+        if last == number:
+            return moment
+    raise ConfigError(f"there is no decision {number}: the run is over after {last} decisions")
+
+
+def at_time(run: Iterable[Moment], time_s: float) -> Moment:
+    """Return the first decision at `time_s` or later; ConfigError if the run ends earlier."""
+    last_s = 0.0
+    for moment in run:
+        last_s = moment.observation.time_ms / MS_PER_S
+        if last_s >= time_s:
+            return moment
+    raise ConfigError(f"no decision at {time_s:g} s or later: the last one is at {last_s:.1f} s")
+
+
+def busiest(run: Iterable[Moment]) -> int:
+    """Return the number of the decision with the most stages, among the first `SEARCHED`."""
+    best, most = 0, -1
+    for moment in itertools.islice(run, SEARCHED):
+        if moment.num_open > most:
+            best, most = moment.number, moment.num_open
+    if best == 0:
+        raise ConfigError("the run has no decision: its time limit is before the first arrival")
+    return best
 
 
 @dataclass(frozen=True)
@@ -127,18 +241,16 @@ def explain_decision(
 
     Each reason and each column costs a pass of the network.
     """
-    seen, action = moment.observation, moment.action
+    observation, action = moment.observation, moment.action
     sorter, units = GraphSorter(workload.arrays), Scales.of(workload.arrays)
-    graph, choices = whole_graph(seen.as_batch(), sorter, units)
+    graph, choices = whole_graph(observation.as_batch(), sorter, units)
     log_prob = log_probs(network, graph)
     *chances, end_probability = log_prob.entry.exp().tolist()
     choice = _choice(choices, action)
-    ablation = None
-    if chances and (with_reasons or with_columns):
-        ablation = Ablation(network, graph, moment.cluster_mean, choice)
+    ablated = (network, graph, moment.cluster_mean, choice)
     place = _places(moment.order, log_prob.entry.numpy())
     stages = [
-        _stage(workload, seen, int(row), chances[index], int(place[index]))
+        _stage(workload, observation, int(row), chances[index], int(place[index]))
         for index, row in enumerate(choices.open_stage)
     ]
     taken: StageShown | None = None
@@ -151,16 +263,16 @@ def explain_decision(
         chances_of_limits = log_prob.limit[rows].exp().tolist()
         limits = tuple(map(LimitShown, choices.limit[rows].tolist(), chances_of_limits))
         rows = slice(*choices.kind_ptr[choice.entry : choice.entry + 2].tolist())
-        sizes_gb = (seen.classes["memory_mb"][choices.kind[rows]] / MB_PER_GB).tolist()
+        sizes_gb = (observation.classes["memory_mb"][choices.kind[rows]] / MB_PER_GB).tolist()
         classes = tuple(map(ClassShown, sizes_gb, log_prob.kind[rows].exp().tolist()))
     return Explanation(
         decision=moment.number,
         planned_at=moment.planned_at,
-        time_s=seen.time_ms / MS_PER_S,
-        jobs_in_system=len(seen.active),
-        executors=seen.num_executors,
-        on_offer=seen.on_offer,
-        moving_delay_s=seen.moving_delay_ms / MS_PER_S,
+        time_s=observation.time_ms / MS_PER_S,
+        jobs_in_system=len(observation.active),
+        executors=observation.num_executors,
+        on_offer=observation.on_offer,
+        moving_delay_s=observation.moving_delay_ms / MS_PER_S,
         stages=tuple(sorted(stages, key=lambda shown: -shown.probability)),
         end_probability=end_probability,
         end_place=int(place[-1]),
@@ -168,10 +280,10 @@ def explain_decision(
         taken_limit=None if taken is None else action.limit,
         given=moment.given,
         limits=limits,
-        taken_memory_gb=memory_gb(seen, action.kind),
+        taken_memory_gb=memory_gb(observation, action.kind),
         classes=classes,
-        reasons=ablation.reasons() if ablation and with_reasons else (),
-        columns=ablation.columns() if ablation and with_columns else (),
+        reasons=reasons_of(*ablated) if chances and with_reasons else (),
+        columns=reasons_of(*ablated, SINGLE_COLUMNS) if chances and with_columns else (),
     )
 
 
@@ -207,18 +319,18 @@ def _places(order: Int64, scores: Float64) -> Int64:
 
 
 def _stage(
-    workload: Workload, seen: Observation, row: int, probability: float, place: int
+    workload: Workload, observation: Observation, row: int, probability: float, place: int
 ) -> StageShown:
-    stage = seen.stages[row]
+    stage = observation.stages[row]
     number = int(stage["job"])
-    job = seen.jobs[number]
+    job = observation.jobs[number]
     recorded = workload.trace.jobs[int(job["template"])]
     memory_mb = float(stage["memory_mb"])
     return StageShown(
         job=JobShown(
             name=recorded.name,
             arrival=number,
-            age_s=(seen.time_ms - float(job["arrival_ms"])) / MS_PER_S,
+            age_s=(observation.time_ms - float(job["arrival_ms"])) / MS_PER_S,
             work_left_s=float(job["remaining_ms"]) / MS_PER_S,
             started_share=1 - float(job["remaining_ms"]) / max(float(job["work_ms"]), 1e-6),
             held=int(job["held"]),
@@ -227,7 +339,7 @@ def _stage(
         name=recorded.stages[row - int(job["first_stage"])].name,
         probability=probability,
         place=place,
-        wanted=seen.demand(row),
+        wanted=observation.demand(row),
         task_s=float(stage["mean_ms"]) / MS_PER_S,
         critical_path_s=float(stage["critical_path_ms"]) / MS_PER_S,
         runnable=bool(stage["runnable"]),
@@ -235,7 +347,7 @@ def _stage(
     )
 
 
-def memory_gb(seen: Observation, kind: int) -> float | None:
+def memory_gb(observation: Observation, kind: int) -> float | None:
     """Return the memory of the executors of a class; None for any class, and for one without."""
-    memory_mb = np.inf if kind == ANY else float(seen.classes["memory_mb"][kind])
+    memory_mb = np.inf if kind == ANY else float(observation.classes["memory_mb"][kind])
     return memory_mb / MB_PER_GB if np.isfinite(memory_mb) else None

@@ -13,7 +13,7 @@ probability. Weights need not add up, because several columns may carry the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,6 +78,9 @@ REASONS: Mapping[str, Group] = {
     MESSAGES: {},
 }
 """columns of each reason; every column has exactly one reason"""
+SINGLE_COLUMNS: Mapping[str, Group] = {
+    f"{table}.{name}": {table: (name,)} for table, names in TABLES.items() for name in names
+}
 
 
 @dataclass(frozen=True)
@@ -125,57 +128,41 @@ def log_probs(network: PolicyNetwork, graph: Graph) -> LogProbs:
     return LogProbs(entry.log_softmax(0), limits, kinds)
 
 
-class Ablation:
-    """One decision whose inputs can be ablated."""
+def reasons_of(
+    network: PolicyNetwork,
+    graph: Graph,
+    cluster_mean: Float64,
+    choice: Choice,
+    groups: Mapping[str, Group] = REASONS,
+) -> tuple[Reason, ...]:
+    """Return the reasons of at least `LEAST_WEIGHT` for a choice, the heaviest first.
 
-    def __init__(
-        self, network: PolicyNetwork, graph: Graph, cluster_mean: Float64, choice: Choice
-    ) -> None:
-        """Take a decision with at least one stage; `cluster_mean` (len(CLUSTER),) ablates the
-        cluster.
-        """
-        self._network = network
-        self._graph = graph
-        self._choice = choice
-        self._means = _means(graph, cluster_mean)
-        self._whole = self._parts(graph)
+    Args:
+        network: the policy's.
+        graph: of a decision with at least one stage.
+        cluster_mean: (len(CLUSTER),) columns of the cluster that ablate those of the graph.
+        choice: what was chosen.
+        groups: what is ablated by name: `REASONS`, or `SINGLE_COLUMNS`.
+    """
 
-    def reasons(self) -> tuple[Reason, ...]:
-        """Return the reasons of at least `LEAST_WEIGHT`, the heaviest first."""
-        nodes = self._graph.nodes
-        none = torch.empty(0, dtype=torch.int64)
-        alone = nodes._replace(levels=Levels((0, len(nodes.x)), none, none, (0, 0)))
-        return _weighty(
-            self._reason(name, self._graph._replace(nodes=alone))
-            if name == MESSAGES
-            else self._reason(name, _ablated(self._graph, self._means, group))
-            for name, group in REASONS.items()
-        )
-
-    def columns(self) -> tuple[Reason, ...]:
-        """Return the single columns of at least `LEAST_WEIGHT`, the heaviest first."""
-        return _weighty(
-            self._reason(f"{table}.{name}", _ablated(self._graph, self._means, {table: (name,)}))
-            for table, names in TABLES.items()
-            for name in names
-        )
-
-    def _reason(self, name: str, ablated: Graph) -> Reason:
-        """Return the weight of what is ablated in a graph."""
-        without = self._parts(ablated)
-        return Reason(name, *(a - b for a, b in zip(self._whole, without, strict=True)))
-
-    def _parts(self, graph: Graph) -> tuple[float, float, float]:
+    def parts(ablated: Graph) -> tuple[float, float, float]:
         """Return the log-probabilities of the choice's stage, limit and class."""
-        log_prob, (entry, limit, kind) = log_probs(self._network, graph), self._choice
+        log_prob, (entry, limit, kind) = log_probs(network, ablated), choice
         return (
             float(log_prob.entry[entry]),
             0.0 if limit is None else float(log_prob.limit[limit]),
             0.0 if kind is None else float(log_prob.kind[kind]),
         )
 
-
-def _weighty(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    means, whole, reasons = _means(graph, cluster_mean), parts(graph), []
+    for name, group in groups.items():
+        ablated = _ablated(graph, means, group)
+        if name == MESSAGES:
+            none = torch.empty(0, dtype=torch.int64)
+            levels = Levels((0, len(graph.nodes.x)), none, none, (0, 0))
+            ablated = graph._replace(nodes=graph.nodes._replace(levels=levels))
+        weights = (a - b for a, b in zip(whole, parts(ablated), strict=True))
+        reasons.append(Reason(name, *weights))
     shown = (reason for reason in reasons if abs(reason.weight) >= LEAST_WEIGHT)
     return tuple(sorted(shown, key=lambda reason: -abs(reason.weight)))
 

@@ -1,14 +1,34 @@
-"""A decision in sentences: what was chosen, how likely it was, and which reasons weighed."""
+"""An explanation for the terminal: what was chosen, how likely it was, which reasons weighed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
 from decima.report.explain.decision import Explanation, StageShown
-from decima.report.explain.reasons import MESSAGES, Reason
+from decima.report.explain.reasons import LEAST_WEIGHT, MESSAGES, Reason
+from decima.rl.tables import aligned
 from traces.files.names import counted
 
+MOST_STAGES, MOST_LIMITS = 12, 12  # rows shown; one line sums up the rest
+
+STAGES_LEGEND = (
+    "first: probability of coming first. order: place in the plan of this event. waiting: tasks "
+    "without an executor. task: mean duration. path: time from the stage's start to the end of its "
+    "job. now: yes if its parents are complete. The last four describe its job. left: work not "
+    "started, in executor-seconds. holds: executors. here: executors on offer that are in it. age: "
+    "time since it arrived."
+)
+REASONS_LEGEND = (
+    "weight: log-probability of the choice, less that with the reason's inputs at their mean over "
+    "all choices. +0.7 doubles the probability, -0.7 halves it. stage, limit, class: its parts. "
+    f"Weights between -{LEAST_WEIGHT} and {LEAST_WEIGHT} are left out. Weights need not add up: "
+    "several inputs may carry the same information."
+)
 MOST_REASONS = 3  # reasons named for a choice, and as many against it
 LESS, MORE = 0.8, 1.25  # multiples of the mean below and above which a value is called less or more
 
@@ -78,6 +98,93 @@ _QUANTITIES: Mapping[str, _Quantity] = {
         "its job arrived long ago",
     ),
 }
+
+
+def lines_of(decision: Explanation) -> Iterator[RenderableType]:
+    """Yield what `decima explain` prints, part by part."""
+    planned = (
+        "" if decision.planned_at == decision.decision else f", planned at {decision.planned_at}"
+    )
+    yield (
+        f"decision {decision.decision}{planned} at {decision.time_s:.1f} s: "
+        f"{counted(decision.jobs_in_system, 'job')} in the system, "
+        f"{decision.on_offer} of {counted(decision.executors, 'executor')} on offer, "
+        f"{counted(len(decision.stages), 'stage')} to choose from\n"
+    )
+    for sentence in in_words(decision):
+        yield escape(sentence)
+    if not decision.stages:
+        return
+    yield ""
+    numbers = ("first", "order", "waiting", "task", "path", "now", "left", "holds", "here", "age")
+    table = aligned(("job", "arrival", "stage"), numbers)
+    for stage in decision.stages[:MOST_STAGES]:
+        table.add_row(
+            escape(stage.job.name),
+            str(stage.job.arrival),
+            escape(stage.name),
+            percent(stage.probability),
+            str(stage.place),
+            f"{stage.wanted:,}",
+            f"{stage.task_s:.2f} s",
+            f"{stage.critical_path_s:.1f} s",
+            "yes" if stage.runnable else "no",
+            f"{stage.job.work_left_s:,.0f}",
+            str(stage.job.held),
+            str(stage.job.local),
+            f"{stage.job.age_s:.1f} s",
+            style="bold" if stage == decision.taken else None,
+        )
+    yield table
+    hidden = decision.stages[MOST_STAGES:]
+    if hidden:
+        share = sum(stage.probability for stage in hidden)
+        yield f"and {counted(len(hidden), 'further stage')} with {percent(share)} together"
+    yield (
+        f"leave the rest idle: {percent(decision.end_probability)}, in the plan as number "
+        f"{decision.end_place}"
+    )
+    if decision.limits:
+        likeliest = sorted(decision.limits, key=lambda shown: -shown.probability)[:MOST_LIMITS]
+        parts = [
+            f"{shown.limit} ({percent(shown.probability)})"
+            for shown in sorted(likeliest, key=lambda shown: shown.limit)
+        ]
+        if len(decision.limits) > len(likeliest):
+            rest = 1 - sum(shown.probability for shown in likeliest)
+            parts.append(f"{len(decision.limits) - len(likeliest)} others ({percent(rest)})")
+        yield f"limits of this stage's job: {', '.join(parts)}"
+    if decision.classes:
+        words = (
+            f"{shown.memory_gb:g} GB ({percent(shown.probability)})" for shown in decision.classes
+        )
+        yield f"executors for this stage: {', '.join(words)}"
+    yield STAGES_LEGEND
+    yield ""
+    if decision.reasons:
+        yield reasons_table(decision, decision.reasons)
+        yield REASONS_LEGEND
+    else:
+        yield f"No reason changes the log-probability of the choice by {LEAST_WEIGHT} or more."
+    if decision.columns:
+        yield ""
+        yield reasons_table(decision, decision.columns)
+        yield "Each row is one input column, as defined in decima/agent/columns.py."
+
+
+def reasons_table(decision: Explanation, reasons: Sequence[Reason]) -> Table:
+    """Return the weights of reasons, with the values behind them."""
+    parts = [
+        "stage",
+        *(["limit"] if decision.limits else []),
+        *(["class"] if decision.classes else []),
+    ]
+    table = aligned(("reason",), ("this one", "average", "weight", *parts))
+    for reason in reasons:
+        weights = (reason.weight, reason.stage, reason.limit, reason.executor_class)
+        shown = [f"{weight:+.2f}" for weight in weights[: 1 + len(parts)]]
+        table.add_row(reason.name, *values(decision, reason), *shown)
+    return table
 
 
 def in_words(decision: Explanation) -> tuple[str, ...]:
@@ -189,9 +296,29 @@ def _phrase(decision: Explanation, reason: Reason) -> str:
         mean = values(decision, reason)[1]
         return f"the stages' {name}" + (f" ({mean} on average)" if mean else "")
     if name in _QUANTITIES:
-        return _beside_mean(decision, stage, _QUANTITIES[name])
+        quantity = _QUANTITIES[name]
+        value, of_all = quantity.of(stage), _mean(decision, quantity)
+        words = quantity.alike
+        if value < LESS * of_all:
+            words = quantity.less
+        elif value > MORE * of_all:
+            words = quantity.more
+        figure = _number(quantity, value) + quantity.unit
+        return f"{words} ({figure}, on average {_number(quantity, of_all)})"
     if name == "moving cost":
-        return _moving(decision, stage)
+        given, there = decision.given, stage.job.local
+        each = f"{decision.moving_delay_s:g} s each"
+        if decision.moving_delay_s == 0:
+            on_offer = counted(decision.on_offer, "executor")
+            return f"{there} of the {on_offer} on offer are its own already"
+        if there >= given:
+            return "its executors are already there"
+        if there == 0:
+            return f"its executors have to move ({each})"
+        return (
+            f"{there} of its {counted(given, 'executor')} are already there, the rest have to move "
+            f"({each})"
+        )
     memory = "" if stage.memory_gb is None else f" ({stage.memory_gb:g} GB)"
     return {
         "readiness": "it can start now" if stage.runnable else "it waits for its parents",
@@ -199,33 +326,6 @@ def _phrase(decision: Explanation, reason: Reason) -> str:
         "limit": f"the size of the limit ({decision.taken_limit})",
         MESSAGES: "the stages that come after it in its job (messages along the graph)",
     }[name]
-
-
-def _beside_mean(decision: Explanation, stage: StageShown, quantity: _Quantity) -> str:
-    value, mean = quantity.of(stage), _mean(decision, quantity)
-    words = quantity.alike
-    if value < LESS * mean:
-        words = quantity.less
-    elif value > MORE * mean:
-        words = quantity.more
-    figure = _number(quantity, value) + quantity.unit
-    return f"{words} ({figure}, on average {_number(quantity, mean)})"
-
-
-def _moving(decision: Explanation, stage: StageShown) -> str:
-    given, there = decision.given, stage.job.local
-    if decision.moving_delay_s == 0:
-        return (
-            f"{there} of the {counted(decision.on_offer, 'executor')} on offer are its own already"
-        )
-    if there >= given:
-        return "its executors are already there"
-    if there == 0:
-        return f"its executors have to move ({decision.moving_delay_s:g} s each)"
-    return (
-        f"{there} of its {counted(given, 'executor')} are already there, the rest have to move "
-        f"({decision.moving_delay_s:g} s each)"
-    )
 
 
 def percent(share: float) -> str:

@@ -42,7 +42,7 @@ function stageWords(name) {
   return /^stage\b/i.test(name) ? name : `stage ${name}`;
 }
 
-// Columns of 32-bit numbers, deflated (decima/report/gantt.py `pack`), back to typed arrays.
+// Columns of 32-bit numbers, deflated (decima/report/timelines.py `pack`), back to typed arrays.
 async function unpacked(run) {
   const text = atob(run.packed);
   const bytes = new Uint8Array(text.length);

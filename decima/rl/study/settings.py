@@ -1,4 +1,4 @@
-"""Frozen settings whose simple rules are a table: the least and the greatest value, by name."""
+"""Frozen settings whose simple rules are in their annotations: least and greatest values."""
 
 from __future__ import annotations
 
@@ -29,22 +29,18 @@ class Range(NamedTuple):
 AtLeastOne = Annotated[int, Range(1)]
 NotNegative = Annotated[int, Range(0)]
 Positive = Annotated[float, Range(ABOVE_0)]
-Ranges = Mapping[str, tuple[float, float]]
 
 
 class Settings:
     """Base of a frozen dataclass that refuses values outside its ranges."""
 
-    RANGES: ClassVar[Ranges] = {}
-    """ranges by name, beside those in the annotations of fields"""
     SECTION: ClassVar[str] = ""
     """name of the settings in a file with several sections"""
     ERROR: ClassVar[type[ValueError]] = StudyError
 
     def __post_init__(self) -> None:
         check_numbers(self, self.ERROR)
-        annotated = _annotated(type(self))  # type: ignore[arg-type]
-        for name, (least, greatest) in {**annotated, **self.RANGES}.items():
+        for name, (least, greatest) in _ranges(type(self)).items():  # type: ignore[arg-type]
             value = getattr(self, name)
             if value is None:  # no value is possible
                 continue
@@ -77,7 +73,7 @@ class Settings:
 
 
 @cache
-def _annotated(kind: type) -> Ranges:
+def _ranges(kind: type) -> Mapping[str, Range]:
     """Ranges in the annotations of a dataclass's fields."""
     hints = get_type_hints(kind, include_extras=True)
     marks = {name: _range_in(hint) for name, hint in hints.items()}

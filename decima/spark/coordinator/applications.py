@@ -13,8 +13,6 @@ from spark_sim.tables import LEAST_WORK_MS
 
 _SAMPLES = 32
 _ENOUGH = 3
-_SAME_ARRIVAL_MS = 250.0
-"""two reports of one arrival differ by less: messages take time"""
 _MAX_DELAY_MS = 600_000.0
 
 
@@ -158,13 +156,3 @@ class Arrivals:
         """Return the geometric mean work of what is over and of `active`, in milliseconds."""
         total = self._work_log + sum(math.log(max(work, LEAST_WORK_MS)) for work in active)
         return math.exp(total / max(1, self._ended + len(active)))
-
-
-def is_same_arrival(one_ms: float, other_ms: float) -> bool:
-    """Return whether two reported arrivals are one."""
-    return abs(one_ms - other_ms) < _SAME_ARRIVAL_MS
-
-
-def work_ms(stages: Stages) -> float:
-    """Return tasks times mean duration over all stages."""
-    return float((stages.num_tasks * stages.mean_ms).sum())

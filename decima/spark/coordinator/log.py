@@ -15,10 +15,9 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from decima.spark.bounds import LOG_FORMAT, LOG_VERSION
 from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.decision_log import MODE_APPLICATIONS, DecisionLogFiles
-from decima.spark.errors import AttachError
+from decima.spark.settings import LOG_FORMAT, LOG_VERSION, AttachError
 from traces.files.errors import reason
 from traces.files.private import open_private_log
 

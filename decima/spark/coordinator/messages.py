@@ -1,30 +1,112 @@
-"""Messages between a driver and the coordinator, each value checked.
+"""Messages between a driver and the coordinator: frames of JSON, each value checked.
 
-The plugin's side is `decima/spark/java/coordinator/`. A driver registers, then reports.
-A report has the columns of `RoundMessage.java` for the stages of all its jobs.
+The plugin's side is `decima/spark/java/coordinator/`. Both ends first prove that they have the same
+secret, which itself is never sent. The coordinator sends a random number. The driver answers with
+one of its own and HMAC-SHA256(secret, "driver" + both). The coordinator then proves itself
+likewise, so that a program in its place learns nothing.
+
+A driver then registers, and reports. A report has the columns of `RoundMessage.java` for the stages
+of all its jobs.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import hmac
+import json
+import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.spark.bounds import WEIGHTS
-from decima.spark.errors import AttachError
+from decima.spark.settings import WEIGHTS, AttachError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number
+from traces.files.reading import parse_json
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.numbers import Float64, Int64
 
 _MAX_COUNT = 2**31 - 1
 MAX_STAGES = 100_000
 """stages of one application in a report"""
+DRIVER, COORDINATOR = b"driver", b"coordinator"
+HELLO_BYTES = 1_024
+"""longest frame before the proof"""
+HELLO_S = 5.0
+"""time for a proof to come"""
+MAX_BYTES = 16 << 20
+"""longest frame of a driver"""
+_MAX_UNSENT = 1 << 16
+"""bytes that a driver may leave unread"""
 
 
 class MessageError(AttachError):
     """Error of a message that makes no sense; one line."""
+
+
+def proof(secret: bytes, who: bytes, first: str, second: str) -> str:
+    """Return the proof of one end for a pair of random numbers: the coordinator's, the driver's."""
+    return hmac.new(secret, who + first.encode() + second.encode(), hashlib.sha256).hexdigest()
+
+
+class Connection:
+    """Connection of a driver: frames of a length (4 bytes, big endian) and JSON."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def is_known(self, secret: bytes) -> bool:
+        """Return whether the driver proved in time that it has the secret."""
+        first = secrets.token_hex(32)
+        self.send({"nonce": first})
+        try:
+            async with asyncio.timeout(HELLO_S):
+                hello = await self.receive(HELLO_BYTES)
+        except (TimeoutError, MessageError):
+            return False
+        if hello is None:
+            return False
+        second, driver_proof = hello.get("nonce"), hello.get("proof")
+        if not isinstance(second, str) or not second.isascii():
+            return False
+        if not isinstance(driver_proof, str) or not driver_proof.isascii():
+            return False
+        if not hmac.compare_digest(driver_proof, proof(secret, DRIVER, first, second)):
+            return False
+        self.send({"proof": proof(secret, COORDINATOR, first, second)})
+        return True
+
+    async def receive(self, max_bytes: int = MAX_BYTES) -> dict[str, Any] | None:
+        """Wait for the next message; None if the driver is gone.
+
+        Raises:
+            MessageError: it is too long, or no JSON object.
+        """
+        try:
+            length = int.from_bytes(await self._reader.readexactly(4))
+            if length > max_bytes:
+                raise MessageError(f"a frame of {length} bytes; at most {max_bytes}")
+            data = await self._reader.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        message = parse_json(data, "message of a driver", MessageError)
+        if not isinstance(message, dict):
+            raise MessageError(f"message of a driver: {message!r:.60} is no JSON object")
+        return message
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message without waiting; a driver that does not read is cut off."""
+        data = json.dumps(message).encode()
+        self._writer.write(len(data).to_bytes(4) + data)
+        if self._writer.transport.get_write_buffer_size() > _MAX_UNSENT:
+            self.close()
+
+    def close(self) -> None:
+        """Hang up at once."""
+        self._writer.transport.abort()
 
 
 class Registration(NamedTuple):
@@ -61,6 +143,11 @@ class Stages(NamedTuple):
         """Number of tasks that no executor runs yet."""
         return int((self.num_tasks - self.launched).sum())
 
+    @property
+    def work_ms(self) -> float:
+        """Tasks times mean duration over all stages."""
+        return float((self.num_tasks * self.mean_ms).sum())
+
 
 class Report(NamedTuple):
     """State of an application."""
@@ -71,8 +158,6 @@ class Report(NamedTuple):
     """executors that its driver knows, without those that leave"""
     ended: tuple[Mapping[str, Any], ...]
     """jobs that ended since the last report, as rows of a decision log"""
-    number: int
-    """of the newest target that the driver follows"""
 
 
 def read_registration(message: Mapping[str, Any]) -> Registration:
@@ -111,12 +196,9 @@ def read_report(message: Mapping[str, Any]) -> Report:
     columns = message.get("stages")
     if columns is not None and not isinstance(columns, dict):
         raise MessageError(f"stages is {columns!r:.40}: columns are needed")
-    return Report(
-        None if columns is None else _stages(columns),
-        _count(message, "registered"),
-        tuple(ended),
-        _count(message, "number"),
-    )
+    _count(message, "number")  # of the newest target that the driver follows
+    stages = None if columns is None else _stages(columns)
+    return Report(stages, _count(message, "registered"), tuple(ended))
 
 
 def _stages(columns: Mapping[str, Any]) -> Stages:
@@ -141,21 +223,22 @@ def _stages(columns: Mapping[str, Any]) -> Stages:
     age_ms = columns.get("time_ms")
     if not is_number(age_ms) or not 0 <= age_ms <= MAX_TIME_MS:
         raise MessageError(f"time_ms is {age_ms!r:.40}: a time is needed")
-    mean_ms = _numbers(columns, "mean_ms", size)
-    work_ms = float((num_tasks * mean_ms).sum())
-    if work_ms > MAX_TIME_MS:
-        raise MessageError(f"the work is {work_ms:.3g} ms: at most {MAX_TIME_MS:,} are allowed")
-    return Stages(
+    stages = Stages(
         float(age_ms),
         num_tasks,
         launched,
         finished,
         np.minimum(runnable, 1),
-        mean_ms,
+        _numbers(columns, "mean_ms", size),
         _numbers(columns, "critical_path_ms", size),
         first_child,
         children,
     )
+    if stages.work_ms > MAX_TIME_MS:
+        raise MessageError(
+            f"the work is {stages.work_ms:.3g} ms: at most {MAX_TIME_MS:,} are allowed"
+        )
+    return stages
 
 
 def _text(message: Mapping[str, Any], label: str) -> str:

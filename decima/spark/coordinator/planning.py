@@ -6,25 +6,21 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from decima.policy import Policy
 from decima.registry import Heuristic
-from decima.spark.coordinator.applications import (
-    Application,
-    Arrivals,
-    MovingDelay,
-    is_same_arrival,
-    work_ms,
-)
-from decima.spark.coordinator.floors import Room, shares_with_floors
+from decima.spark.coordinator.applications import Application, Arrivals, MovingDelay
 from decima.spark.coordinator.messages import Registration, Report
-from decima.spark.coordinator.rounds import Bounds, ClusterRound
+from decima.spark.coordinator.rounds import ClusterRound, Room, shares_with_floors
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.coordinator.tables import Share, message_of, share_of, state_of
 from decima.spark.loading import PolicyFor
-from decima.spark.tables import graph_arrays
+from decima.spark.tables import GRAPH, graph_arrays
 from traces.arrays import TraceArrays
 
 STAND_IN = "strict_fair"
@@ -33,7 +29,8 @@ _LONG_STAGE = 5.0
 """moving delays: a stage with tasks to start for longer than so many offers its executors"""
 _STAY = 10.0
 """moving delays: after long stages gave executors away, all stages keep theirs for so many"""
-_GRAPH = ("slots", "arrival_ms", "first_stage", "first_child", "children")
+_SAME_ARRIVAL_MS = 250.0
+"""two reports of one arrival differ by less: messages take time"""
 Ask = Callable[[Callable[[], None]], None]
 """how a policy is called: within a time, or directly"""
 
@@ -51,8 +48,6 @@ class Division:
     """stages that were given executors, rows over all applications with work"""
     fault: str | None = None
     """how the policy failed, where strict fair decided"""
-    shares: dict[str, Share] = field(default_factory=dict)
-    """by application with work: its executors when the plan was made"""
 
 
 class Coordinator:
@@ -99,10 +94,8 @@ class Coordinator:
         while key in self.applications:  # two clusters may have given one id
             key = f"{registration.key} #{next(copies)}"
         settings = self.settings
-        free = max(
-            0,
-            settings.slots - sum(application.granted for application in self.applications.values()),
-        )
+        granted = sum(application.granted for application in self.applications.values())
+        free = max(0, settings.slots - granted)
         self.applications[key] = Application(
             registration,
             settings.weight_of(registration.weight, registration.user, registration.queue),
@@ -119,7 +112,7 @@ class Coordinator:
         """Forget an application: its share is free."""
         application = self.applications.pop(key)
         if application.stages is not None:
-            self._arrivals.note_end(work_ms(application.stages))
+            self._arrivals.note_end(application.stages.work_ms)
         self.delay.note_departures(application.registered, now_ms)
 
     def report(self, key: str, report: Report, now_ms: float) -> None:
@@ -133,16 +126,14 @@ class Coordinator:
         old, application.stages = application.stages, report.stages
         if report.stages is not None:
             arrival_ms = max(0.0, now_ms - report.stages.age_ms)
-            if old is not None and is_same_arrival(arrival_ms, application.arrival_ms):
+            if old is not None and abs(arrival_ms - application.arrival_ms) < _SAME_ARRIVAL_MS:
                 return
             application.arrival_ms = arrival_ms
             self._arrivals.note(arrival_ms)
         if old is not None:
-            self._arrivals.note_end(work_ms(old))
+            self._arrivals.note_end(old.work_ms)
             if report.stages is None:
                 application.idle_since_ms = now_ms
-
-    # --- a plan ---------------------------------------------------------------------------------
 
     def plan(self, now_ms: float) -> Division:
         """Divide the executors anew, and take the targets as granted."""
@@ -158,14 +149,19 @@ class Coordinator:
         if not active:
             targets = {key: applications[key].granted for key in idlers}
             return Division(next(self._numbers), self.settings.policy, targets)
-        idle_ms = 1000 * self.settings.idle_s
-        kept = {
+        reserved = {
             key: applications[key].granted
             for key in idlers
-            if applications[key].is_between_jobs(now_ms, idle_ms)
+            if applications[key].is_between_jobs(now_ms, 1000 * self.settings.idle_s)
         }
         working = [applications[key] for key in active]
-        room = self._room(working, kept)
+        caps = [dict(application.caps) for application in working]
+        for key, count in reserved.items():
+            for group in applications[key].caps:
+                for free in caps:
+                    if group in free:
+                        free[group] -= count
+        room = Room(self.settings.slots - sum(reserved.values()), caps)
         is_fixed = now_ms < self.stays_until_ms
         longest_ms = math.inf if is_fixed else _LONG_STAGE * self.delay.ms
         shares = shares_with_floors(
@@ -176,21 +172,22 @@ class Coordinator:
             now_ms,
         )
         round_, by, fault = self._decided(working, room, shares, now_ms)
-        used = [share.busy + share.starting for share in (share_of(o, math.inf) for o in working)]
-        if not is_fixed and any(map(operator.lt, round_.holds(), used)):
+        held = round_.holds()
+        used = [
+            share.busy + share.starting
+            for share in (share_of(application, math.inf) for application in working)
+        ]
+        if not is_fixed and any(map(operator.lt, held, used)):
             self.stays_until_ms = now_ms + _STAY * self.delay.ms
-        targets = dict(zip(active, round_.holds(), strict=True)) | kept
-        others = [key for key in idlers if key not in kept]
+        targets = dict(zip(active, held, strict=True)) | reserved
+        others = [key for key in idlers if key not in reserved]
         targets |= self._left_to(others, round_.unattached(), targets)
         for key, target in targets.items():
             if target > applications[key].granted:
                 applications[key].requested_ms = now_ms
             applications[key].granted = target
             applications[key].note_wait(now_ms)
-        return Division(
-            next(self._numbers), by, targets, tuple(round_.chosen), fault,
-            dict(zip(active, shares, strict=True)),
-        )  # fmt: skip
+        return Division(next(self._numbers), by, targets, tuple(round_.chosen), fault)
 
     def _shrink(self) -> None:
         """Keep to the cluster's size and to caps: after a restart, applications hold what they do.
@@ -209,85 +206,60 @@ class Coordinator:
             for _ in range(sum(application.granted for application in members) - most):
                 max(members, key=lambda application: application.granted).granted -= 1
 
-    def _room(self, working: Sequence[Application], kept: Mapping[str, int]) -> Room:
-        """Return what is left to applications with work beside what others keep."""
-        free = [dict(application.caps) for application in working]
-        for key, count in kept.items():
-            for group in self.applications[key].caps:
-                for caps in free:
-                    if group in caps:
-                        caps[group] -= count
-        return Room(self.settings.slots - sum(kept.values()), free)
-
     def _decided(
         self, active: Sequence[Application], room: Room, shares: Sequence[Share], now_ms: float
     ) -> tuple[ClusterRound, str, str | None]:
-        """A round that the policy filled, or strict fair where it fails."""
+        """Return a round that the policy filled, or strict fair where it fails; by whom, and why.
+
+        First each application gets its floor: those first that have an executor themselves, so that
+        no other takes it.
+        """
         message = message_of(active, now_ms, self.settings.slots, self._arrivals)
+        by_wait = sorted(
+            range(len(active)),
+            key=lambda job: (shares[job].idle == 0, -active[job].waited_ms(now_ms)),
+        )
+
+        def begin(trace: TraceArrays) -> ClusterRound:
+            reserved = self.settings.slots - room.slots
+            state = state_of(trace, message, shares, reserved, self.delay.ms)
+            round_ = ClusterRound(state, active, room.caps, self.delay.ms)
+            for job in by_wait:
+                round_.serve_floor(job)
+            return round_
+
         try:
             trace, policy = self._policy(message)
-            round_ = self._round(active, room, shares, trace, message, now_ms)
-            self._ask(lambda: round_.fill(policy))
+            round_ = begin(trace)
+            self._ask(partial(round_.fill, policy))
         except Exception as error:  # noqa: BLE001 - a policy may raise anything
             self.failures += 1
             self._made = None
-            round_ = self._round(active, room, shares, graph_arrays(message), message, now_ms)
+            round_ = begin(graph_arrays(message))
             round_.fill(Heuristic(STAND_IN))
             return round_, STAND_IN, f"{type(error).__name__}: {error}"[:200]
         return round_, self.settings.policy, None
 
     def _policy(self, message: dict[str, Any]) -> tuple[TraceArrays, Policy]:
         """The policy for the graphs of now; made anew when they have changed."""
-        graph = {
-            label: message[label]
-            if isinstance(message[label], list | int)
-            else message[label].tolist()
-            for label in _GRAPH
-        }
+        graph = {label: np.asarray(message[label]).tolist() for label in GRAPH}
         if self._made is None or self._made[0] != graph:
             trace = graph_arrays(message)
             self._made = graph, trace, self._policy_for(trace)
         return self._made[1:]
-
-    def _round(
-        self,
-        active: Sequence[Application],
-        room: Room,
-        shares: Sequence[Share],
-        trace: TraceArrays,
-        message: dict[str, Any],
-        now_ms: float,
-    ) -> ClusterRound:
-        bounds = Bounds(
-            [application.registration.most for application in active],
-            room.caps,
-            [application.weight for application in active],
-        )
-        round_ = ClusterRound(
-            state_of(trace, message, shares, self.settings.slots - room.slots, self.delay.ms),
-            bounds,
-            self.delay.ms,
-        )
-        # Those first that have an executor themselves, so that no other takes it.
-        for job in sorted(
-            range(len(active)),
-            key=lambda job: (shares[job].idle == 0, -active[job].waited_ms(now_ms)),
-        ):
-            round_.serve_floor(job)
-        return round_
 
     def _left_to(
         self, idlers: Sequence[str], unattached: int, targets: Mapping[str, int]
     ) -> dict[str, int]:
         """Return what each application without work keeps, as no other needs it."""
         applications = self.applications
-        left: dict[str, int] = {}
+        remaining: dict[str, int] = {}
         for key in sorted(idlers, key=lambda key: applications[key].arrival_ms, reverse=True):
-            kept = min(unattached, applications[key].granted)
+            count = min(unattached, applications[key].granted)
             for group, cap in applications[key].caps.items():
-                holders = [*targets.items(), *left.items()]
-                used = sum(count for other, count in holders if group in applications[other].caps)
-                kept = min(kept, max(0, cap - used))
-            left[key] = kept
-            unattached -= kept
-        return left
+                holders = [*targets.items(), *remaining.items()]
+                used = sum(held for holder, held in holders if group in applications[holder].caps)
+                count = min(count, max(0, cap - used))
+            remaining[key] = count
+            unattached -= count
+        return remaining

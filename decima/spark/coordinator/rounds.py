@@ -1,15 +1,17 @@
-"""`ClusterRound`: the executors on offer, given to applications under their bounds."""
+"""A division of the executors: a floor of one for each application, then what the policy gives."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from decima.policy import Policy
+from decima.spark.coordinator.applications import Application
+from decima.spark.coordinator.tables import Share
 from spark_sim import Action, IllegalActionError
 from spark_sim.kernels import executors
-from spark_sim.kernels.opening import clear_open, set_open
+from spark_sim.kernels.executors import clear_open, set_open
 from spark_sim.observation import PASS, Observation, observe
 from spark_sim.simulator import explain_illegal
 from spark_sim.tables import ANY, DECIDE, ILLEGAL, State
@@ -18,16 +20,86 @@ _TINY = 1e-9
 """less than any share of an executor"""
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Bounds on the executors of J applications."""
+class Room(NamedTuple):
+    """Room for J applications with work to hold executors together."""
 
-    most: Sequence[int]
-    """(J,) executors that their own settings allow"""
-    groups: Sequence[Mapping[str, int]]
-    """(J,) caps by the group that shares each"""
-    weights: Sequence[float]
-    """(J,)"""
+    slots: int
+    """executors, without those that others keep"""
+    caps: Sequence[Mapping[str, int]]
+    """(J,) caps by the group that shares each, without what others in it keep"""
+
+
+def shares_with_floors(
+    active: Sequence[Application],
+    shares: Sequence[Share],
+    room: Room,
+    wait_ms: float,
+    now_ms: float,
+) -> list[Share]:
+    """(J,) the shares, with an executor free for each application that waits for its first.
+
+    If the cluster or a cap is full, the largest holder under it gives one. If all hold just
+    one, an application that has waited beyond `wait_ms` replaces the one served longest.
+    """
+    shares = list(shares)
+    # An application with work keeps one that is idle now.
+    used = sum(
+        max(share.busy + share.starting, min(1, share.idle, application.waiting_tasks))
+        for share, application in zip(shares, active, strict=True)
+    )
+    num_free = room.slots - used
+    waiting = [
+        job
+        for job, application in enumerate(active)
+        if application.granted == 0 and application.waiting_tasks > 0
+    ]
+    totals = [share.total for share in shares]
+    for job in sorted(waiting, key=lambda job: active[job].waited_ms(now_ms), reverse=True):
+        groups = [
+            ([member for member, caps in enumerate(room.caps) if group in caps], cap)
+            for group, cap in room.caps[job].items()
+        ]
+        full = (members for members, cap in groups if sum(totals[m] for m in members) >= cap)
+        holders = next(full, None)
+        if holders is None and num_free > 0:
+            num_free -= 1
+            totals[job] += 1
+            continue
+        victim = _victim(holders or range(len(active)), active, shares, job, wait_ms, now_ms)
+        if victim is not None:
+            share = shares[victim]
+            if share.idle > 0:
+                share = share._replace(idle=share.idle - 1)
+            elif share.starting > 0:
+                share = share._replace(starting=share.starting - 1, ahead=share.ahead - 1)
+            else:
+                share = share._replace(busy=share.busy - 1, ahead=max(0, share.ahead - 1))
+            shares[victim] = share
+            totals[victim] -= 1
+            totals[job] += 1
+    return shares
+
+
+def _victim(
+    holders: Sequence[int],
+    active: Sequence[Application],
+    shares: Sequence[Share],
+    waiting: int,
+    wait_ms: float,
+    now_ms: float,
+) -> int | None:
+    """The application, of `holders`, that gives an executor to one that waits."""
+    rich = [job for job in holders if shares[job].total > 1]
+    if rich:
+        return max(rich, key=lambda job: shares[job].total / active[job].weight)
+    if active[waiting].waited_ms(now_ms) < wait_ms:
+        return None
+    served = [
+        job
+        for job in holders
+        if shares[job].total == 1 and now_ms - active[job].serves_since_ms >= wait_ms
+    ]
+    return min(served, key=lambda job: active[job].serves_since_ms, default=None)
 
 
 class ClusterRound:
@@ -36,13 +108,28 @@ class ClusterRound:
     An executor moves only if the application has work for it that takes longer than the move.
     """
 
-    def __init__(self, state: State, bounds: Bounds, moving_delay_ms: float) -> None:
-        """Begin the round that is open in `state` (`decima.spark.coordinator.tables`)."""
+    def __init__(
+        self,
+        state: State,
+        applications: Sequence[Application],
+        caps: Sequence[Mapping[str, int]],
+        moving_delay_ms: float,
+    ) -> None:
+        """Begin the round that is open in `state` (`decima.spark.coordinator.tables`).
+
+        Args:
+            state: the cluster, with J jobs.
+            applications: (J,) whose jobs these are.
+            caps: (J,) as in `Room`.
+            moving_delay_ms: to start an executor in another application.
+        """
         self._state = state
-        self._bounds = bounds
+        self._applications = applications
+        self._caps = caps
         self._delay_ms = max(moving_delay_ms, 1.0)
         self._is_over = state.clock[0]["on_offer"] == 0
-        self._mean_weight = sum(bounds.weights) / len(bounds.weights)
+        weights = [application.weight for application in applications]
+        self._mean_weight = sum(weights) / len(weights)
         self.chosen: list[int] = []
         """rows of the stages that were given executors, first come first served"""
         for job, row in enumerate(state.jobs):
@@ -60,15 +147,19 @@ class ClusterRound:
 
     def serve_floor(self, job: int) -> None:
         """Give an application its first executor, if one is on offer."""
-        row = self._state.jobs[job]
-        rows = range(row["first_stage"], row["first_stage"] + row["num_stages"])
-        stages = self._state.stages
-        is_open = [stage for stage in rows if stages[stage]["open"]]
-        if not self.is_open or not is_open or row["held"] > 0 or self._most(job) < 1:
+        clock, stages, row = self._state.clock[0], self._state.stages, self._state.jobs[job]
+        open_stages = [stage for stage in self._stages_of(job) if stages[stage]["open"]]
+        if not self.is_open or not open_stages or row["held"] > 0 or self._most(job) < 1:
             return
-        stage = max(is_open, key=lambda stage: stages[stage]["critical_path_ms"])
+        stage = max(open_stages, key=lambda stage: stages[stage]["critical_path_ms"])
         self._assign(stage, 1)
-        self._reopen(stage)
+        # The policy may choose this stage again, and all that is left on offer.
+        if not stages[stage]["open"] and stages[stage]["covered"] < stages[stage]["num_tasks"]:
+            set_open(self._state, stage)
+        clock["num_chosen"] = 0
+        clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
+        self._state.classes["on_offer"] = clock["on_offer"]
+        self._is_over = clock["on_offer"] == 0
 
     def fill(self, policy: Policy) -> None:
         """Let the policy decide until it passes or nothing is left to give.
@@ -84,18 +175,17 @@ class ClusterRound:
             self._follow(action)
 
     def _follow(self, action: Action) -> None:
-        seen = self.observation()
+        observation = self.observation()
         stages, jobs = self._state.stages, self._state.jobs
         stage, limit = int(action.stage), int(action.limit)
         if not 0 <= stage < len(stages) or not stages[stage]["open"]:
-            raise IllegalActionError(explain_illegal(seen, action))
+            raise IllegalActionError(explain_illegal(observation, action))
         job = int(stages[stage]["job"])
         held = int(jobs[job]["held"])
-        if not held < limit <= seen.num_executors:
-            raise IllegalActionError(explain_illegal(seen, action))
-        share = self._bounds.weights[job] / self._mean_weight
-        weighted = math.ceil(limit * share - _TINY)
-        bounded = min(weighted, self._most(job), seen.num_executors)
+        if not held < limit <= observation.num_executors:
+            raise IllegalActionError(explain_illegal(observation, action))
+        weighted = math.ceil(limit * self._applications[job].weight / self._mean_weight - _TINY)
+        bounded = min(weighted, self._most(job), observation.num_executors)
         if bounded > held:
             self._assign(stage, bounded)
         if bounded < limit and jobs[job]["held"] >= bounded:
@@ -108,39 +198,26 @@ class ClusterRound:
         self.chosen.append(stage)
         self._is_over = status != DECIDE
 
-    def _reopen(self, stage: int) -> None:
-        """Let the policy choose a stage that has been served once, and what is left on offer."""
-        clock, row = self._state.clock[0], self._state.stages[stage]
-        if not row["open"] and row["covered"] < row["num_tasks"]:
-            set_open(self._state, stage)
-        clock["num_chosen"] = 0
-        clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
-        self._state.classes["on_offer"] = clock["on_offer"]
-        self._is_over = clock["on_offer"] == 0
-
     def _most(self, job: int) -> int:
-        """Return how many executors the application may hold."""
-        row = self._state.jobs[job]
-        inside = int(row["held"] + row["local"])
-        work_ms = float(row["remaining_ms"]) * self._bounds.weights[job]
-        paying = max(1, inside, int(work_ms / self._delay_ms))
-        return min(paying, self._bounds.most[job], inside + self._room(job))
-
-    def _room(self, job: int) -> int:
-        """Return how many executors may join the application under the caps of its groups."""
-        jobs = self._state.jobs
+        """Return how many executors the application may hold, also under the caps of its groups."""
+        jobs, application = self._state.jobs, self._applications[job]
+        inside = int(jobs[job]["held"] + jobs[job]["local"])
         room = len(self._state.executors)
-        for group, cap in self._bounds.groups[job].items():
-            members = [other for other, groups in enumerate(self._bounds.groups) if group in groups]
-            held = sum(int(jobs[one]["held"] + jobs[one]["local"]) for one in members)
-            room = min(room, cap - held)
-        return max(0, room)
+        for group, cap in self._caps[job].items():
+            members = [member for member, groups in enumerate(self._caps) if group in groups]
+            room = min(room, cap - int((jobs["held"] + jobs["local"])[members].sum()))
+        work_ms = float(jobs[job]["remaining_ms"]) * application.weight
+        paying = max(1, inside, int(work_ms / self._delay_ms))
+        return min(paying, application.registration.most, inside + max(0, room))
 
     def _close(self, job: int) -> None:
         """Exclude the stages of an application until the round ends."""
-        row = self._state.jobs[job]
-        for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
+        for stage in self._stages_of(job):
             clear_open(self._state, stage)
+
+    def _stages_of(self, job: int) -> range:
+        row = self._state.jobs[job]
+        return range(row["first_stage"], row["first_stage"] + row["num_stages"])
 
     def holds(self) -> list[int]:
         """(J,) executors that each application holds now, those included that stay idle in it."""

@@ -10,21 +10,21 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as LateError
-from typing import Any
 
 import numpy as np
 
-from decima.spark.coordinator.connections import HELLO_S, Connection
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.messages import (
+    HELLO_S,
+    Connection,
     MessageError,
-    Registration,
     read_registration,
     read_report,
 )
 from decima.spark.coordinator.planning import Coordinator, Division
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.loading import PolicyFor
+from decima.spark.status import JobStatus, SchedulerStatus
 from decima.spark.worker import Worker
 from traces.files.names import one_line
 
@@ -46,6 +46,23 @@ _MISSING_S = 120.0
 """an executor that is granted and does not register for so long is worth a warning"""
 _TIMES = 1_000
 _RATE_S = 10.0
+
+WORDS = {
+    "job": "application",
+    "slot": "executor",
+    "limit": "target",
+    "whole": "cluster",
+    "held": "registered",
+    "unserved": "without an executor",
+    "age": "with work for",
+    "present": "connected",
+    "since": "running for",
+    "live": "Dividing the executors.",
+    "gone": "the coordinator has ended or is too busy",
+    "hint": "A stage with tasks to start for longer than five moving delays offers its executors; "
+    "the others keep theirs, and all do for ten moving delays after such a division.",
+}
+"""words of the page, as `decima.spark.dashboard.SESSION`"""
 
 
 class PolicyCalls:
@@ -78,24 +95,23 @@ class PlanTimes:
 
     def __init__(self) -> None:
         self.count = 0
-        self.began_s = time.monotonic()
-        self._took_s: deque[float] = deque(maxlen=_TIMES)
-        self._at_s: deque[float] = deque(maxlen=_TIMES)
+        self._newest: deque[tuple[float, float]] = deque(maxlen=_TIMES)
+        """when each was made, and in how many seconds"""
 
     def note(self, took_s: float) -> None:
         """A plan was made."""
         self.count += 1
-        self._took_s.append(took_s)
-        self._at_s.append(time.monotonic())
+        self._newest.append((time.monotonic(), took_s))
 
     def quantile_s(self, part: float) -> float:
         """Return a quantile of the time of a plan, 0 before the first."""
-        return float(np.quantile(list(self._took_s), part)) if self._took_s else 0.0
+        took_s = [took_s for _, took_s in list(self._newest)]
+        return float(np.quantile(took_s, part)) if took_s else 0.0
 
     def per_s(self) -> float:
         """Return the number of plans per second, over the last seconds."""
         begin_s = time.monotonic() - _RATE_S
-        return sum(at_s > begin_s for at_s in list(self._at_s)) / _RATE_S
+        return sum(at_s > begin_s for at_s, _ in list(self._newest)) / _RATE_S
 
 
 class CoordinatorServer:
@@ -114,7 +130,6 @@ class CoordinatorServer:
         """the newest"""
         self.failed_plans = 0
         """rounds in which planning itself failed"""
-        self._failed_because: str | None = None
         self._secret = secret
         self._log = log
         self._unknown: OrderedDict[int, Connection] = OrderedDict()
@@ -124,7 +139,6 @@ class CoordinatorServer:
         self._server: asyncio.Server | None = None
         self._planner: asyncio.Task[None] | None = None
         self._warned: set[str] = set()
-        self._beat_s = 0.0
         self._began_s = self._plans_from_s = time.monotonic()
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
@@ -138,8 +152,7 @@ class CoordinatorServer:
             ssl_handshake_timeout=None if tls is None else HELLO_S,
         )  # fmt: skip
         self._planner = asyncio.create_task(self._plan_for_ever())
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        return int(self._server.sockets[0].getsockname()[1])
 
     async def run(self) -> None:
         """Plan until the server is closed."""
@@ -157,6 +170,77 @@ class CoordinatorServer:
             connection.close()
         if self._log is not None:
             self._log.close()
+
+    # --- status ---------------------------------------------------------------------------------
+
+    def status(self) -> SchedulerStatus:
+        """Return the status with each application as a job, and its target as the limit."""
+        now_ms = _now_ms()
+        jobs = [
+            JobStatus(
+                key=key,
+                name=application.registration.name,
+                held=application.registered,
+                limit=application.granted,
+                waiting_tasks=application.waiting_tasks,
+                age_s=None
+                if application.stages is None
+                else max(0.0, now_ms - application.arrival_ms) / 1000,
+                unserved_s=None
+                if application.waits_since_ms is None
+                else (now_ms - application.waits_since_ms) / 1000,
+            )
+            for key, application in dict(self.coordinator.applications).items()
+        ]
+        return SchedulerStatus(
+            mode="applications",
+            policy=self.coordinator.settings.policy,
+            is_attached=True,
+            ended_because=None,
+            plans=self.times.count,
+            fallbacks=self.coordinator.failures,
+            last_fault=None if self.division is None else self.division.fault,
+            starved=0,
+            plan_ms_median=1000 * self.times.quantile_s(0.5),
+            plan_ms_p90=1000 * self.times.quantile_s(0.9),
+            held={job.key: job.held for job in jobs},
+            limits={job.key: job.limit for job in jobs if job.limit is not None},
+            dropped_events=0,
+            prior_hits=0,
+            prior_misses=0,
+            slots=self.coordinator.settings.slots,
+            jobs=tuple(jobs),
+            decisions_per_s=self.times.per_s(),
+            uptime_s=time.monotonic() - self._began_s,
+            heard_s=0.0,
+        )
+
+    def metrics(self) -> str:
+        """Return the text of `/metrics`, for Prometheus."""
+        coordinator, times = self.coordinator, self.times
+        applications = dict(coordinator.applications)
+        metrics: dict[tuple[str, str], dict[str, float]] = {
+            ("applications", "gauge"): {"": len(applications)},
+            ("slots", "gauge"): {"": coordinator.settings.slots},
+            ("plans_total", "counter"): {"": times.count},
+            ("fallbacks_total", "counter"): {"": coordinator.failures},
+            ("failed_plans_total", "counter"): {"": self.failed_plans},
+            ("moving_delay_seconds", "gauge"): {"": coordinator.delay.ms / 1000},
+            ("moving_delay_samples", "gauge"): {"": coordinator.delay.samples},
+            ("plan_seconds", "gauge"): {
+                f'{{quantile="{part}"}}': times.quantile_s(part) for part in (0.5, 0.9)
+            },
+        }
+        for name in ("granted", "registered", "waiting_tasks"):
+            values = metrics[name, "gauge"] = {}
+            for key, application in applications.items():
+                quoted = key.replace("\\", "\\\\").replace('"', '\\"')
+                values[f'{{application="{quoted}"}}'] = getattr(application, name)
+        lines = []
+        for (name, kind), values in metrics.items():
+            lines.append(f"# TYPE decima_coordinator_{name} {kind}")
+            lines += [f"decima_coordinator_{name}{label} {values[label]}" for label in values]
+        return "\n".join(lines) + "\n"
 
     # --- connections ----------------------------------------------------------------------------
 
@@ -194,67 +278,65 @@ class CoordinatorServer:
             connection.send({"refused": f"{_DRIVERS} applications are connected already"})
             return
         registration = read_registration(message)
-        key = self._register(registration, message, connection)
+        held = read_report({"registered": message.get("held", 0), "number": 0}).registered
+        key = self.coordinator.register(registration, held, _now_ms())
+        self._drivers[key] = connection
+        if held > 0:
+            # Another driver may hold executors, too: no plan before it had time to come back.
+            self._plans_from_s = self._began_s + _RECONNECT_S
+        LOG.info("%s (%s, user %s) registered", key, registration.name, registration.user)
+        connection.send({"welcome": {"key": key, "policy": self.coordinator.settings.policy}})
+        self._news.set()
         try:
             while True:
                 async with asyncio.timeout(silence_s):
                     message = await connection.receive()
                 if message is None:
                     break
-                self._take(key, message)
+                report = read_report(message)
+                self.coordinator.report(key, report, _now_ms())
+                if self._log is not None and report.ended:
+                    self._log.jobs(key, registration.name, report.ended)
+                if not message.get("is_beat"):
+                    self._news.set()
         except TimeoutError:
             LOG.warning("%s is silent for %g s: its share is free", key, silence_s)
         finally:
-            self._forget(key)
-
-    def _register(
-        self, registration: Registration, message: dict[str, Any], connection: Connection
-    ) -> str:
-        first = read_report({"registered": message.get("held", 0), "number": 0})
-        key = self.coordinator.register(registration, first.registered, _now_ms())
-        self._drivers[key] = connection
-        if first.registered > 0:
-            # Another driver may hold executors, too: no plan before it had time to come back.
-            self._plans_from_s = self._began_s + _RECONNECT_S
-        LOG.info("%s (%s, user %s) registered", key, registration.name, registration.user)
-        connection.send({"welcome": {"key": key, "policy": self.coordinator.settings.policy}})
-        self._news.set()
-        return key
-
-    def _take(self, key: str, message: dict[str, Any]) -> None:
-        report = read_report(message)
-        self.coordinator.report(key, report, _now_ms())
-        if self._log is not None and report.ended:
-            self._log.jobs(key, self.coordinator.applications[key].registration.name, report.ended)
-        if not message.get("is_beat"):
+            del self._drivers[key]
+            self._sent.pop(key, None)
+            self._warned.discard(key)
+            self.coordinator.remove(key, _now_ms())
+            LOG.info("%s is gone: its share is free", key)
             self._news.set()
-
-    def _forget(self, key: str) -> None:
-        self._drivers.pop(key, None)
-        self._sent.pop(key, None)
-        self._warned.discard(key)
-        self.coordinator.remove(key, _now_ms())
-        LOG.info("%s is gone: its share is free", key)
-        self._news.set()
 
     # --- plans ----------------------------------------------------------------------------------
 
     async def _plan_for_ever(self) -> None:
+        failed_because: str | None = None
+        beat_s = 0.0
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
                     await self._news.wait()
             self._news.clear()
             try:
-                self._plan()
-            except Exception as error:  # noqa: BLE001 - any: it costs this round, not all drivers
-                self._note_failed_plan(error)
-            self._beat()
+                if self._drivers and time.monotonic() >= self._plans_from_s:
+                    self._plan()
+                    failed_because = None
+            except Exception as error:
+                self.failed_plans += 1
+                reason = one_line(f"{type(error).__name__}: {error}")
+                level = logging.DEBUG if reason == failed_because else logging.ERROR
+                failed_because = reason
+                LOG.log(level, "no plan in this round, targets stay: %s", reason)
+                LOG.debug("the failed plan", exc_info=error)
+            if time.monotonic() - beat_s > _BEAT_S:
+                beat_s = time.monotonic()
+                for connection in list(self._drivers.values()):
+                    connection.send({"beat": True})
             await asyncio.sleep(_PAUSE_S)
 
     def _plan(self) -> None:
-        if not self._drivers or time.monotonic() < self._plans_from_s:
-            return
         began = time.perf_counter()
         time_ms = int(1000 * time.time())
         division = self.coordinator.plan(_now_ms())
@@ -266,7 +348,6 @@ class CoordinatorServer:
             self._sent[key] = target
             self._drivers[key].send({"target": target, "number": division.number})
         self.times.note(time.perf_counter() - began)
-        self._failed_because = None
         if division.fault is not None:
             LOG.warning("the policy failed, strict fair decides: %s", division.fault)
         if self.division is None or changed or division.fault is not None:
@@ -274,22 +355,6 @@ class CoordinatorServer:
             if self._log is not None:
                 self._log.plan(division, self.coordinator, time_ms)
         self._warn_of_missing()
-
-    def _note_failed_plan(self, error: Exception) -> None:
-        """Count a round without targets, and log its reason where that is new."""
-        self.failed_plans += 1
-        reason = one_line(f"{type(error).__name__}: {error}")
-        level = logging.DEBUG if reason == self._failed_because else logging.ERROR
-        self._failed_because = reason
-        LOG.log(level, "no plan in this round, targets stay: %s", reason)
-        LOG.debug("the failed plan", exc_info=error)
-
-    def _beat(self) -> None:
-        """Show the drivers that the coordinator lives."""
-        if time.monotonic() - self._beat_s > _BEAT_S:
-            self._beat_s = time.monotonic()
-            for connection in list(self._drivers.values()):
-                connection.send({"beat": True})
 
     def _warn_of_missing(self) -> None:
         late_ms = _now_ms() - 1000 * _MISSING_S

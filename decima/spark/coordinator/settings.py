@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 
 from decima.policies import check_name
 from decima.registry import Parameters
-from decima.spark.bounds import WEIGHTS, check_count, check_within
-from decima.spark.errors import AttachError
+from decima.spark.settings import WEIGHTS, AttachError, check_count, check_within
 from spark_sim.cluster import MAX_EXECUTORS, MOVING_DELAY_S
 
-KINDS = ("user", "queue")
-"""groups of applications that caps and weights may name"""
 _HOUR_S = 3_600.0
 _GROUP = re.compile(r"(user|queue)(?::(.+))?")
 
@@ -68,12 +65,12 @@ class CoordinatorSettings:
 
     def caps_of(self, user: str, queue: str) -> dict[str, int]:
         """Return the caps of an application by the group that shares each."""
-        found = {}
-        for kind, name in zip(KINDS, (user, queue), strict=True):
-            cap = self.caps.get(f"{kind}:{name}", self.caps.get(kind))
-            if cap is not None and name:
-                found[f"{kind}:{name}"] = cap
-        return found
+        caps = {
+            f"{kind}:{name}": self.caps.get(f"{kind}:{name}", self.caps.get(kind))
+            for kind, name in (("user", user), ("queue", queue))
+            if name
+        }
+        return {group: cap for group, cap in caps.items() if cap is not None}
 
     def weight_of(self, weight: float, user: str, queue: str) -> float:
         """Return the weight of an application that asks for `weight`."""

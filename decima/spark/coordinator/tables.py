@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.spark.coordinator.applications import Application, Arrivals, work_ms
+from decima.spark.coordinator.applications import Application, Arrivals
 from decima.spark.coordinator.messages import Stages
 from decima.spark.tables import refill
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.setup import build_state
-from spark_sim.tables import IDLE, MOVING, NONE, RUNNING, State, Table
+from spark_sim.tables import IDLE, MOVING, NONE, RUNNING, State
 from traces.arrays import TraceArrays
-from traces.numbers import Float64, Int64
+from traces.numbers import Float64
 
 _INFLATION_AN_EXECUTOR, _MOST_INFLATION = 0.01, 0.94
 """as in `LiveTables.java`"""
@@ -51,10 +51,8 @@ def share_of(application: Application, longest_ms: float) -> Share:
     if application.stages is None:
         return Share(0, 0, application.granted)
     stages = application.stages
-    running_tasks, tasks_left = (
-        stages.launched - stages.finished,
-        stages.num_tasks - stages.launched,
-    )
+    running_tasks = stages.launched - stages.finished
+    tasks_left = stages.num_tasks - stages.launched
     left_ms = tasks_left * stages.mean_ms / np.maximum(1, running_tasks)
     goes_on = (stages.launched > 0) & (tasks_left > 0) & (left_ms <= longest_ms)
     running = int(running_tasks[goes_on].sum())
@@ -80,40 +78,38 @@ def message_of(
     pooled = [_counted_in_executors(application) for application in applications]
     weight = [application.weight for application in applications]
     origin_ms = min(application.arrival_ms for application in applications)
-    sizes = [len(stages.num_tasks) for stages in pooled]
-    first_stage = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    first_child, children = _edges(pooled, first_stage)
-    mean_ms = np.concatenate(
-        [np.maximum(stages.mean_ms, 1.0) / w for stages, w in zip(pooled, weight, strict=True)]
-    )
-    critical_path_ms = [
-        stages.critical_path_ms / w for stages, w in zip(pooled, weight, strict=True)
-    ]
+    first_stage = np.cumsum([0, *(len(stages.num_tasks) for stages in pooled)])
+    num_edges = np.cumsum([0, *(len(stages.children) for stages in pooled)])
     num_tasks, launched, finished, runnable = (
         np.concatenate([getattr(stages, label) for stages in pooled])
         for label in ("num_tasks", "launched", "finished", "runnable")
     )
+    weighted = list(zip(pooled, weight, strict=True))
+    mean_ms = np.concatenate([np.maximum(stages.mean_ms, 1.0) / w for stages, w in weighted])
     all_ms, left_ms = num_tasks * mean_ms, (num_tasks - launched) * mean_ms
-    works = [work_ms(stages) / w for stages, w in zip(pooled, weight, strict=True)]
     return {
         "slots": slots,
         "time_ms": now_ms - origin_ms,
         "last_arrival_ms": max(0.0, arrivals.last_ms - origin_ms),
         "mean_gap_ms": arrivals.mean_gap_ms,
-        "typical_ms": arrivals.typical_ms(works),
+        "typical_ms": arrivals.typical_ms([stages.work_ms / w for stages, w in weighted]),
         "inflation": min(_INFLATION_AN_EXECUTOR * slots, _MOST_INFLATION),
         "arrival_ms": [application.arrival_ms - origin_ms for application in applications],
         "work_ms": np.add.reduceat(all_ms, first_stage[:-1]),
         "remaining_ms": np.add.reduceat(left_ms, first_stage[:-1]),
         "first_stage": first_stage,
-        "first_child": first_child,
-        "children": children,
+        "first_child": np.concatenate(
+            [[0], *(s.first_child[1:] + edge for s, edge in zip(pooled, num_edges, strict=False))]
+        ),
+        "children": np.concatenate(
+            [s.children + first for s, first in zip(pooled, first_stage, strict=False)]
+        ),
         "num_tasks": num_tasks,
         "launched": launched,
         "finished": finished,
         "runnable": runnable,
         "mean_ms": mean_ms,
-        "critical_path_ms": np.concatenate(critical_path_ms),
+        "critical_path_ms": np.concatenate([s.critical_path_ms / w for s, w in weighted]),
     }
 
 
@@ -134,20 +130,11 @@ def _counted_in_executors(application: Application) -> Stages:
     )
 
 
-def _edges(pooled: Sequence[Stages], first_stage: Int64) -> tuple[Int64, Int64]:
-    first_child = [np.zeros(1, np.int64)]
-    children = []
-    for stages, first in zip(pooled, first_stage[:-1], strict=True):
-        first_child.append(first_child[-1][-1] + stages.first_child[1:])
-        children.append(stages.children + first)
-    return np.concatenate(first_child), np.concatenate(children)
-
-
 def state_of(
     trace: TraceArrays,
     message: dict[str, Any],
     shares: Sequence[Share],
-    kept: int,
+    reserved: int,
     moving_delay_ms: float,
 ) -> State:
     """Build the state of the cluster with a round open.
@@ -156,7 +143,7 @@ def state_of(
         trace: the graphs of `message` (`graph_arrays`).
         message: of J applications (`message_of`).
         shares: (J,) their executors; others of the cluster's are in no job.
-        kept: those of the others that are not on offer.
+        reserved: those of the others that are not on offer.
         moving_delay_ms: to start an executor in another application.
     """
     arrival_ms: Float64 = np.array(message["arrival_ms"])
@@ -172,17 +159,6 @@ def state_of(
     state.active[:] = jobs
     clock = state.clock[0]
     clock["num_active"] = clock["next_arrival"] = len(jobs)
-    _place_executors(state, shares, kept)
-    _open_stages(state, shares)
-    clock["rounds"] = 1
-    clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
-    state.classes["idle"] = state.classes["on_offer"] = clock["on_offer"]
-    return state
-
-
-def _place_executors(state: State, shares: Sequence[Share], kept: int) -> None:
-    """Put executors into the jobs, and the idle ones into the lists of their owners."""
-    clock, executors = state.clock[0], state.executors
     place = 0
     for job, share in enumerate(shares):
         row = state.jobs[job]
@@ -190,17 +166,22 @@ def _place_executors(state: State, shares: Sequence[Share], kept: int) -> None:
         row["attached"] = share.busy + share.idle
         row["local"] = share.idle
         for kind, count in ((RUNNING, share.busy), (MOVING, share.starting), (IDLE, share.idle)):
-            rows = executors[place : place + count]
+            rows = state.executors[place : place + count]
             rows["state"] = kind
             rows["job"] = NONE if kind == MOVING else job
             rows["next"] = rows["prev"] = NONE
             place += count
         _link(state, job, place - share.idle, place)
         clock["idle_in_jobs"] += share.idle
-    end = len(executors) - kept
-    executors["state"][end:] = RUNNING
+    end = len(state.executors) - reserved
+    state.executors["state"][end:] = RUNNING
     clock["unattached"] = end - place
     _link(state, NONE, place, end)
+    _open_stages(state, shares)
+    clock["rounds"] = 1
+    clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
+    state.classes["idle"] = state.classes["on_offer"] = clock["on_offer"]
+    return state
 
 
 def _link(state: State, job: int, first: int, end: int) -> None:
@@ -213,12 +194,20 @@ def _link(state: State, job: int, first: int, end: int) -> None:
 
 
 def _open_stages(state: State, shares: Sequence[Share]) -> None:
-    """Cover tasks by the executors that will run them, and open the stages that want others."""
+    """Cover tasks by the executors that will run them, and open the stages that want others.
+
+    Tasks of stages that have begun come first, then those that may run, then others.
+    """
     stages, jobs, trace = state.stages, state.jobs, state.trace
     stages["covered"] = stages["launched"]
     for job, share in enumerate(shares):
-        rows = slice(jobs[job]["first_stage"], jobs[job]["first_stage"] + jobs[job]["num_stages"])
-        _cover(stages[rows], share.ahead)
+        first, ahead = jobs[job]["first_stage"], share.ahead
+        its = stages[first : first + jobs[job]["num_stages"]]
+        rank = np.where(its["launched"] > 0, 2, its["runnable"])
+        for row in np.argsort(-rank, kind="stable"):
+            count = min(ahead, int(its[row]["num_tasks"] - its[row]["covered"]))
+            its[row]["covered"] += count
+            ahead -= count
     parent = np.repeat(np.arange(len(stages)), np.diff(trace.first_child))
     child = trace.children + jobs["first_stage"][stages["job"][parent]]
     is_wanting = stages["covered"] < stages["num_tasks"]
@@ -228,14 +217,3 @@ def _open_stages(state: State, shares: Sequence[Share]) -> None:
     stages["open"] = is_wanting & (stages["parents_uncovered"] == 0)
     jobs["open_stages"] = np.add.reduceat(stages["open"].astype(np.int32), jobs["first_stage"])
     state.clock["open_stages"] = stages["open"].sum()
-
-
-def _cover(stages: Table, count: int) -> None:
-    """Cover so many tasks: of stages that have begun, of those that may run, then of others."""
-    rank = np.where(stages["launched"] > 0, 2, stages["runnable"])
-    for stage in np.argsort(-rank, kind="stable"):
-        if count == 0:
-            return
-        taken = min(count, int(stages[stage]["num_tasks"] - stages[stage]["covered"]))
-        stages[stage]["covered"] += taken
-        count -= taken

@@ -10,13 +10,15 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from decima.whatif.applications.parts import Executor, JobRun, SparkOrder, StageRun, jobs_of
 from decima.whatif.applications.workload import ApplicationsWorkload, ApplicationWork
+from decima.whatif.replay.pools import Pool, Pools
+from decima.whatif.replay.recording import FAIR, FIFO
 from spark_sim import SimulationError
 from spark_sim.tables import NONE
 from traces.numbers import MS_PER_S, Float64
@@ -37,13 +39,127 @@ class Outcome(NamedTuple):
     """executors that were started"""
 
 
+@dataclass(eq=False, slots=True)
+class Executor:
+    """An executor of an application, from its request on."""
+
+    application: int
+    busy: int = 0
+    """tasks that it runs"""
+    idle_ms: float = 0.0
+    """when its last task ended, or when it came"""
+    is_leaving: bool = False
+    is_gone: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class PoolRun:
+    """A pool and the tasks that it runs."""
+
+    name: str
+    settings: Pool
+    running: int = 0
+
+    @property
+    def claim(self) -> tuple[int, float, str]:
+        """Sort key: pools below their minShare first, then the fewest tasks for the weight."""
+        if self.running < self.settings.min_share:
+            return 0, self.running / self.settings.min_share, self.name
+        return 1, self.running / self.settings.weight, self.name
+
+
+@dataclass(eq=False, slots=True)
+class StageRun:
+    """A stage; its tasks take `task_ms` in the order of their launch."""
+
+    job: JobRun
+    row: int
+    """over all jobs"""
+    number: str
+    """Spark's, which its FAIR scheduler compares as text"""
+    spark_job: int
+    """Spark job that it is part of, counted inside its job"""
+    task_ms: list[float]
+    wait_ms: float
+    """that the driver needs before it"""
+    parents_left: int
+    children: tuple[int, ...]
+    """places in the job"""
+    launched: int = 0
+    finished: int = 0
+    is_runnable: bool = False
+    pool: PoolRun = field(default_factory=lambda: PoolRun("", Pool()))
+    turn: int = 0
+    """rank of its Spark job by submission"""
+
+    @property
+    def num_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.task_ms)
+
+
+@dataclass(eq=False, slots=True)
+class JobRun:
+    """A job; its times change once it arrives."""
+
+    row: int
+    application: int
+    leader: int
+    """row of the job whose end its client waits for, or NONE"""
+    arrival_ms: float
+    think_ms: float
+    """from the end of that job to its submission"""
+    after_ms: float
+    """from its last task to its end"""
+    pool: str
+    stages: list[StageRun] = field(default_factory=list)
+    followers: list[int] = field(default_factory=list)
+    stages_left: int = 0
+
+
+class SparkOrder:
+    """Order of the stages of one application; `replay.spark_order` is its compiled form."""
+
+    def __init__(self, policy: str, settings: Pools) -> None:
+        """Args:
+        policy: one of `recording.ORDERS`.
+        settings: of the pools that jobs name.
+        """
+        self._policy = policy
+        self._settings = settings
+        self._pools: dict[str, PoolRun] = {}
+        self._turns: dict[tuple[int, int], int] = {}
+
+    def submit(self, stage: StageRun) -> None:
+        """Note that a stage may run: its Spark job is submitted, if it was not."""
+        stage.turn = self._turns.setdefault((stage.job.row, stage.spark_job), len(self._turns))
+        key = name = stage.job.pool
+        settings = self._settings.named(name)
+        if self._policy == FIFO:
+            key, name, settings = "", "", Pool()
+        elif self._policy == FAIR:
+            # Each job has a pool of its own, with the defaults.
+            key, settings = f"{name} {stage.job.row}", Pool()
+        stage.pool = self._pools.setdefault(key, PoolRun(name, settings))
+
+    def next_stage(self, runnable: Sequence[StageRun]) -> StageRun:
+        """The stage, of those with tasks to start, that gets a free slot.
+
+        By pool; then in a FAIR pool the one with the fewest running tasks, else by Spark job.
+        """
+
+        def key(stage: StageRun) -> tuple[tuple[int, float, str], int, int, str]:
+            if stage.pool.settings.fair:
+                return stage.pool.claim, stage.launched - stage.finished, 0, stage.number
+            return stage.pool.claim, stage.turn, stage.row, stage.number
+
+        return runnable[0] if len(runnable) == 1 else min(runnable, key=key)
+
+
 class Way:
     """A way to divide the executors among applications; this one leaves them as they are."""
 
     def __init__(self, workload: ApplicationsWorkload) -> None:
-        """Args:
-        workload: the applications.
-        """
         self.slots_each = workload.slots_each
         """of an executor"""
         self.delay_ms = workload.delay_ms
@@ -142,7 +258,13 @@ class ClusterRun:
                 action(subject)
             self.way.divide(self)
             self.is_news = False
-            self._start_executors()
+            for application in self.active:
+                while application.held < application.target and self._used < self.way.room:
+                    executor = Executor(application.place)
+                    application.coming.append(executor)
+                    self._used += 1
+                    self._starts += 1
+                    self._at(self.now_ms + self.way.delay_ms, _EXECUTOR, self._come, executor)
         held_s = self._held_ms * self.way.slots_each / MS_PER_S
         return Outcome(self._jct_s, held_s, self._starts)
 
@@ -177,23 +299,11 @@ class ClusterRun:
         application.staying.remove(executor)
         application.free = deque(free for free in application.free if free is not executor)
         if executor.busy == 0:
-            self._remove(executor)
+            executor.is_gone = True
+            self._used -= 1
         else:
             executor.is_leaving = True
             application.leaving.append(executor)
-
-    def _remove(self, executor: Executor) -> None:
-        executor.is_gone = True
-        self._used -= 1
-
-    def _start_executors(self) -> None:
-        for application in self.active:
-            while application.held < application.target and self._used < self.way.room:
-                executor = Executor(application.place)
-                application.coming.append(executor)
-                self._used += 1
-                self._starts += 1
-                self._at(self.now_ms + self.way.delay_ms, _EXECUTOR, self._come, executor)
 
     def _come(self, executor: Executor) -> None:
         if executor.is_gone:
@@ -267,7 +377,8 @@ class ClusterRun:
             application.free.append(executor)
         elif executor.busy == 0:
             application.leaving.remove(executor)
-            self._remove(executor)
+            executor.is_gone = True
+            self._used -= 1
         if stage.finished == stage.num_tasks:
             self._end_stage(stage, application)
         self._start_tasks(application)
@@ -303,3 +414,46 @@ class ClusterRun:
 
     def _at(self, time_ms: float, order: int, action: Action, subject: Any) -> None:
         heapq.heappush(self._queue, (time_ms, order, next(self._numbers), action, subject))
+
+
+def jobs_of(workload: ApplicationsWorkload, rng: np.random.Generator) -> list[JobRun]:
+    """Return all jobs before their arrival; each task takes one recorded time of its stage."""
+    jobs: list[JobRun] = []
+    recorded = workload.jobs
+    arrival_ms = np.empty(len(recorded.arrivals))
+    arrival_ms[recorded.arrivals.job] = recorded.arrivals.arrival_ms
+    first = 0
+    for row, traced in enumerate(recorded.trace.jobs):
+        spark = recorded.spark_jobs[row]
+        job = JobRun(
+            row,
+            workload.application[row],
+            workload.leader[row],
+            float(arrival_ms[row]),
+            float(recorded.think_ms[row]),
+            float(recorded.after_ms[row]),
+            spark.pool,
+        )
+        for place, stage in enumerate(traced.stages):
+            # Recorded times in an order that is drawn, each once where there are as many.
+            times_ms = np.concatenate(stage.durations[0].waves).astype(np.float64)
+            task_ms = np.resize(rng.permutation(times_ms), stage.num_tasks)
+            job.stages.append(
+                StageRun(
+                    job,
+                    first + place,
+                    str(int(spark.number[place])),
+                    int(spark.of_stage[place]),
+                    task_ms.tolist(),
+                    float(recorded.wait_ms[first + place]),
+                    len(stage.parents),
+                    traced.children[place],
+                )
+            )
+        job.stages_left = len(job.stages)
+        first += len(job.stages)
+        jobs.append(job)
+    for job in jobs:
+        if job.leader != NONE:
+            jobs[job.leader].followers.append(job.row)
+    return jobs

@@ -82,32 +82,33 @@ class ApplicationsWorkload:
         order = sorted(range(len(lives)), key=lambda position: lives[position].begin_ms)
         place = {position: index for index, position in enumerate(order)}
         each = slots_each(recording)
+        names = names_of(recording)
+        applications = []
+        for position in order:
+            last_ms = float(recording.end_ms[recording.application == position].max())
+            applications.append(
+                ApplicationWork(
+                    names[position],
+                    lives[position].begin_ms,
+                    max(0.0, lives[position].end_ms - last_ms),
+                    recording.curve(position),
+                    recording.policy(position),
+                    recording.pools(position),
+                )
+            )
         came = [behaviour.executors for behaviour in recording.behaviours]
-        known = [count for count in came if count is not None]
+        counted = [count for count in came if count is not None]
         return cls(
             jobs,
-            tuple(place[one] for one in recording.application.tolist()),
+            tuple(place[position] for position in recording.application.tolist()),
             tuple(leader.tolist()),
-            tuple(_application(recording, position) for position in order),
+            tuple(applications),
             max(1, slots // each),
             each,
             most_at_once(recording),
             delay_ms,
-            sum(known) if known and len(known) == len(came) else None,
+            sum(counted) if counted and len(counted) == len(came) else None,
         )
-
-
-def _application(recording: Recording, position: int) -> ApplicationWork:
-    life = recording.life(position)
-    rows = recording.application == position
-    return ApplicationWork(
-        names_of(recording)[position],
-        life.begin_ms,
-        max(0.0, life.end_ms - float(recording.end_ms[rows].max())),
-        recording.curve(position),
-        recording.policy(position),
-        recording.pools(position),
-    )
 
 
 def names_of(recording: Recording) -> list[str]:
@@ -151,7 +152,9 @@ def cluster_slots(recording: Recording) -> int:
     """The largest number of slots that applications held at one time."""
     lives = [recording.life(position) for position in range(len(recording.slots))]
     curves = [recording.curve(position) for position in range(len(lives))]
-    marks = np.concatenate([[life.begin_ms for life in lives], *(one.time_ms for one in curves)])
+    marks = np.concatenate(
+        [[life.begin_ms for life in lives], *(curve.time_ms for curve in curves)]
+    )
     total = np.zeros(len(marks), np.int64)
     for life, curve in zip(lives, curves, strict=True):
         is_there = (marks >= life.begin_ms) & (marks < life.end_ms)
@@ -192,30 +195,23 @@ def _moves_ms(recording: Recording) -> Iterator[float]:
 
     Only where the next application had an unfinished job all the while: it may have waited.
     """
-    freed: deque[float] = deque()
-    for time_ms, application, change in _changes(recording):
-        freed.extend([time_ms] * -change)
-        for _ in range(min(change, len(freed))):
-            freed_ms = freed.popleft()
-            if _has_work(recording, application, freed_ms, time_ms):
-                yield time_ms - freed_ms
-
-
-def _changes(recording: Recording) -> list[tuple[float, int, int]]:
-    """Times at which an application got (above 0) or lost so many slots; losses first."""
-    changes = []
+    # Times at which an application got (above 0) or lost so many slots; losses first.
+    changes: list[tuple[float, int, int]] = []
     for position in range(len(recording.slots)):
         curve, life = recording.curve(position), recording.life(position)
         inside = curve.time_ms < life.end_ms
         times = np.append(curve.time_ms[inside], life.end_ms)
         counts = np.append(curve.count[inside], 0)
         # The first count is of executors that the log does not show coming.
-        changes += [
-            (float(at), position, int(step))
-            for at, step in zip(times[1:], np.diff(counts), strict=True)
-            if step != 0
-        ]
-    return sorted(changes, key=lambda change: (change[0], change[2]))
+        steps = zip(times[1:].tolist(), np.diff(counts).tolist(), strict=True)
+        changes += [(time_ms, step, position) for time_ms, step in steps if step != 0]
+    freed: deque[float] = deque()
+    for time_ms, step, position in sorted(changes, key=lambda change: change[:2]):
+        freed.extend([time_ms] * -step)
+        for _ in range(min(step, len(freed))):
+            freed_ms = freed.popleft()
+            if _has_work(recording, position, freed_ms, time_ms):
+                yield time_ms - freed_ms
 
 
 def _has_work(recording: Recording, application: int, begin_ms: float, end_ms: float) -> bool:

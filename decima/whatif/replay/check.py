@@ -154,6 +154,16 @@ def relative_error(simulated: Float64, recorded: Float64) -> Float64:
     return error
 
 
+class _Task(NamedTuple):
+    """The simulations of one application."""
+
+    application: int
+    driver_times: bool
+    policy: str
+    slots: Slots | Allocation | None  # that come and go; None: a fixed number
+    most: int
+
+
 def replay(
     recording: Recording,
     settings: ReplaySettings,
@@ -168,13 +178,21 @@ def replay(
     with_driver = np.empty((settings.draws, jobs))
     tasks_only = np.empty((settings.draws, jobs))
     policies = tuple(settings.policy or recording.policy(a) for a in range(len(recording.slots)))
-    slots = [_slots(recording, settings, a) for a in range(len(recording.slots))]
-    shared = _Shared(SentOnce(recording), SentOnce(networks_of(policies)), settings)
-    tasks = {
-        (application, driver_times): _Task(application, driver_times, policy, *slots[application])
-        for application, policy in enumerate(policies)
-        for driver_times in (True, False)
-    }
+    most_slots, tasks = [], {}
+    for application, policy in enumerate(policies):
+        curve = recording.curve(application)
+        slots: Slots | Allocation | None = curve if curve.varies else None
+        most = curve.most
+        if settings.slots is not None:
+            slots, most = None, settings.slots
+        elif settings.allocation is not None:
+            slots = recording.allocation(application, settings.allocation)
+            most = curve.most if slots is None else slots.slots
+        most_slots.append(most)
+        for driver_times in (True, False):
+            task = _Task(application, driver_times, policy, slots, most)
+            tasks[application, driver_times] = task
+    shared = (SentOnce(recording), SentOnce(networks_of(policies)), settings)
     for (application, driver_times), jct_s in pool.map(_simulated_s, shared, tasks, label="replay"):
         simulated_s = with_driver if driver_times else tasks_only
         simulated_s[:, recording.application == application] = jct_s
@@ -184,7 +202,7 @@ def replay(
     return ReplayReport(
         recording,
         policies,
-        tuple(most for _, most in slots),
+        tuple(most_slots),
         recording.recorded_ms / MS_PER_S,
         with_driver.mean(axis=0),
         with_driver.std(axis=0),
@@ -193,53 +211,21 @@ def replay(
     )
 
 
-class _Shared(NamedTuple):
-    """Inputs that all applications share."""
-
-    recording: SentOnce[Recording]
-    networks: SentOnce[Networks]
-    settings: ReplaySettings
-
-
-class _Task(NamedTuple):
-    """One application."""
-
-    application: int
-    driver_times: bool
-    policy: str
-    slots: Slots | Allocation | None  # that come and go; None: a fixed number
-    most: int
-
-
-def _simulated_s(shared: _Shared, task: _Task) -> Float64:
+def _simulated_s(
+    shared: tuple[SentOnce[Recording], SentOnce[Networks], ReplaySettings], task: _Task
+) -> Float64:
     """(draws, jobs of the application) how long each takes."""
-    recording, settings = shared.recording.value, shared.settings
+    recording, networks, settings = shared[0].value, shared[1].value, shared[2]
     rows = np.flatnonzero(recording.application == task.application)
     workload = ReplayWorkload.of(recording, rows.tolist(), driver_times=task.driver_times)
-    course = workload.recorded(task.slots)
-    cluster = session_cluster(task.most)
+    course, cluster = workload.recorded(task.slots), session_cluster(task.most)
     jct_s = np.empty((settings.draws, len(rows)))
     for draw in range(settings.draws):
         key = Streams(settings.seed, task.application, draw).duration_key()
         jct_s[draw, course.arrivals.job] = workload.jct_s(
-            cluster, task.policy, course, key, networks=shared.networks.value
+            cluster, task.policy, course, key, networks=networks
         )
     return jct_s
-
-
-def _slots(
-    recording: Recording, settings: ReplaySettings, application: int
-) -> tuple[Slots | Allocation | None, int]:
-    """The slots that come and go (None: a fixed number), and the most at once."""
-    if settings.slots is not None:
-        return None, settings.slots
-    if settings.allocation is not None:
-        model = recording.allocation(application, settings.allocation)
-        if model is not None:
-            return model, model.slots
-        return None, recording.curve(application).most
-    curve = recording.curve(application)
-    return (curve if curve.varies else None), curve.most
 
 
 def session_cluster(slots: int) -> Cluster:

@@ -17,15 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.whatif.replay.allocation import Behaviour
-from decima.whatif.replay.capacity import Changes, executors_of, task_changes
+from decima.whatif.replay.allocation import Behaviour, Changes, executors_of, task_changes
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.events import EXECUTION_ID, JOB_GROUP, POOL, Outcome
-from traces.spark_log.profiles import DEFAULT
-from traces.spark_log.slots import SHORTEST_MS, Placement
+from traces.spark_log.slots import DEFAULT, SHORTEST_MS, Placement
 
 DRIVER = "driver"
 """id of the only executor in local mode"""
@@ -157,9 +155,6 @@ class _Log:
         waiting = Changes(np.concatenate(times), np.concatenate(by))
         behaviour = Behaviour.of(self._executors, waiting, self._application.properties)
         slots = self._slots.then(task_changes(self._placement, ~in_trace))
-        return LogNote(tuple(jobs), tuple(driver), slots, behaviour, self._life())
-
-    def _life(self) -> Life:
         log = self._application
         first_ms = float(min(recorded.start_ms for recorded in self._jobs))
         last_ms = float(max(recorded.end_ms for recorded in self._jobs))
@@ -167,11 +162,12 @@ class _Log:
         added = [executor.added_ms for executor in log.executors if executor.added_ms is not None]
         if log.begin_ms is not None and added and DRIVER not in log.executor_ids:
             executor_ms = float(max(0, min(added) - log.begin_ms))
-        return Life(
+        life = Life(
             first_ms if log.begin_ms is None else min(first_ms, float(log.begin_ms)),
             last_ms if log.end_ms is None else max(last_ms, float(log.end_ms)),
             executor_ms,
         )
+        return LogNote(tuple(jobs), tuple(driver), slots, behaviour, life)
 
     def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
         launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won
@@ -182,7 +178,7 @@ class _Log:
             for stage in recorded.job.stages
         ]
         starts = [
-            float(self._application.jobs[number].start.time_ms)
+            float(self._application.jobs[number].start_ms)
             for number in self._spark_jobs(recorded.job)
         ]
         return _Stages(first, last, np.array(ready), np.array(starts))
@@ -214,7 +210,7 @@ class _Log:
         launch = np.where(blocked > 0, np.minimum(waited_ms - blocked, typical_ms), waited_ms)
         wait_ms = np.maximum(times.submitted_ms - times.ready_ms, 0.0) + np.maximum(launch, 0.0)
         spark_jobs = self._spark_jobs(recorded.job)
-        properties = self._application.jobs[min(spark_jobs)].start.properties
+        properties = self._application.jobs[min(spark_jobs)].properties
         return DriverRecord(
             tuple(wait_ms.tolist()),
             max(0.0, float(recorded.end_ms - times.last_ms.max())),
@@ -231,7 +227,14 @@ class _Log:
         self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
     ) -> Float64:
         """(S,) how long each of the stages could not have started a task between the times."""
-        needs = [self._need(stage) for stage in stages]
+        own_executors = self._placement.needs.own_executors
+        needs = []
+        for stage in stages:
+            profile = None
+            if own_executors:
+                requested = self._application.listed[_number(stage)].profile
+                profile = requested if requested in own_executors else DEFAULT
+            needs.append(_Need(stage.slots, stage.num_tasks if stage.barrier else 1, profile))
         kinds = list(dict.fromkeys(needs))
         kind_of = np.array([kinds.index(need) for need in needs], np.int64)
         blocked_ms = np.zeros(len(stages))
@@ -243,14 +246,6 @@ class _Log:
             until, since = (np.interp(at[rows], times, total) for at in (end_ms, begin_ms))
             blocked_ms[rows] = until - since
         return blocked_ms
-
-    def _need(self, stage: Stage) -> _Need:
-        own_executors = self._placement.needs.own_executors
-        profile = None
-        if own_executors:
-            requested = self._application.listed[_number(stage)].profile
-            profile = requested if requested in own_executors else DEFAULT
-        return _Need(stage.slots, stage.num_tasks if stage.barrier else 1, profile)
 
     def _time_without_room(self, need: _Need) -> tuple[Float64, Float64]:
         """(M,) times, and (M,) for how long until then fewer tasks had room than must start."""

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.whatif.closed_loop import predecessors
-from decima.whatif.replay.allocation import Behaviour, allocation, is_dynamic
-from decima.whatif.replay.capacity import Changes, curve
+from decima.whatif.replay.allocation import Behaviour, Changes, allocation, curve, is_dynamic
 from decima.whatif.replay.driver import DriverRecord, Life, LogNote, note
 from decima.whatif.replay.pools import Pools
 from spark_sim import Allocation, Slots

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from rich.table import Table
-from rich.text import Text
 
 from decima.rl.tables import aligned
-from decima.whatif.replay.capacity import mean_slots
+from decima.whatif.replay.allocation import mean_slots
 from decima.whatif.replay.check import GROUPS, ReplayReport
 from decima.whatif.replay.recording import POOLS, Recording
 from spark_sim.tables import NONE
@@ -50,7 +49,7 @@ def worst_jobs_table(report: ReplayReport, count: int) -> Table:
     table.add_column("ran", no_wrap=True)
     for row in np.argsort(-np.abs(report.error), kind="stable")[:count]:
         table.add_row(
-            Text(report.recording.trace.jobs[row].name),  # a log's text is no markup
+            report.recording.trace.jobs[row].name,
             f"{report.recorded_s[row]:,.2f} s",
             f"{report.simulated_s[row]:,.2f} \N{PLUS-MINUS SIGN} {report.spread_s[row]:.2f} s",
             f"{100 * report.error[row]:+.0f} %",
@@ -58,19 +57,6 @@ def worst_jobs_table(report: ReplayReport, count: int) -> Table:
             "overlapping" if report.overlapped[row] else "alone",
         )
     return table
-
-
-def replay_lines(report: ReplayReport) -> Iterator[str]:
-    """Describe the replay, one line for each application."""
-    jobs_of = np.bincount(report.recording.application, minlength=len(report.slots))
-    applications = report.recording.trace.metadata["applications"]
-    rows = zip(applications, jobs_of, report.slots, report.policies, strict=True)
-    for facts, jobs, slots, policy in rows:
-        version = facts["spark_version"] or "of unknown version"
-        numbers = f"{counted(jobs, 'job')}, {counted(slots, 'slot')}"
-        yield f"{facts['name']}: {numbers}, Spark {version}, under {policy}"
-    yield from conditions_words(report.recording)
-    yield from report.recording.summary.left_out()
 
 
 def conditions_words(recording: Recording) -> Iterator[str]:

@@ -22,11 +22,10 @@ import numpy as np
 from decima.kernels import kernel
 from decima.whatif.replay.driver import DriverRecord
 from decima.whatif.replay.pools import DEFAULT_POOL, Pool, Pools
-from decima.whatif.replay.recording import FAIR, FIFO, POOLS
+from decima.whatif.replay.recording import FIFO, POOLS
 from spark_sim import Simulator, Status
 from spark_sim.kernels.room import has_room
-from spark_sim.kernels.session import happen
-from spark_sim.kernels.session_plan import start, start_with_room
+from spark_sim.kernels.session import happen, start, start_with_room
 from spark_sim.tables import DECIDE, NONE, QUIET, State
 from traces.numbers import Bool, Float64, Int64
 
@@ -91,7 +90,13 @@ def play_spark(
         [job.of_stage + offset for job, offset in zip(jobs, offsets, strict=False)]
     )
     numbers = np.concatenate([job.number for job in jobs])
-    names, pool = _pools_of(policy, jobs)
+    names = [job.pool for job in jobs]  # of the P pools
+    pool = np.arange(len(jobs))  # (K,) of each job
+    if policy == FIFO:
+        names, pool = [DEFAULT_POOL], np.zeros(len(jobs), np.int64)
+    elif policy == POOLS:
+        rows = {name: row for row, name in enumerate(sorted(set(names)))}
+        names, pool = list(rows), np.array([rows[name] for name in names], np.int64)
     settings = [
         pools.named(name) if policy == POOLS and pools is not None else Pool() for name in names
     ]
@@ -99,9 +104,9 @@ def play_spark(
         spark_job,
         _ranks([str(number) for number in numbers.tolist()]),
         pool,
-        np.array([one.fair for one in settings]),
-        np.array([one.weight for one in settings], np.float64),
-        np.array([one.min_share for one in settings], np.int64),
+        np.array([setting.fair for setting in settings]),
+        np.array([setting.weight for setting in settings], np.float64),
+        np.array([setting.min_share for setting in settings], np.int64),
         _ranks(names),
     )
     queue = _Queue(
@@ -112,27 +117,12 @@ def play_spark(
     simulator.finish(_run(simulator.state, order, queue))
 
 
-def _pools_of(policy: str, jobs: Sequence[SparkJobs]) -> tuple[list[str], Int64]:
-    """(P,) names of the pools and (K,) the pool of each job."""
-    own = [job.pool for job in jobs]
-    if policy == FIFO:
-        return [DEFAULT_POOL], np.zeros(len(jobs), np.int64)
-    if policy == FAIR:
-        return own, np.arange(len(jobs))
-    names = sorted(set(own))
-    rows = {name: row for row, name in enumerate(names)}
-    return names, np.array([rows[name] for name in own], np.int64)
-
-
 def _ranks(names: Sequence[str]) -> Int64:
     """Place of each name by the alphabet; the same for the same name."""
     # Java compares strings by their UTF-16 units.
-    places = {name: place for place, name in enumerate(sorted(set(names), key=_utf16))}
+    ordered = sorted(set(names), key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+    places = {name: place for place, name in enumerate(ordered)}
     return np.array([places[name] for name in names], np.int64)
-
-
-def _utf16(name: str) -> bytes:
-    return name.encode("utf-16-be", "surrogatepass")
 
 
 @kernel
@@ -161,8 +151,8 @@ def _collect(state: State, order: _Order, queue: _Queue) -> int:
         for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
             row = state.stages[stage]
             if row["runnable"] == 1 and row["launched"] < row["num_tasks"]:
-                own = order.spark_job[stage]
-                queue.submitted[own] = min(queue.submitted[own], row["order"])
+                spark_job = order.spark_job[stage]
+                queue.submitted[spark_job] = min(queue.submitted[spark_job], row["order"])
                 queue.stages[count] = stage
                 count += 1
     return count
@@ -209,33 +199,33 @@ def _offer(state: State, order: _Order, queue: _Queue, count: int) -> int:
 def _running_tasks(state: State, number: int) -> int:
     """Return how many tasks of a job run, whatever the slots that they take."""
     job = state.jobs[number]
-    found = 0
+    running = 0
     for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
-        found += state.stages[stage]["launched"] - state.stages[stage]["finished"]
-    return found
+        running += state.stages[stage]["launched"] - state.stages[stage]["finished"]
+    return running
 
 
 @kernel
-def _goes_first(state: State, order: _Order, queue: _Queue, one: int, other: int) -> bool:
-    """Return whether a free slot goes to stage `one` rather than to `other`."""
-    pool = order.pool[state.stages[one]["job"]]
-    rival = order.pool[state.stages[other]["job"]]
-    if pool != rival:
-        need, least = _claim(order, queue, pool), _claim(order, queue, rival)
-        if need != least:
-            return bool(need < least)
-        return bool(order.pool_rank[pool] < order.pool_rank[rival])
+def _goes_first(state: State, order: _Order, queue: _Queue, stage: int, rival: int) -> bool:
+    """Return whether a free slot goes to `stage` rather than to `rival`."""
+    pool = order.pool[state.stages[stage]["job"]]
+    rival_pool = order.pool[state.stages[rival]["job"]]
+    if pool != rival_pool:
+        claim, rival_claim = _claim(order, queue, pool), _claim(order, queue, rival_pool)
+        if claim != rival_claim:
+            return bool(claim < rival_claim)
+        return bool(order.pool_rank[pool] < order.pool_rank[rival_pool])
     if order.is_fair[pool]:
-        own = state.stages[one]["launched"] - state.stages[one]["finished"]
-        others = state.stages[other]["launched"] - state.stages[other]["finished"]
-        if own != others:
-            return bool(own < others)
-        return bool(order.name_rank[one] < order.name_rank[other])
-    first = queue.submitted[order.spark_job[one]]
-    second = queue.submitted[order.spark_job[other]]
-    if first != second:
-        return bool(first < second)
-    return bool(one < other)
+        running = state.stages[stage]["launched"] - state.stages[stage]["finished"]
+        rival_running = state.stages[rival]["launched"] - state.stages[rival]["finished"]
+        if running != rival_running:
+            return bool(running < rival_running)
+        return bool(order.name_rank[stage] < order.name_rank[rival])
+    submitted = queue.submitted[order.spark_job[stage]]
+    rival_submitted = queue.submitted[order.spark_job[rival]]
+    if submitted != rival_submitted:
+        return bool(submitted < rival_submitted)
+    return bool(stage < rival)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""A recording made ready to be simulated, and its runs."""
+"""A recording made ready to be simulated: its runs, also with other arrivals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from decima.evaluation.runner import play
 from decima.policies import policy_named
 from decima.registry import Parameters
+from decima.rl.statistics import stretches
 from decima.whatif.closed_loop import clients_of
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import ORDERS, Recording
@@ -218,3 +219,59 @@ class ReplayWorkload:
         last_ms = np.array(jobs["completion_ms"]) + self.after_ms[course.arrivals.job]
         jct_ms: Float64 = last_ms - np.array(jobs["arrival_ms"])
         return jct_ms / MS_PER_S
+
+
+def resampled(recorded: Course, rng: np.random.Generator) -> Course:
+    """Draw as many arrivals as recorded, joined from stretches of the recording.
+
+    A circular block bootstrap (`stretches`) of arrivals, each with the gap after it. Bursts, pauses
+    and jobs that come together so stay together, while the load and what meets what vary. A job
+    whose client waited for another still does where that one is in its stretch; else it waits for
+    the last job of its client in the stretches before. Slots are the cluster's, or follow the load.
+    """
+    arrivals = recorded.arrivals
+    count = len(arrivals)
+    gap_ms = np.diff(arrivals.arrival_ms, append=arrivals.arrival_ms[-1])
+    # What came after the last arrival is not recorded; a mean gap joins the end to the start.
+    gap_ms[-1] = gap_ms[:-1].mean() if count > 1 else 0.0
+    (rows,) = stretches(count, 1, rng)
+    arrival_ms = np.concatenate([[0.0], gap_ms[rows[:-1]].cumsum()])
+    follows = np.full(count, NONE)
+    clients = clients_of(recorded.follows)
+    waits = np.isin(clients, clients[recorded.follows != NONE])
+    latest: dict[int, int] = {}  # the place of each client's last job before the stretch
+    begin = 0
+    for place, row in enumerate(rows.tolist()):
+        if place > 0 and row != rows[place - 1] + 1:
+            latest |= zip(clients[rows[begin:place]].tolist(), range(begin, place), strict=True)
+            begin = place
+        before = place - (row - recorded.follows[row])
+        if recorded.follows[row] != NONE and before >= begin:
+            follows[place] = before
+        elif waits[row]:
+            follows[place] = latest.get(int(clients[row]), NONE)
+    slots = recorded.slots if isinstance(recorded.slots, Allocation) else None
+    return Course(Arrivals(arrival_ms, arrivals.job[rows]), follows, slots)
+
+
+def far_apart(recorded: Course, work_ms: Float64) -> Course:
+    """The recorded jobs in their order, but each long after the one before has ended.
+
+    Each finds the slots from its recorded arrival on, or all where they follow the load. `work_ms`
+    (J,) bounds how long a job runs.
+    """
+    arrivals = recorded.arrivals
+    gap_ms = 10.0 * work_ms[arrivals.job] + 3_600_000.0
+    arrival_ms = np.concatenate([[0.0], gap_ms[:-1].cumsum()])
+    slots = None
+    if isinstance(recorded.slots, Slots):
+        times, counts = [], []
+        next_ms = np.append(arrival_ms[1:], np.inf)
+        for was, now, following in zip(arrivals.arrival_ms, arrival_ms, next_ms, strict=True):
+            moved = recorded.slots.time_ms - was + now
+            later = (moved > now) & (moved < following)
+            times += [[now], moved[later]]
+            counts += [recorded.slots.at(np.array([was])), recorded.slots.count[later]]
+        slots = Slots(np.concatenate(times), np.concatenate(counts))
+    follows = np.full(len(arrivals), NONE)
+    return Course(Arrivals(arrival_ms, arrivals.job), follows, slots)

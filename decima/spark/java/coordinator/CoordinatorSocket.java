@@ -10,7 +10,6 @@ import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
-import java.security.SecureRandom;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import javax.crypto.Mac;
@@ -28,7 +27,6 @@ final class CoordinatorSocket implements Closeable {
   private static final int SILENCE_MS = 5_000;
   private static final int CONNECT_MS = 3_000;
   private static final int MAX_BYTES = 1 << 16;
-  private static final int NONCE_BYTES = 32;
 
   private final Socket end;
 
@@ -72,9 +70,7 @@ final class CoordinatorSocket implements Closeable {
   private void prove(byte[] file) throws IOException {
     byte[] secret = new String(file, StandardCharsets.UTF_8).trim().getBytes(StandardCharsets.UTF_8);
     String first = text(receive(), "nonce");
-    byte[] random = new byte[NONCE_BYTES];
-    new SecureRandom().nextBytes(random);
-    String second = Frames.hex(random);
+    String second = Frames.newSecret();
     Map<String, Object> hello = new LinkedHashMap<>();
     hello.put("nonce", second);
     hello.put("proof", proof(secret, "driver", first, second));
@@ -87,11 +83,11 @@ final class CoordinatorSocket implements Closeable {
   }
 
   private static String text(Map<?, ?> message, String key) throws IOException {
-    Object found = message == null ? null : message.get(key);
-    if (!(found instanceof String)) {
+    Object value = message == null ? null : message.get(key);
+    if (!(value instanceof String)) {
       throw new IOException("it hung up: is the secret the same?");
     }
-    return (String) found;
+    return (String) value;
   }
 
   private static String proof(byte[] secret, String who, String first, String second)
@@ -105,7 +101,7 @@ final class CoordinatorSocket implements Closeable {
     }
   }
 
-  /** The next message; null when the other end is gone. */
+  /** The next message; null at the end of the connection. */
   Map<?, ?> receive() throws IOException {
     return Frames.read(end.getInputStream(), MAX_BYTES);
   }
@@ -116,10 +112,6 @@ final class CoordinatorSocket implements Closeable {
 
   @Override
   public void close() {
-    try {
-      end.close();
-    } catch (IOException error) {
-      DriverSide.LOG.debug("closing", error);
-    }
+    Frames.close(end);
   }
 }

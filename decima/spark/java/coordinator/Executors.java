@@ -28,7 +28,7 @@ final class Executors {
   private final TaskSchedulerImpl scheduler;
   private final ExecutorAllocationClient client;
   private final Method kill;
-  /** executors that get no more tasks, and are let go of once they are idle */
+  /** executors that get no more tasks, and end once they are idle */
   private final Set<String> leaving = new HashSet<>();
   /** of these: Spark moves their blocks elsewhere and ends them, and none comes back */
   private final Set<String> decommissioned = new HashSet<>();
@@ -73,7 +73,7 @@ final class Executors {
             && conf.getBoolean("spark.storage.decommission.enabled", false)
             && conf.getBoolean("spark.storage.decommission.shuffleBlocks.enabled", true);
     if (!isMoved && !conf.getBoolean("spark.shuffle.service.enabled", false)) {
-      DriverSide.LOG.warn(
+      DecimaPlugin.LOG.warn(
           "neither a shuffle service nor decommissioning is on: an executor that leaves takes its"
               + " shuffle output along, and stages run again");
     }
@@ -81,9 +81,9 @@ final class Executors {
 
   // Its sequences have other types in each version of Scala.
   private static Method killMethod(Object backend) {
-    for (Method one : backend.getClass().getMethods()) {
-      if (one.getName().equals("killExecutors") && one.getParameterCount() == 4) {
-        return one;
+    for (Method method : backend.getClass().getMethods()) {
+      if (method.getName().equals("killExecutors") && method.getParameterCount() == 4) {
+        return method;
       }
     }
     throw new SettingsError("spark.decima.coordinator: this Spark cannot end executors");
@@ -109,23 +109,23 @@ final class Executors {
     decommissioned.retainAll(every);
     List<String> stay = new ArrayList<>(every);
     stay.removeAll(leaving);
-    for (String one : new ArrayList<>(leaving)) {
-      if (stay.size() < target && !decommissioned.contains(one)) {
-        leaving.remove(one); // it is wanted again before it was let go of
-        stay.add(one);
+    for (String executor : new ArrayList<>(leaving)) {
+      if (stay.size() < target && !decommissioned.contains(executor)) {
+        leaving.remove(executor); // it is wanted again before it ended
+        stay.add(executor);
       }
     }
     Set<String> busy = new HashSet<>(stay); // once each: it changes while they are sorted
-    busy.removeIf(one -> !scheduler.isExecutorBusy(one));
-    stay.sort(Comparator.comparing(one -> !busy.contains(one)));
+    busy.removeIf(executor -> !scheduler.isExecutorBusy(executor));
+    stay.sort(Comparator.comparing(executor -> !busy.contains(executor)));
     for (int index = stay.size() - 1; index >= target; index--) {
       leaving.add(stay.get(index));
     }
     control.setLeaving(new HashSet<>(leaving));
     List<String> idle = new ArrayList<>();
-    for (String one : leaving) {
-      if (!scheduler.isExecutorBusy(one) && !decommissioned.contains(one)) {
-        idle.add(one);
+    for (String executor : leaving) {
+      if (!scheduler.isExecutorBusy(executor) && !decommissioned.contains(executor)) {
+        idle.add(executor);
       }
     }
     if (!idle.isEmpty()) {
@@ -136,15 +136,15 @@ final class Executors {
   /** End executors, unless a task has begun on them meanwhile. */
   private void end(Collection<String> executors) throws Exception {
     if (decommissions) {
-      for (String one : executors) {
-        client.decommissionExecutor(one, WANTED, false, false);
+      for (String executor : executors) {
+        client.decommissionExecutor(executor, WANTED, false, false);
       }
       decommissioned.addAll(executors);
       return;
     }
     scala.collection.immutable.List<String> list = List$.MODULE$.<String>empty();
-    for (String one : executors) {
-      list = new $colon$colon<>(one, list);
+    for (String executor : executors) {
+      list = new $colon$colon<>(executor, list);
     }
     kill.invoke(client, list, false, false, false);
   }

@@ -1,6 +1,6 @@
 package decima.spark;
 
-import decima.policy.LiveGraphs;
+import decima.policy.Graphs;
 import decima.policy.LiveJob;
 import decima.policy.LiveJobs;
 import decima.policy.RoundMessage;
@@ -27,7 +27,7 @@ final class Follower {
   private final Settings settings;
   private final SparkContext context;
   private final Executors executors;
-  private final LiveGraphs graphs = new LiveGraphs();
+  private final Graphs.Cache graphs = new Graphs.Cache();
   private final Thread reader = new Thread(this::read, "decima-coordinator");
   private final Thread follower = new Thread(this::follow, "decima-executors");
   private volatile CoordinatorSocket socket;
@@ -80,12 +80,12 @@ final class Follower {
     }
   }
 
-  private static boolean isSame(Map<String, Object> one, Map<String, Object> other) {
-    if (one == null || other == null) {
-      return one == other;
+  private static boolean isSame(Map<String, Object> earlier, Map<String, Object> now) {
+    if (earlier == null || now == null) {
+      return earlier == now;
     }
     for (String column : new String[] {"num_tasks", "launched", "finished", "runnable"}) {
-      if (!Objects.deepEquals(one.get(column), other.get(column))) {
+      if (!Objects.deepEquals(earlier.get(column), now.get(column))) {
         return false;
       }
     }
@@ -99,8 +99,10 @@ final class Follower {
       try (CoordinatorSocket made = new CoordinatorSocket(settings)) {
         made.send(registration());
         socket = made;
-        for (Map<?, ?> one = made.receive(); one != null && !isOver(); one = made.receive()) {
-          take(one);
+        Map<?, ?> message = made.receive();
+        while (message != null && !isOver()) {
+          take(message);
+          message = made.receive();
         }
         throw new IOException("it hung up");
       } catch (Exception fault) {
@@ -117,28 +119,28 @@ final class Follower {
     }
     synchronized (this) {
       if (isWarned) {
-        DriverSide.LOG.debug("coordinator", fault);
+        DecimaPlugin.LOG.debug("coordinator", fault);
         return;
       }
       isWarned = true;
     }
-    DriverSide.LOG.warn(
+    DecimaPlugin.LOG.warn(
         "coordinator {}: {}; the application keeps its executors, and after {} s Spark's own"
             + " maximum holds",
         settings.coordinator, fault.getMessage(), settings.coordinatorPatienceMs / 1_000);
   }
 
   private Map<String, Object> registration() {
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("id", context.applicationId());
-    found.put("name", context.appName());
-    found.put("user", context.sparkUser());
-    found.put("queue", settings.queue);
-    found.put("weight", settings.weight);
-    found.put("most", executors.most);
-    found.put("tasks", executors.tasks);
-    found.put("held", Math.max(0, target));
-    return found;
+    Map<String, Object> message = new LinkedHashMap<>();
+    message.put("id", context.applicationId());
+    message.put("name", context.appName());
+    message.put("user", context.sparkUser());
+    message.put("queue", settings.queue);
+    message.put("weight", settings.weight);
+    message.put("most", executors.most);
+    message.put("tasks", executors.tasks);
+    message.put("held", Math.max(0, target));
+    return message;
   }
 
   private void take(Map<?, ?> message) throws IOException {
@@ -147,19 +149,19 @@ final class Follower {
       throw new IOException(String.valueOf(message.get("refused")));
     }
     if (message.get("welcome") != null) {
-      DriverSide.LOG.info("coordinator {}: connected", settings.coordinator);
+      DecimaPlugin.LOG.info("coordinator {}: connected", settings.coordinator);
       synchronized (this) {
         isWarned = false;
         isNews = true;
       }
     }
-    Object found = message.get("target");
-    if (found == null) {
+    Object granted = message.get("target");
+    if (granted == null) {
       return;
     }
-    long wanted = found instanceof Integer ? (Integer) found : -1;
+    long wanted = granted instanceof Integer ? (Integer) granted : -1;
     if (wanted < 0 || wanted > MAX_TARGET || !(message.get("number") instanceof Number)) {
-      throw new IOException("a target of " + found + " executors");
+      throw new IOException("a target of " + granted + " executors");
     }
     target = (int) Math.min(wanted, executors.most);
     number = ((Number) message.get("number")).longValue();
@@ -196,7 +198,7 @@ final class Follower {
           }
         }
       } catch (Exception fault) {
-        DriverSide.LOG.debug("following the coordinator", fault); // Spark stops, or lost something
+        DecimaPlugin.LOG.debug("following the coordinator", fault); // Spark stops, or lost something
       }
       pause(TICK_MS);
     }
@@ -205,7 +207,7 @@ final class Follower {
   private void release() {
     target = -1;
     executors.release();
-    DriverSide.LOG.warn(
+    DecimaPlugin.LOG.warn(
         "coordinator {}: away for {} s, Spark's own maximum holds until it is back",
         settings.coordinator, settings.coordinatorPatienceMs / 1_000);
   }
@@ -252,7 +254,7 @@ final class Follower {
     }
   }
 
-  /** Follow no more: Spark's own maximum holds. Twice does no harm. */
+  /** Stop following: Spark's own maximum applies. May be called twice. */
   void close() {
     if (isClosed) {
       return;

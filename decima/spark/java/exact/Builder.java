@@ -64,7 +64,7 @@ final class Builder implements SchedulableBuilder {
       ((TaskSetManager) manager)
           .abort("decima cannot hold caps for this stage: " + reason, Option.apply(reason));
     }
-    control.reader.touch();
+    control.events.touch();
   }
 
   /**
@@ -86,7 +86,7 @@ final class Builder implements SchedulableBuilder {
     TaskSet set = original.taskSet();
     Option health = (Option) Fields.get(control.scheduler, "healthTrackerOpt");
     Clock clock = (Clock) Fields.get(control.scheduler, "clock");
-    String job = Jobs.jobOf(properties, set.priority());
+    String job = Owners.jobOf(properties, set.priority());
     Limited ours = new Limited(control, original, health, clock, job);
     // From here on Spark must find the new one wherever it looks for the original.
     scala.collection.mutable.HashMap byStage =
@@ -95,7 +95,7 @@ final class Builder implements SchedulableBuilder {
     scala.collection.mutable.HashMap byAttempt =
         (scala.collection.mutable.HashMap) byStage.apply(set.stageId());
     byAttempt.put(set.stageAttemptId(), ours);
-    control.watched.put(ours.watched.key(), ours.watched);
+    control.watched.put(ours.key(), ours);
     return ours;
   }
 }

@@ -34,7 +34,7 @@ final class Caps {
   private final ConcurrentHashMap<String, AtomicInteger> held = new ConcurrentHashMap<>();
   /** by job: its caps */
   private final ConcurrentHashMap<String, String[]> ofJob = new ConcurrentHashMap<>();
-  final Users users = new Users();
+  final Owners owners = new Owners();
   /** whether users have caps */
   private final boolean hasUsers;
   private boolean isWarned = false;
@@ -51,9 +51,9 @@ final class Caps {
   }
 
   /** Find out which caps a task set is under; its user may not be known yet. */
-  void take(Watched set) {
+  void take(Limited set) {
     Properties properties = propertiesOf(set);
-    String user = hasUsers ? Users.named(properties) : null;
+    String user = hasUsers ? Owners.named(properties) : null;
     set.isSettled = !hasUsers || user != null || set.isUnlimited;
     setCaps(set, properties, user);
   }
@@ -62,16 +62,16 @@ final class Caps {
    * Whether the task set's user is known, or will not be. It waits for that: the event that names
    * the user was posted before its job's start, but may be read later than the job is submitted.
    */
-  private synchronized boolean settle(Watched set) {
+  private synchronized boolean settle(Limited set) {
     if (set.isSettled) {
       return true;
     }
     Properties properties = propertiesOf(set);
     String group = properties.getProperty(GROUP);
-    String user = group == null ? null : users.ofStatement(group);
+    String user = group == null ? null : owners.ofStatement(group);
     boolean isLate = System.nanoTime() - set.bornNs > PATIENCE_NS;
     // Only a statement of a server has a group and no user: then an event names the user.
-    boolean isKnown = user != null || group == null || users.isRead(set.manager.taskSet().priority());
+    boolean isKnown = user != null || group == null || owners.isRead(set.taskSet().priority());
     if (!isKnown && !isLate) {
       return false;
     }
@@ -92,34 +92,34 @@ final class Caps {
           isKnown
               ? "caps of users do not hold for such jobs"
               : "Spark did not name its user in time, so the caps of all users hold for it",
-          Users.OWN);
+          Owners.OWN);
     }
     return true;
   }
 
-  private static Properties propertiesOf(Watched set) {
-    Properties properties = set.manager.taskSet().properties();
+  private static Properties propertiesOf(Limited set) {
+    Properties properties = set.taskSet().properties();
     return properties == null ? new Properties() : properties;
   }
 
-  private void setCaps(Watched set, Properties properties, String user) {
-    List<String> found = new ArrayList<>();
+  private void setCaps(Limited set, Properties properties, String user) {
+    List<String> caps = new ArrayList<>();
     if (!most.isEmpty()) {
-      addCap(found, "job", set.job);
-      addCap(found, "user", user);
-      addCap(found, "group", properties.getProperty(GROUP));
-      addCap(found, "pool", properties.getProperty(POOL));
+      addCap(caps, "job", set.job);
+      addCap(caps, "user", user);
+      addCap(caps, "group", properties.getProperty(GROUP));
+      addCap(caps, "pool", properties.getProperty(POOL));
     }
-    set.caps = found.toArray(new String[0]);
+    set.caps = caps.toArray(new String[0]);
     if (set.caps.length > 0) {
       ofJob.put(set.job, set.caps);
     }
   }
 
-  private void addCap(List<String> found, String kind, String name) {
+  private void addCap(List<String> caps, String kind, String name) {
     String cap = kind + " " + name;
     if (name != null && (most.containsKey(kind) || most.containsKey(cap))) {
-      found.add(cap);
+      caps.add(cap);
     }
   }
 
@@ -149,7 +149,7 @@ final class Caps {
   }
 
   /** Slots that the task set's caps leave it. */
-  int room(Watched set) {
+  int room(Limited set) {
     if (!set.isSettled && !settle(set)) {
       return 0;
     }
@@ -169,15 +169,15 @@ final class Caps {
   }
 
   /** Count the slots of all task sets anew, from Spark's own counts; under the scheduler's lock. */
-  void count(Collection<Watched> watched) {
+  void count(Collection<Limited> watched) {
     held.clear();
-    for (Watched set : watched) {
-      changeHeld(set, set.manager.runningTasks());
+    for (Limited set : watched) {
+      changeHeld(set, set.runningTasks());
     }
   }
 
   /** Returns whether a cap is exceeded now. */
-  boolean changeHeld(Watched set, int change) {
+  boolean changeHeld(Limited set, int change) {
     boolean isOver = false;
     for (String cap : set.caps) {
       int now = held.computeIfAbsent(cap, name -> new AtomicInteger()).addAndGet(change);
@@ -194,14 +194,14 @@ final class Caps {
 
   /** By job, its caps and their capacities. */
   Map<String, Map<String, Integer>> reported() {
-    Map<String, Map<String, Integer>> found = new LinkedHashMap<>();
+    Map<String, Map<String, Integer>> capsOfJob = new LinkedHashMap<>();
     for (Map.Entry<String, String[]> job : ofJob.entrySet()) {
       Map<String, Integer> capacities = new LinkedHashMap<>();
       for (String cap : job.getValue()) {
         capacities.put(cap, capacity(cap));
       }
-      found.put(job.getKey(), capacities);
+      capsOfJob.put(job.getKey(), capacities);
     }
-    return found;
+    return capsOfJob;
   }
 }

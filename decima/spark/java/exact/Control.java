@@ -39,8 +39,7 @@ final class Control {
   final TaskSchedulerImpl scheduler;
   final Pool root;
   final Counters counters = new Counters();
-  final Reader reader;
-  final SessionEvents events;
+  final Events events;
   final Session session = new Session(this);
   final Caps caps;
   /** whether caps are set; a field, so that a broken `Caps` lets no task start */
@@ -63,7 +62,6 @@ final class Control {
   /** Spark's own order, under caps */
   volatile boolean isSparkOrder = false;
   volatile long beatNs = System.nanoTime();
-  final Idleness idleness = new Idleness(this);
 
   /** executors that get no more tasks: a coordinator has another use for them */
   private volatile Set<String> leaving = Collections.emptySet();
@@ -71,7 +69,7 @@ final class Control {
   /** by job: slots that it holds through the plugin's managers */
   final ConcurrentHashMap<String, AtomicInteger> held = new ConcurrentHashMap<>();
   /** by "stage.attempt", the task sets of the plugin's managers */
-  final ConcurrentHashMap<String, Watched> watched = new ConcurrentHashMap<>();
+  final ConcurrentHashMap<String, Limited> watched = new ConcurrentHashMap<>();
 
   private final SchedulableBuilder sparkBuilder;
   private final RankPool pool;
@@ -107,8 +105,7 @@ final class Control {
     this.shares = mode.equals("soft") ? new Shares(this) : null;
     this.caps = new Caps(caps);
     this.hasCaps = !caps.isEmpty();
-    this.reader = new Reader(capacity);
-    this.events = new SessionEvents(this, reader);
+    this.events = new Events(this, capacity);
     synchronized (scheduler) {
       this.root = scheduler.rootPool();
       this.sparkBuilder = (SchedulableBuilder) Fields.get(scheduler, BUILDER);
@@ -132,12 +129,12 @@ final class Control {
       throw new IllegalStateException("a scheduler is attached to this SparkContext already");
     }
     // Classes load here, and not while a stage waits for its first plan.
-    session.report(reader);
+    session.report();
     beatNs = System.nanoTime();
     attached = true;
     try {
       context.listenerBus().addToQueue(events, QUEUE);
-      caps.users.dropped =
+      caps.owners.dropped =
           (Counter)
               context.listenerBus().metrics().metricRegistry().getCounters().get(
                   "queue." + QUEUE + ".numDroppedEvents");
@@ -189,7 +186,7 @@ final class Control {
     }
     context.listenerBus().removeListener(events);
     isOver = true;
-    reader.touch();
+    events.touch();
     revive();
   }
 
@@ -229,7 +226,7 @@ final class Control {
 
   /** A Spark job's start was read: task sets whose user was not known may start now. */
   void noteStart(int sparkJob) {
-    caps.users.noteStart(sparkJob);
+    caps.owners.noteStart(sparkJob);
     if (watched.values().stream().anyMatch(set -> !set.isSettled)) {
       revive();
     }
@@ -262,7 +259,7 @@ final class Control {
   private void noteFirstDecisions() {
     Plan now = plan;
     long nowNs = System.nanoTime();
-    for (Watched set : watched.values()) {
+    for (Limited set : watched.values()) {
       if (!set.isDecided && set.in(now).isKnown()) {
         set.isDecided = true;
         counters.waits.note(nowNs - set.bornNs);
@@ -309,12 +306,12 @@ final class Control {
   /** Wait until something changed, at most so long; then the state. */
   Report await(long timeoutMs) throws Exception {
     beat();
-    reader.await(timeoutMs, this);
+    events.await(timeoutMs);
     if (context.isStopped()) {
       detach();
     }
     beat();
-    return session.report(reader);
+    return session.report();
   }
 
   boolean isFree() {
@@ -322,7 +319,7 @@ final class Control {
   }
 
   /** Whether a task of this task set may start now. */
-  boolean mayStart(Watched set) {
+  boolean mayStart(Limited set) {
     if (!attached) {
       return !context.isStopped(); // while it stops nothing starts, and so nothing beyond a cap
     }
@@ -352,7 +349,7 @@ final class Control {
       if (isNew && !needsNoDecision(set)) {
         if (!set.hasAsked) {
           set.hasAsked = true;
-          reader.urge();
+          events.urge();
         }
         return false;
       }
@@ -365,7 +362,7 @@ final class Control {
   }
 
   /** Whether it still waits for the first plan that knows it. */
-  boolean isNew(Watched set, Plan now) {
+  boolean isNew(Limited set, Plan now) {
     return !set.isDecided && !set.in(now).isKnown() && System.nanoTime() - set.bornNs < holdNs;
   }
 
@@ -374,7 +371,7 @@ final class Control {
    * so that there is nothing to decide; or the decision is late, and its job holds less than a fair
    * share. Short jobs do not wait for a plan that could not help them.
    */
-  private boolean needsNoDecision(Watched set) {
+  private boolean needsNoDecision(Limited set) {
     Contention now = contention;
     if (now == null) {
       now = new Contention();
@@ -399,9 +396,9 @@ final class Control {
     Contention() {
       int waiting = 0;
       Set<String> jobs = new HashSet<>();
-      for (Watched set : watched.values()) {
+      for (Limited set : watched.values()) {
         waiting += set.waiting();
-        if (set.waiting() > 0 || set.manager.runningTasks() > 0) {
+        if (set.waiting() > 0 || set.runningTasks() > 0) {
           jobs.add(set.job);
         }
       }
@@ -420,7 +417,7 @@ final class Control {
     return count == null ? 0 : count.get();
   }
 
-  void changeHeld(Watched set, int change) {
+  void changeHeld(Limited set, int change) {
     if (change == 0) {
       return;
     }

@@ -11,12 +11,12 @@ import org.apache.spark.scheduler.TaskSchedulerImpl;
 final class Fields {
   /** Any of Spark's schedulers with the fields that are needed: YARN's is one too. */
   static TaskSchedulerImpl schedulerOf(SparkContext context) {
-    Object found = context.taskScheduler();
-    if (!(found instanceof TaskSchedulerImpl)) {
+    Object taskScheduler = context.taskScheduler();
+    if (!(taskScheduler instanceof TaskSchedulerImpl)) {
       throw new IllegalStateException(
-          "task scheduler " + found.getClass().getName() + " is no TaskSchedulerImpl");
+          "task scheduler " + taskScheduler.getClass().getName() + " is no TaskSchedulerImpl");
     }
-    return (TaskSchedulerImpl) found;
+    return (TaskSchedulerImpl) taskScheduler;
   }
 
   /** By the end of its name: Scala prefixes some. */
@@ -52,12 +52,12 @@ final class Fields {
   /** A sequence that `method` returns: its type differs between Scala 2.12 and 2.13. */
   @SuppressWarnings("unchecked")
   static <T> List<T> list(Object owner, String method) throws Exception {
-    List<T> found = new ArrayList<>();
+    List<T> elements = new ArrayList<>();
     scala.collection.Iterator<T> all =
         ((scala.collection.Iterable<T>) call(owner, method)).iterator();
     while (all.hasNext()) {
-      found.add(all.next());
+      elements.add(all.next());
     }
-    return found;
+    return elements;
   }
 }

@@ -12,37 +12,37 @@ import org.apache.spark.scheduler.TaskSetManager;
 public final class PoolCounts {
   public static final String OTHERS = "";
 
-  /** false: pools have no meaning */
+  /** false: weights and minShares of pools are ignored */
   volatile boolean areKept = false;
   private final ConcurrentHashMap<String, AtomicInteger> held = new ConcurrentHashMap<>();
 
   /** The group of a task set; it is in a pool before its first task starts. */
-  String groupOf(Watched set) {
+  String groupOf(Limited set) {
     String known = set.group;
     if (known != null) {
       return known;
     }
-    if (set.manager.parent() == null) {
+    if (set.parent() == null) {
       return OTHERS;
     }
-    Pool pool = poolOf(set.manager);
-    String found =
+    Pool pool = poolOf(set);
+    String group =
         pool != null && Report.PoolInfo.hasSettings(pool.weight(), pool.minShare())
             ? pool.name()
             : OTHERS;
-    set.groupHeld = held.computeIfAbsent(found, name -> new AtomicInteger());
-    set.group = found;
-    return found;
+    set.groupHeld = held.computeIfAbsent(group, name -> new AtomicInteger());
+    set.group = group;
+    return group;
   }
 
-  /** Its pool; null where the scheduler is FIFO, or pools have no meaning. */
+  /** Its pool; null where the scheduler is FIFO, or pools are ignored. */
   Pool poolOf(TaskSetManager manager) {
     Pool parent = manager.parent();
     boolean isRoot = parent == null || parent instanceof RankPool || parent.parent() == null;
     return areKept && !isRoot ? parent : null;
   }
 
-  void changeHeld(Watched set, int change) {
+  void changeHeld(Limited set, int change) {
     groupOf(set);
     AtomicInteger count = set.groupHeld;
     if (count != null) {
@@ -58,7 +58,7 @@ public final class PoolCounts {
   }
 
   /** Whether the plan leaves the task set's group a slot. */
-  boolean hasRoom(Plan plan, Watched set) {
+  boolean hasRoom(Plan plan, Limited set) {
     return plan.pools.isEmpty() || room(plan, groupOf(set)) > 0;
   }
 }

@@ -35,7 +35,7 @@ final class RankPool extends Pool {
     root.addSchedulable(this);
   }
 
-  /** Give it back; likewise. */
+  /** Give it back; under the scheduler's lock. */
   void giveBack() {
     root.removeSchedulable(this);
     for (Schedulable child : new ArrayList<>(schedulableQueue())) {
@@ -67,15 +67,15 @@ final class RankPool extends Pool {
     Plan plan = control.plan;
     control.forgetContention();
     int ranks = plan.chosen.size();
-    TaskSetManager[] found = new TaskSetManager[sets.size()];
+    TaskSetManager[] startable = new TaskSetManager[sets.size()];
     int[] place = new int[sets.size()];
     int[] ends = new int[ranks + 3];
     int count = 0;
     for (int index = 0; index < sets.size(); index++) {
       TaskSetManager manager = (TaskSetManager) sets.apply(index);
-      Watched set = Watched.of(manager);
+      Limited set = Limited.of(manager);
       if (set == null || control.mayStart(set)) {
-        found[count] = manager;
+        startable[count] = manager;
         place[count] = placeOf(manager, set, plan, ranks);
         ends[place[count++] + 1]++;
       }
@@ -85,12 +85,12 @@ final class RankPool extends Pool {
       ends[index] += ends[index - 1];
     }
     for (int index = 0; index < count; index++) {
-      sets.update(ends[place[index]]++, found[index]);
+      sets.update(ends[place[index]]++, startable[index]);
     }
     sets.remove(count, sets.size() - count);
   }
 
-  private int placeOf(TaskSetManager manager, Watched set, Plan plan, int ranks) {
+  private int placeOf(TaskSetManager manager, Limited set, Plan plan, int ranks) {
     int rank = set == null ? plan.rankOf(manager.taskSet().stageId()) : set.in(plan).rank;
     if (rank != Plan.UNRANKED) {
       return rank + 1;

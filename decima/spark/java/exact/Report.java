@@ -47,7 +47,7 @@ public final class Report {
     public int running;
     /** it was cancelled, or another attempt replaces it: what runs ends, and nothing starts */
     public boolean isZombie;
-    /** null: pools have no meaning */
+    /** null: Spark's scheduler is FIFO, or pools are ignored */
     public PoolInfo pool;
 
     /** Name of the group that its pool belongs to. */
@@ -124,6 +124,12 @@ public final class Report {
     /** since the epoch */
     public long firstLaunchMs = Long.MAX_VALUE;
     public long lastFinishMs;
+
+    public Measured() {}
+
+    Measured(int stage) {
+      this.stage = stage;
+    }
 
     void add(long launchMs, long finishMs) {
       tasks += 1;

@@ -38,7 +38,7 @@ final class Shares {
       }
       for (TaskSetManager manager : control.session.taskSets()) {
         TaskSet set = manager.taskSet();
-        int limit = plan.limitOf(Jobs.jobOf(set.properties(), set.priority()));
+        int limit = plan.limitOf(Owners.jobOf(set.properties(), set.priority()));
         int share = limit == Plan.NO_LIMIT ? 0 : limit;
         set(manager.parent(), share, Math.max(1, share));
       }

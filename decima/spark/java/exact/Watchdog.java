@@ -1,6 +1,6 @@
 package decima.spark;
 
-/** The dead man's switch, and the end of a new task set's wait for its first decision. */
+/** Ends a plan whose planner is silent, and a new task set's wait for its first decision. */
 final class Watchdog extends Thread {
   private static final long TICK_MS = 25;
   /** silence grows by at most so much a tick: a pause of the whole driver is no silence */
@@ -48,12 +48,12 @@ final class Watchdog extends Thread {
         control.session.tidy();
       }
     }
-    control.idleness.look();
-    if (isSilent && !control.lapsed && control.idleness.ms() > 0) {
+    control.session.countIdle();
+    if (isSilent && !control.lapsed && control.session.wastedMs() > 0) {
       control.lapsed = true;
       control.counters.lapses.incrementAndGet();
       control.revive();
-    } else if (control.idleness.idle() > 0 && !control.observeOnly && isSetLate(now)) {
+    } else if (control.session.idle() > 0 && !control.observeOnly && isSetLate(now)) {
       control.revive();
     }
   }
@@ -71,15 +71,15 @@ final class Watchdog extends Thread {
 
   /** Whether a task set may start tasks that it could not when slots were last offered. */
   private boolean isSetLate(long now) {
-    boolean found = false;
+    boolean mayStart = false;
     control.forgetContention();
-    for (Watched set : control.watched.values()) {
+    for (Limited set : control.watched.values()) {
       if (!set.expired
           && set.waiting() > 0
           && now - set.bornNs > control.holdNs / Control.SHARE_PART) {
-        found = control.mayStart(set) || found;
+        mayStart = control.mayStart(set) || mayStart;
       }
     }
-    return found;
+    return mayStart;
   }
 }

@@ -66,11 +66,11 @@ public final class Embeddings {
     if (rows.length >= count) {
       return rows;
     }
-    float[][] found = Arrays.copyOf(rows, Math.max(2 * rows.length, count));
-    for (int row = rows.length; row < found.length; row++) {
-      found[row] = new float[size];
+    float[][] larger = Arrays.copyOf(rows, Math.max(2 * rows.length, count));
+    for (int row = rows.length; row < larger.length; row++) {
+      larger[row] = new float[size];
     }
-    return found;
+    return larger;
   }
 
   /** Fill `order` for the rows of one job. */

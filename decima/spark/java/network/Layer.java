@@ -59,9 +59,9 @@ final class Layer {
     }
     for (; row < count; row++) {
       float factor = values[row];
-      float[] own = weight[first + row];
+      float[] weights = weight[first + row];
       for (int column = 0; column < size; column++) {
-        target[column] += factor * own[column];
+        target[column] += factor * weights[column];
       }
     }
   }

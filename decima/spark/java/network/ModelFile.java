@@ -136,27 +136,107 @@ final class ModelFile {
 
   /** One of the encoder's transforms; the identity if the network has none of this name. */
   Transform transform(String name) {
-    List<Layer> found = new ArrayList<>();
-    for (int layer = 0; expected.containsKey(name + "." + layer + ".weight"); layer += 2) {
-      found.add(linear(name + "." + layer));
-    }
-    return new Transform(found);
+    return new Transform(layers(name, 2)); // numbers between are those of the LeakyReLUs
   }
 
   /** A head with the parts of its first layer. */
-  Head head(String name, Layer[] parts) {
-    return new Head(parts, layers(name + ".body"), linear(name + ".last"));
+  Network.Head head(String name, Layer[] parts) {
+    List<Layer> rest = layers(name + ".body", 1);
+    rest.add(linear(name + ".last"));
+    return new Network.Head(parts, new Transform(rest));
   }
 
   Layer[] parts(String head) {
-    return layers(head + ".parts");
+    return layers(head + ".parts", 1).toArray(new Layer[0]);
   }
 
-  private Layer[] layers(String name) {
-    List<Layer> found = new ArrayList<>();
-    while (expected.containsKey(name + "." + found.size() + ".weight")) {
-      found.add(linear(name + "." + found.size()));
+  private List<Layer> layers(String name, int step) {
+    List<Layer> layers = new ArrayList<>();
+    for (int number = 0; expected.containsKey(name + "." + number + ".weight"); number += step) {
+      layers.add(linear(name + "." + number));
     }
-    return found.toArray(new Layer[0]);
+    return layers;
+  }
+
+  /** Sizes of a network, and the parts that an ablation leaves out (`NetworkConfig` in decima/agent). */
+  static final class Shape {
+    /** hidden layers of one part */
+    private static final int MAX_LAYERS = 16;
+    /** units of a layer */
+    private static final int MAX_UNITS = 1024;
+    private static final Set<String> NAMES =
+        new HashSet<>(
+            Arrays.asList(
+                "embedding", "hidden", "head_hidden", "two_level", "messages", "embeddings",
+                "path_columns", "limit_head"));
+
+    final int embedding;
+    /** hidden layers of the encoder's transforms */
+    final int[] hidden;
+    final int[] headHidden;
+    final boolean twoLevel;
+    final boolean messages;
+    final boolean embeddings;
+    final boolean pathColumns;
+    final boolean limitHead;
+
+    /**
+     * @param header its entry in a model file.
+     * @throws IllegalArgumentException a name is unknown, or a size impossible.
+     */
+    Shape(Map<?, ?> header) {
+      for (Object name : header.keySet()) {
+        check(NAMES.contains(name), "'" + name + "' is unknown");
+      }
+      embedding = size("embedding", given(header, "embedding", 16));
+      hidden = sizes("hidden", given(header, "hidden", Arrays.asList(16)));
+      headHidden = sizes("head_hidden", given(header, "head_hidden", Arrays.asList(32, 16)));
+      check(headHidden.length > 0, "head_hidden is empty");
+      twoLevel = flag(header, "two_level");
+      messages = flag(header, "messages");
+      embeddings = flag(header, "embeddings");
+      pathColumns = flag(header, "path_columns");
+      limitHead = flag(header, "limit_head");
+    }
+
+    private static void check(boolean isFine, String fault) {
+      if (!isFine) {
+        throw new IllegalArgumentException("its header names an impossible network: " + fault);
+      }
+    }
+
+    private static int size(String name, Object value) {
+      boolean isSize = value instanceof Integer && (Integer) value >= 1 && (Integer) value <= MAX_UNITS;
+      check(isSize, name + " " + value + ": sizes are whole numbers from 1 to " + MAX_UNITS);
+      return (Integer) value;
+    }
+
+    private static int[] sizes(String name, Object value) {
+      check(value instanceof List, name + " " + value + " is no list");
+      List<?> values = (List<?>) value;
+      check(values.size() <= MAX_LAYERS, name + ": at most " + MAX_LAYERS + " layers are possible");
+      return values.stream().mapToInt(one -> size(name, one)).toArray();
+    }
+
+    private static Object given(Map<?, ?> header, String name, Object otherwise) {
+      return header.containsKey(name) ? header.get(name) : otherwise;
+    }
+
+    private static boolean flag(Map<?, ?> header, String name) {
+      Object value = given(header, name, true);
+      check(value instanceof Boolean, name + " " + value + " is neither true nor false");
+      return (Boolean) value;
+    }
+
+    /** Sizes from the inputs of one of the encoder's transforms to its outputs. */
+    List<Integer> transform(int inputs) {
+      List<Integer> sizes = new ArrayList<>();
+      sizes.add(inputs);
+      for (int units : hidden) {
+        sizes.add(units);
+      }
+      sizes.add(embedding);
+      return sizes;
+    }
   }
 }

@@ -34,8 +34,45 @@ public final class Network {
   final boolean sendsMessages;
   private final boolean hasEmbeddings;
 
+  /**
+   * One score for rows of several tables (gnn/heads.py). The first layer is applied to each table alone
+   * and its outputs are added up: a job's part serves all its stages.
+   */
+  public static final class Head {
+    private final Layer[] parts;
+    private final Transform rest;
+    private final float[] score = new float[1];
+
+    Head(Layer[] parts, Transform rest) {
+      this.parts = parts;
+      this.rest = rest;
+    }
+
+    /** Size of a part. */
+    public int hidden() {
+      return parts[0].outputs();
+    }
+
+    /** Write the part of one table's row to `target`. */
+    public void part(int table, float[] x, float[] target) {
+      parts[table].apply(x, target);
+    }
+
+    /** Write the part of [embedding, x] to `target`. */
+    public void part(int table, float[] embedding, float[] x, float[] target) {
+      parts[table].apply(embedding, x, target);
+    }
+
+    /** The score for the sum of all parts, a row of size `hidden`, which is overwritten. */
+    public float score(float[] sum) {
+      Transform.bend(sum);
+      rest.apply(sum, score);
+      return score[0];
+    }
+  }
+
   private Network(ModelFile file) {
-    Shape shape = file.shape;
+    ModelFile.Shape shape = file.shape;
     embedding = shape.embedding;
     hasLimitHead = shape.limitHead;
     sendsMessages = shape.messages;

@@ -31,9 +31,9 @@ final class Tensors {
     Map<?, ?> header = json(data, Long.BYTES, (int) length, "its header");
     int first = Long.BYTES + (int) length;
     long bytes = 0;
-    for (Map.Entry<?, ?> one : header.entrySet()) {
-      if (!METADATA.equals(one.getKey())) {
-        bytes += read(String.valueOf(one.getKey()), one.getValue(), all, first);
+    for (Map.Entry<?, ?> entry : header.entrySet()) {
+      if (!METADATA.equals(entry.getKey())) {
+        bytes += read(String.valueOf(entry.getKey()), entry.getValue(), all, first);
       }
     }
     check(bytes == data.length - first, "its numbers are " + (data.length - first)
@@ -53,9 +53,9 @@ final class Tensors {
 
   private static Map<?, ?> json(byte[] data, int first, int length, String what) {
     try {
-      Object found = MAPPER.readValue(data, first, length, Object.class);
-      check(found instanceof Map, what + ": not a JSON object");
-      return (Map<?, ?>) found;
+      Object value = MAPPER.readValue(data, first, length, Object.class);
+      check(value instanceof Map, what + ": not a JSON object");
+      return (Map<?, ?>) value;
     } catch (IOException error) {
       throw new IllegalArgumentException(
           "not a safetensors file, or damaged: " + what + ": no JSON", error);
@@ -83,11 +83,11 @@ final class Tensors {
     long from = (Integer) place.get(0);
     long to = (Integer) place.get(1);
     check(from >= 0 && to <= left && to - from == count * Float.BYTES, name + " is cut short");
-    float[] found = new float[(int) count];
-    ByteBuffer own = all.duplicate().order(ByteOrder.LITTLE_ENDIAN);
-    own.position(first + (int) from);
-    own.asFloatBuffer().get(found);
-    values.put(name, found);
+    float[] numbers = new float[(int) count];
+    ByteBuffer bytes = all.duplicate().order(ByteOrder.LITTLE_ENDIAN);
+    bytes.position(first + (int) from);
+    bytes.asFloatBuffer().get(numbers);
+    values.put(name, numbers);
     shapes.put(name, shape);
     return to - from;
   }

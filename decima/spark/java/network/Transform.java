@@ -13,16 +13,7 @@ final class Transform {
 
   Transform(List<Layer> layers) {
     this.layers = layers.toArray(new Layer[0]);
-    hidden = rows(this.layers);
-  }
-
-  /** A row for the outputs of each layer. */
-  static float[][] rows(Layer[] layers) {
-    float[][] found = new float[layers.length][];
-    for (int number = 0; number < found.length; number++) {
-      found[number] = new float[layers[number].outputs()];
-    }
-    return found;
+    hidden = layers.stream().map(layer -> new float[layer.outputs()]).toArray(float[][]::new);
   }
 
   /** Write the outputs for one row of inputs. */

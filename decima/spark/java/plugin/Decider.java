@@ -3,15 +3,25 @@ package decima.spark;
 import decima.policy.Due;
 import decima.policy.LiveJobs;
 import decima.policy.Planner;
+import decima.policy.Policies;
+import decima.policy.Policy;
 import decima.policy.Priors;
+import decima.policy.WarmUp;
 import java.io.IOException;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import java.util.function.Function;
+import org.apache.spark.SparkContext;
 
-/** Plans for a session, one report after the other, for as long as that goes well. */
+/**
+ * A policy attached to a session, by the plugin (`DecimaPlugin`) or by a driver in Python
+ * (`Attachment`): it makes plans, one report after the other, for as long as that goes well.
+ */
 final class Decider extends Thread {
+  private static final int CAPACITY = 100_000;
   private static final long WAIT_MS = 200;
   /** at most, after a report of which nothing follows: tiny jobs would bring several each */
   private static final long PAUSE_MS = 20;
@@ -22,16 +32,17 @@ final class Decider extends Thread {
   final Control control;
   /** null: order is left to Spark */
   final Planner planner;
-  final Latencies latencies = new Latencies();
-  final Status status = new Status();
   /** null: the JVM needs no Python */
-  private Worker worker;
+  final Worker worker;
+  /** null: no coordinator decides on the application's executors */
+  final Follower follower;
+  final Counters.Latencies latencies = new Counters.Latencies();
+  final Status status = new Status();
   /** null: one policy for the whole session */
-  private Judge judge;
-  /** null: the application's executors are its own affair */
-  private Follower follower;
-  private volatile DecisionLog log;
+  private final Judge judge;
+  private final Map<?, ?> parameters;
   private final Consumer<Throwable> refuse;
+  private volatile DecisionLog log;
   private final LiveJobs live = new LiveJobs();
   private Due due = new Due();
   private Plan plan;
@@ -41,36 +52,64 @@ final class Decider extends Thread {
   /** its thread plans no more */
   private volatile boolean hasEnded = false;
 
-  /** @param refuse receives the reason, where the decider lets go by itself. */
-  Decider(Settings settings, Control control, Planner planner, Consumer<Throwable> refuse) {
+  /**
+   * Nothing of Spark is touched before `begin`.
+   *
+   * @param parameters of the policy, as `Policies.named` takes them, or null.
+   * @param refuse receives the reason, where the decider detaches by itself.
+   */
+  Decider(
+      SparkContext context, Settings settings, Map<?, ?> parameters, Consumer<Throwable> refuse)
+      throws Exception {
     super("decima-planner");
     setDaemon(true);
+    JarClasses.load();
+    checkVersion(context.version());
     this.settings = settings;
-    this.control = control;
-    this.planner = planner;
+    this.parameters = parameters;
     this.refuse = refuse;
+    control =
+        new Control(
+            context, settings.lapseMs, settings.holdMs, CAPACITY, settings.mode, settings.caps);
+    control.pools.areKept = settings.arePoolsKept;
+    control.isSparkOrder = settings.isSparkOrder() || settings.isAuto();
+    Policy absent = Policies.named(settings.standIn, null);
+    planner =
+        settings.isSparkOrder()
+            ? null
+            : new Planner(null, absent, settings.starveMs, settings.idleMs);
+    worker =
+        settings.needsPython()
+            ? new Worker(
+                settings, control, reason -> refuse(new SettingsError(reason)), this::takePriors)
+            : null;
+    Function<String, Policy> outside =
+        name -> new OutsidePolicy(name, worker, absent, settings.decisionMs);
+    judge = settings.isAuto() ? new Judge(control, planner, worker, outside) : null;
+    if (judge == null && planner != null) {
+      planner.switchTo(
+          settings.isInside()
+              ? Policies.named(settings.policy, parameters)
+              : outside.apply(settings.policy));
+    }
+    follower = settings.coordinator == null ? null : new Follower(settings, control);
   }
 
-  /** @param judge null: `worker` is asked for plans or earlier runs only. */
-  void ask(Worker worker, Judge judge) {
-    this.worker = worker;
-    this.judge = judge;
+  static void checkVersion(String version) {
+    String[] parts = version.split("[^0-9]+");
+    int major = Integer.parseInt(parts[0]);
+    int minor = Integer.parseInt(parts[1]);
+    List<Integer> oldest = Json.shared("oldest_spark");
+    boolean isOld = major < oldest.get(0) || (major == oldest.get(0) && minor < oldest.get(1));
+    if (isOld || major > Json.<Integer>shared("newest_spark_major")) {
+      throw new SettingsError(
+          "Spark " + version + ": supported are " + oldest.get(0) + "." + oldest.get(1) + " to "
+              + Json.shared("newest_spark_major") + ".x");
+    }
   }
 
-  void follow(Follower follower) {
-    this.follower = follower;
-  }
-
-  Follower follower() {
-    return follower;
-  }
-
-  /**
-   * Attach and begin to decide; all or nothing.
-   *
-   * @param parameters for the decision log's header; or null.
-   */
-  void begin(Map<?, ?> parameters) {
+  /** Attach and begin to decide; all or nothing. */
+  void begin() {
     try {
       if (settings.decisionLog != null) {
         LogFiles.check(settings.decisionLog);
@@ -94,6 +133,10 @@ final class Decider extends Thread {
           : new IllegalStateException(error.getMessage(), error);
     }
     start();
+    if (settings.isInside() && !settings.isSparkOrder()) {
+      // A policy of its own: what decides must not remember jobs that do not exist.
+      WarmUp.inBackground(Policies.named(settings.policy, parameters));
+    }
   }
 
   /** Earlier runs are known from now on. */
@@ -147,7 +190,7 @@ final class Decider extends Thread {
     }
     if (!due.isDue(now, plan, began)) {
       if (!now.hasWaitingTasks()) {
-        control.reader.pause(PAUSE_MS);
+        control.events.pause(PAUSE_MS);
       }
       return true;
     }
@@ -157,7 +200,7 @@ final class Decider extends Thread {
     }
     String reason = "the policy failed " + planner.failuresInARow + " times in a row";
     if (judge != null) {
-      DriverSide.LOG.error("{}: {}", planner.policy().name(), reason);
+      DecimaPlugin.LOG.error("{}: {}", planner.policy().name(), reason);
       judge.giveUp(reason);
       return true;
     }
@@ -179,7 +222,7 @@ final class Decider extends Thread {
     }
     plan = made;
     if (made.fault != null) {
-      DriverSide.LOG.warn(
+      DecimaPlugin.LOG.warn(
           "policy {} failed ({} in a row): {}",
           planner.policy().name(), planner.failuresInARow, made.fault);
     }
@@ -304,7 +347,7 @@ final class Decider extends Thread {
 
   // --- ending --------------------------------------------------------------------------------
 
-  /** Let go because of this. */
+  /** Detach for this reason. */
   void refuse(Throwable reason) {
     endedBecause = reason.getMessage() == null ? reason.toString() : reason.getMessage();
     refuse.accept(reason);
@@ -329,12 +372,12 @@ final class Decider extends Thread {
         : null;
   }
 
-  /** Plan no more; users' caps go on to hold. Twice does no harm. */
+  /** Stop planning; users' caps stay in force. May be called twice. */
   void letGo() {
     end(false);
   }
 
-  /** Let go of Spark; twice does no harm. */
+  /** Detach from Spark. May be called twice. */
   void close() {
     endedBecause = whyEnded(); // what ended before it was closed keeps its reason
     isClosed = true;
@@ -357,13 +400,13 @@ final class Decider extends Thread {
     try {
       take(control.await(0));
     } catch (Exception error) {
-      DriverSide.LOG.debug("the last report", error); // Spark is gone
+      DecimaPlugin.LOG.debug("the last report", error); // Spark is gone
     }
     try {
       log.jobs(live.ended);
       log.jobs(live.unreported());
     } catch (IOException error) {
-      DriverSide.LOG.debug("the last lines of the log", error);
+      DecimaPlugin.LOG.debug("the last lines of the log", error);
     }
     log.close();
     log = null;
@@ -377,7 +420,7 @@ final class Decider extends Thread {
         control.giveUp();
       }
     } catch (Throwable error) {
-      DriverSide.LOG.warn("letting go of order: {}", error.toString());
+      DecimaPlugin.LOG.warn("letting go of order: {}", error.toString());
     }
     if (worker != null) {
       worker.close();

@@ -17,7 +17,7 @@ final class JarClasses {
   private JarClasses() {}
 
   /**
-   * Load and initialize all of them; twice does no harm.
+   * Load and initialize all of them; may be called twice.
    *
    * @throws IOException the jar has no list of its classes.
    * @throws LinkageError a class is missing or damaged, or this Spark lacks one that it extends.
@@ -27,11 +27,9 @@ final class JarClasses {
       if (list == null) {
         throw new IOException("the jar has no " + LIST);
       }
-      BufferedReader names =
-          new BufferedReader(new InputStreamReader(list, StandardCharsets.UTF_8));
-      for (String name = names.readLine(); name != null; name = names.readLine()) {
-        load(name);
-      }
+      new BufferedReader(new InputStreamReader(list, StandardCharsets.UTF_8))
+          .lines()
+          .forEach(JarClasses::load);
     }
   }
 

@@ -57,11 +57,11 @@ final class Judge {
 
   /** The choice, for status pages. */
   Map<String, Object> choice() {
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("policy", chosen);
-    found.put("is_shadow", isShadow);
-    found.put("why", why);
-    return found;
+    Map<String, Object> row = new LinkedHashMap<>();
+    row.put("policy", chosen);
+    row.put("is_shadow", isShadow);
+    row.put("why", why);
+    return row;
   }
 
   /** Whether order is left to Spark in spite of plans. */
@@ -95,7 +95,7 @@ final class Judge {
   }
 
   private Map<String, ?> news(LiveJobs live) {
-    Map<String, Object> found = new LinkedHashMap<>();
+    Map<String, Object> message = new LinkedHashMap<>();
     List<Map<String, ?>> known = new ArrayList<>();
     int ended = 0;
     for (LiveJob job : live.known()) {
@@ -104,16 +104,16 @@ final class Judge {
         known.add(job.row());
       }
     }
-    found.put("time_ms", live.timeMs);
-    found.put("slots", live.slots);
-    found.put("over", new ArrayList<>(over));
-    found.put("known", wantsKnown ? known : null);
-    found.put("ended", ended);
-    found.put("prior_hits", live.priorHits());
-    found.put("prior_misses", live.priorMisses());
-    found.put("is_left", isLeft == null || isLeft);
-    found.put("given_up", givenUp);
-    return found;
+    message.put("time_ms", live.timeMs);
+    message.put("slots", live.slots);
+    message.put("over", new ArrayList<>(over));
+    message.put("known", wantsKnown ? known : null);
+    message.put("ended", ended);
+    message.put("prior_hits", live.priorHits());
+    message.put("prior_misses", live.priorMisses());
+    message.put("is_left", isLeft == null || isLeft);
+    message.put("given_up", givenUp);
+    return message;
   }
 
   private void take(CompletableFuture<Map<?, ?>> reply) {

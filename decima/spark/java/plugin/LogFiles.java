@@ -170,7 +170,7 @@ final class LogFiles {
       }
       put(next);
     } catch (IOException error) {
-      DriverSide.LOG.warn("decision log {} ends here: {}", path, words(error));
+      DecimaPlugin.LOG.warn("decision log {} ends here: {}", path, words(error));
       close();
     }
   }
@@ -187,7 +187,7 @@ final class LogFiles {
         out.close();
       }
     } catch (IOException error) {
-      DriverSide.LOG.debug("closing", error);
+      DecimaPlugin.LOG.debug("closing", error);
     }
     out = null;
   }

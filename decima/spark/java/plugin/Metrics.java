@@ -15,10 +15,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
-import java.util.function.Supplier;
 
-/** Metrics of a session: for Spark's own sinks, and for Prometheus on loopback. */
+/**
+ * State and metrics of a session: each change of the state is logged and shown; metrics are there for
+ * Spark's own sinks, and for Prometheus on loopback.
+ */
 final class Metrics {
+  private static final long LOOK_MS = 1_000;
   private static final List<String> COUNTERS =
       Arrays.asList(
           "plans", "refused_offers", "launches_under_limit", "launches_over_limit",
@@ -28,52 +31,111 @@ final class Metrics {
   private static final List<String> ROUNDS =
       Arrays.asList("offer_round_us_median", "offer_round_us_p99");
 
-  final Health health;
   volatile long startupMs = 0;
+  private final Consumer<String> page;
   private volatile Decider decider;
+  /** why the settings cannot be followed; null: they are */
+  private volatile String refusal;
+  /** the newest state in the log; null: none */
+  private String logged;
+  private Thread watcher;
   private HttpServer server;
 
   /** @param page receives each new state. */
   Metrics(Consumer<String> page) {
-    health = new Health(page);
+    this.page = page;
   }
 
-  /** Take the metrics of this decider; null: of none. */
+  /** Take state and metrics of this decider; null: of none. */
   void of(Decider made) {
     decider = made;
-    health.of(made);
   }
 
-  /** Gauges by name, without those of counters. */
-  private Map<String, Supplier<Number>> gauges() {
-    Map<String, Supplier<Number>> found = new LinkedHashMap<>();
-    found.put("state", () -> health.now().kind.ordinal());
-    found.put("attached", () -> flag(decider != null && decider.control.attached));
-    found.put("schedules", () -> flag(health.now().isPlanned()));
-    found.put("refused", () -> flag(health.isRefused()));
-    found.put("decision_log", () -> flag(decider != null && decider.isLogged()));
-    found.put("worker", () -> flag(decider != null && decider.asksPython()));
-    found.put("coordinated", () -> flag(follower() != null && follower().isConnected()));
-    found.put("executors_granted", () -> follower() == null ? -1 : follower().granted());
-    found.put("startup_ms", () -> startupMs);
-    for (String name : ROUNDS) {
-      found.put(name, () -> (Number) counters().getOrDefault(name, 0.0));
+  // --- state ---------------------------------------------------------------------------------
+
+  /** The settings cannot be followed, or not any more. */
+  void refuse(String reason) {
+    refusal = reason;
+  }
+
+  private SchedulingState state() {
+    Decider now = decider;
+    if (now == null) {
+      return new SchedulingState(
+          SchedulingState.Kind.NOTHING, refusal == null ? "it is not started" : refusal);
     }
-    return found;
+    return now.state(refusal);
+  }
+
+  /** Log the state if it has changed, and show it. */
+  synchronized void logState() {
+    String state = state().toString();
+    // The end of a session is no change to warn of; looked up after the state, which may name it.
+    Decider now = decider;
+    boolean hasEnded = now != null && now.control.context.isStopped();
+    if (state.equals(logged) || hasEnded) {
+      return;
+    }
+    logged = state;
+    // No warning, but Spark's shells show nothing below: their users must see what schedules.
+    DecimaPlugin.LOG.warn("decima: {}", state);
+    page.accept(state);
+  }
+
+  /** Log each change from now on; may be called twice. */
+  synchronized void watch() {
+    if (watcher != null) {
+      return;
+    }
+    Runnable look =
+        () -> {
+          try {
+            while (true) {
+              logState();
+              Thread.sleep(LOOK_MS);
+            }
+          } catch (InterruptedException closing) {
+            // closed
+          }
+        };
+    watcher = new Thread(look, "decima-health");
+    watcher.setDaemon(true);
+    watcher.start();
+  }
+
+  // --- metrics -------------------------------------------------------------------------------
+
+  /** Gauges by name, all in this state. */
+  private Map<String, Number> gauges(SchedulingState state) {
+    Decider now = decider;
+    Follower follower = now == null ? null : now.follower;
+    Map<String, Object> counters = counters();
+    Map<String, Number> values = new LinkedHashMap<>();
+    values.put("state", state.kind.ordinal());
+    values.put("attached", flag(now != null && now.control.attached));
+    values.put("schedules", flag(state.isPlanned()));
+    values.put("refused", flag(refusal != null));
+    values.put("decision_log", flag(now != null && now.isLogged()));
+    values.put("worker", flag(now != null && now.asksPython()));
+    values.put("coordinated", flag(follower != null && follower.isConnected()));
+    values.put("executors_granted", follower == null ? -1 : follower.granted());
+    values.put("startup_ms", startupMs);
+    for (String name : ROUNDS) {
+      values.put(name, (Number) counters.getOrDefault(name, 0.0));
+    }
+    return values;
   }
 
   private static int flag(boolean isSet) {
     return isSet ? 1 : 0;
   }
 
-  private Follower follower() {
-    return decider == null ? null : decider.follower();
-  }
-
   /** To Spark's metrics, as `plugin.decima.spark.DecimaPlugin.NAME`. */
   void register(MetricRegistry registry) {
-    gauges().forEach((name, value) -> registry.register(name, (Gauge<Number>) value::get));
-    registry.register("state_reason", (Gauge<String>) () -> health.now().toString());
+    for (String name : gauges(state()).keySet()) {
+      registry.register(name, (Gauge<Number>) () -> gauges(state()).get(name));
+    }
+    registry.register("state_reason", (Gauge<String>) () -> state().toString());
     registry.register("fallbacks", (Gauge<Long>) this::fallbacks);
     for (String name : COUNTERS) {
       registry.register(name, (Gauge<Object>) () -> counters().getOrDefault(name, 0L));
@@ -81,17 +143,17 @@ final class Metrics {
   }
 
   private long fallbacks() {
-    return decider == null || decider.planner == null ? 0 : decider.planner.fallbacks();
+    Decider now = decider;
+    return now == null || now.planner == null ? 0 : now.planner.fallbacks();
   }
 
   private Map<String, Object> counters() {
-    return decider == null
-        ? Collections.emptyMap()
-        : decider.control.counters.now(decider.control);
+    Decider now = decider;
+    return now == null ? Collections.emptyMap() : now.control.counters.now(now.control);
   }
 
   /**
-   * Serve `/metrics` to this machine only. Twice does no harm.
+   * Serve `/metrics` to this machine only; may be called twice.
    *
    * @param port 0: any that is free; -1: none.
    */
@@ -107,7 +169,7 @@ final class Metrics {
     }
     server.createContext("/metrics", this::answer);
     server.start();
-    DriverSide.LOG.info("metrics: http://127.0.0.1:{}/metrics", server.getAddress().getPort());
+    DecimaPlugin.LOG.info("metrics: http://127.0.0.1:{}/metrics", server.getAddress().getPort());
   }
 
   private void answer(HttpExchange exchange) throws IOException {
@@ -120,8 +182,8 @@ final class Metrics {
 
   private String text() {
     StringBuilder out = new StringBuilder();
-    SchedulingState state = health.now();
-    gauges().forEach((name, value) -> add(out, "decima_" + name, "gauge", value.get()));
+    SchedulingState state = state();
+    gauges(state).forEach((name, value) -> add(out, "decima_" + name, "gauge", value));
     out.append("# TYPE decima_state_info gauge\n");
     out.append("decima_state_info{state=").append(quoted(state.kind.words));
     out.append(",reason=").append(quoted(state.reason)).append("} 1\n");
@@ -130,13 +192,14 @@ final class Metrics {
       add(out, "decima_" + name + "_total", "counter", counters.getOrDefault(name, 0));
     }
     add(out, "decima_fallbacks_total", "counter", fallbacks());
-    if (decider != null) {
-      addSession(out);
+    Decider now = decider;
+    if (now != null) {
+      addSession(out, now);
     }
     return out.toString();
   }
 
-  private void addSession(StringBuilder out) {
+  private static void addSession(StringBuilder out, Decider decider) {
     long starved = decider.planner == null ? 0 : decider.planner.starved;
     add(out, "decima_starved_total", "counter", starved);
     out.append("# TYPE decima_plan_seconds gauge\n");
@@ -145,12 +208,12 @@ final class Metrics {
       out.append("decima_plan_seconds{quantile=\"").append(quantile).append("\"} ")
           .append(seconds).append('\n');
     }
-    Map<String, Object> now = decider.picture();
-    add(out, "decima_dropped_events_total", "counter", now.get("dropped_events"));
+    Map<String, Object> picture = decider.picture();
+    add(out, "decima_dropped_events_total", "counter", picture.get("dropped_events"));
     out.append("# TYPE decima_priors_total counter\n");
-    addLabelled(out, "decima_priors_total", "found", "yes", now.get("prior_hits"));
-    addLabelled(out, "decima_priors_total", "found", "no", now.get("prior_misses"));
-    Map<?, ?> choice = (Map<?, ?>) now.get("choice");
+    addLabelled(out, "decima_priors_total", "found", "yes", picture.get("prior_hits"));
+    addLabelled(out, "decima_priors_total", "found", "no", picture.get("prior_misses"));
+    Map<?, ?> choice = (Map<?, ?>) picture.get("choice");
     if (choice != null) {
       out.append("# TYPE decima_auto gauge\n");
       addLabelled(out, "decima_auto", "policy", String.valueOf(choice.get("policy")), 1);
@@ -168,8 +231,8 @@ final class Metrics {
 
   private static void addByJob(StringBuilder out, String name, Map<String, Integer> values) {
     out.append("# TYPE ").append(name).append(" gauge\n");
-    for (Map.Entry<String, Integer> one : values.entrySet()) {
-      addLabelled(out, name, "job", one.getKey(), one.getValue());
+    for (Map.Entry<String, Integer> job : values.entrySet()) {
+      addLabelled(out, name, "job", job.getKey(), job.getValue());
     }
   }
 
@@ -185,7 +248,11 @@ final class Metrics {
   }
 
   void close() {
-    health.close();
+    synchronized (this) {
+      if (watcher != null) {
+        watcher.interrupt();
+      }
+    }
     if (server != null) {
       server.stop(0);
     }

@@ -1,6 +1,5 @@
 package decima.spark;
 
-import decima.policy.Action;
 import decima.policy.Policy;
 import decima.policy.Round;
 import decima.policy.RoundMessage;

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.commons.text.similarity.LevenshteinDistance;
 import org.apache.spark.SparkConf;
 import org.apache.spark.network.util.JavaUtils;
 import scala.Tuple2;
@@ -23,7 +24,7 @@ final class Settings {
   private static final String SPARK = "spark";
   /** Spark's order or the best policy, as a worker finds out */
   private static final String AUTO = "auto";
-  /** pools with a weight or minShare of their own get their slots first, or mean nothing */
+  /** pools with a weight or minShare of their own get their slots first, or are ignored */
   private static final String KEEP = "keep";
   private static final List<String> POOLS = Arrays.asList(KEEP, "ignore");
   private static final List<String> MODES = Arrays.asList("exact", "soft", "shadow");
@@ -124,9 +125,9 @@ final class Settings {
   /** A driver's settings as they were given, without the prefix. */
   static Map<String, String> given(SparkConf conf) {
     Map<String, String> given = new LinkedHashMap<>();
-    for (Tuple2<String, String> one : conf.getAll()) {
-      if (one._1().startsWith(PREFIX)) {
-        given.put(one._1().substring(PREFIX.length()), one._2());
+    for (Tuple2<String, String> setting : conf.getAll()) {
+      if (setting._1().startsWith(PREFIX)) {
+        given.put(setting._1().substring(PREFIX.length()), setting._2());
       }
     }
     return given;
@@ -161,14 +162,14 @@ final class Settings {
    * @throws SettingsError one of `caps` is none.
    */
   static Map<String, String> withCaps(Map<String, String> settings, Map<String, String> caps) {
-    Map<String, String> found = new LinkedHashMap<>(settings);
-    for (Map.Entry<String, String> one : caps.entrySet()) {
-      if (DEFAULTS.containsKey(one.getKey()) && !isCap(one.getKey())) {
-        throw new SettingsError(one.getKey() + " is no cap; there are " + EACH.keySet());
+    Map<String, String> all = new LinkedHashMap<>(settings);
+    for (Map.Entry<String, String> cap : caps.entrySet()) {
+      if (DEFAULTS.containsKey(cap.getKey()) && !isCap(cap.getKey())) {
+        throw new SettingsError(cap.getKey() + " is no cap; there are " + EACH.keySet());
       }
-      found.put(one.getKey(), one.getValue());
+      all.put(cap.getKey(), cap.getValue());
     }
-    return found;
+    return all;
   }
 
   /** Spark's own order under the caps that can be read, whatever is wrong with other settings. */
@@ -179,10 +180,10 @@ final class Settings {
     if (isShadow) {
       kept.put("mode", "shadow");
     }
-    for (Map.Entry<String, String> one : given.entrySet()) {
-      String name = one.getKey();
-      if ((isCap(name) && !isShadow || KEPT.contains(name)) && isUsable(one)) {
-        kept.put(name, one.getValue());
+    for (Map.Entry<String, String> setting : given.entrySet()) {
+      String name = setting.getKey();
+      if ((isCap(name) && !isShadow || KEPT.contains(name)) && isUsable(setting)) {
+        kept.put(name, setting.getValue());
       }
     }
     return new Settings(kept);
@@ -220,13 +221,13 @@ final class Settings {
     this.isInDriver = isInDriver;
     this.isGuest = isGuest;
     values = new HashMap<>(DEFAULTS);
-    for (Map.Entry<String, String> one : given.entrySet()) {
-      if (one.getKey().startsWith(ONE)) {
-        addNamedCap(one.getKey(), one.getValue());
-      } else if (!DEFAULTS.containsKey(one.getKey())) {
-        throw noSuch(one.getKey());
+    for (Map.Entry<String, String> setting : given.entrySet()) {
+      if (setting.getKey().startsWith(ONE)) {
+        addNamedCap(setting.getKey(), setting.getValue());
+      } else if (!DEFAULTS.containsKey(setting.getKey())) {
+        throw noSuch(setting.getKey());
       } else {
-        values.put(one.getKey(), one.getValue());
+        values.put(setting.getKey(), setting.getValue());
       }
     }
     for (Map.Entry<String, String> each : EACH.entrySet()) {
@@ -249,7 +250,9 @@ final class Settings {
     autoEveryMs = duration("autoEvery");
     decisionMs = duration("decision");
     failures = count("failures", 1);
-    metricsPort = values.get("metricsPort") == null ? -1 : port();
+    String port = values.get("metricsPort");
+    metricsPort =
+        port == null ? -1 : wholeNumber("metricsPort", port, "ports", 0, MAX_PORT, false);
     decisionLogBytes = count("decisionLogBytes", 1);
     decisionLogFiles = count("decisionLogFiles", 2);
     parameters = values.get("parameters");
@@ -285,84 +288,56 @@ final class Settings {
       String named = parts.length == 1 ? "" : parts[parts.length - 1];
       names.add(ONE + kind + "." + (named.isEmpty() ? "NAME" : named));
     }
-    String nearest = Collections.min(names, Comparator.comparingInt(name -> distance(key, name)));
+    LevenshteinDistance distance = LevenshteinDistance.getDefaultInstance();
+    String given = key.toLowerCase(Locale.ROOT); // another case of a letter is the same letter
+    String nearest =
+        Collections.min(
+            names,
+            Comparator.comparingInt(name -> distance.apply(given, name.toLowerCase(Locale.ROOT))));
     return new SettingsError(
         PREFIX + key + ": no such setting; the nearest is " + PREFIX + nearest, true);
   }
 
-  /** Characters to insert, delete or replace; another case of a letter is the same letter. */
-  private static int distance(String one, String other) {
-    String from = one.toLowerCase(Locale.ROOT);
-    String to = other.toLowerCase(Locale.ROOT);
-    int[] above = new int[to.length() + 1];
-    for (int column = 0; column <= to.length(); column++) {
-      above[column] = column;
-    }
-    for (int row = 1; row <= from.length(); row++) {
-      int[] costs = new int[to.length() + 1];
-      costs[0] = row;
-      for (int column = 1; column <= to.length(); column++) {
-        int replaced = above[column - 1] + (from.charAt(row - 1) == to.charAt(column - 1) ? 0 : 1);
-        costs[column] = Math.min(replaced, 1 + Math.min(above[column], costs[column - 1]));
-      }
-      above = costs;
-    }
-    return above[to.length()];
-  }
-
   private static int slots(String key, String value) {
-    int found = wholeNumber(value);
-    if (found < 1) {
-      throw new SettingsError(
-          PREFIX + key + ": '" + value + "', slots are whole numbers from 1 on", true);
-    }
-    return found;
+    return wholeNumber(key, value, "slots", 1, Integer.MAX_VALUE, true);
   }
 
   private int count(String key, int least) {
-    int found = wholeNumber(values.get(key));
-    if (found < least) {
-      throw new SettingsError(
-          PREFIX + key + ": '" + values.get(key) + "', whole numbers from " + least
-              + " on are allowed");
-    }
-    return found;
+    return wholeNumber(key, values.get(key), "counts", least, Integer.MAX_VALUE, false);
   }
 
-  private int port() {
-    int found = wholeNumber(values.get("metricsPort"));
-    if (found < 0 || found > MAX_PORT) {
-      throw new SettingsError(
-          PREFIX + "metricsPort: '" + values.get("metricsPort")
-              + "', ports are whole numbers from 0 to " + MAX_PORT);
-    }
-    return found;
-  }
-
-  private static int wholeNumber(String text) {
+  private static int wholeNumber(
+      String key, String value, String what, int least, int most, boolean isOfCap) {
+    int number = -1;
     try {
-      return Integer.parseInt(text.trim());
+      number = Integer.parseInt(value.trim());
     } catch (NumberFormatException other) {
-      return -1;
+      // below
     }
+    if (number < least || number > most) {
+      String range = "from " + least + (most == Integer.MAX_VALUE ? " on" : " to " + most);
+      throw new SettingsError(
+          PREFIX + key + ": '" + value + "', " + what + " are whole numbers " + range, isOfCap);
+    }
+    return number;
   }
 
   private long duration(String key) {
     String value = values.get(key);
-    long found;
+    long ms;
     try {
-      found = JavaUtils.timeStringAsMs(value);
+      ms = JavaUtils.timeStringAsMs(value);
     } catch (RuntimeException error) {
       throw new SettingsError(
           PREFIX + key + ": '" + value + "' is no time such as 100ms, 2s or 1min");
     }
     List<Integer> bounds = TIMES_MS.get(key);
-    if (found < bounds.get(0) || found > bounds.get(1)) {
+    if (ms < bounds.get(0) || ms > bounds.get(1)) {
       throw new SettingsError(
-          PREFIX + key + ": '" + value + "' is " + found + " ms: from " + bounds.get(0) + " to "
+          PREFIX + key + ": '" + value + "' is " + ms + " ms: from " + bounds.get(0) + " to "
               + bounds.get(1) + " ms are allowed, and a number without a unit is milliseconds");
     }
-    return found;
+    return ms;
   }
 
   private void checkWorker() {
@@ -400,9 +375,9 @@ final class Settings {
 
   private double weight() {
     try {
-      double found = Double.parseDouble(values.get("weight").trim());
-      if (found >= WEIGHTS.get(0) && found <= WEIGHTS.get(1)) {
-        return found;
+      double weight = Double.parseDouble(values.get("weight").trim());
+      if (weight >= WEIGHTS.get(0) && weight <= WEIGHTS.get(1)) {
+        return weight;
       }
     } catch (NumberFormatException other) {
       // below

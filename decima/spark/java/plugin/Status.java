@@ -10,6 +10,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.ToIntFunction;
 
 /** Status of a session, from one report to the next. */
 final class Status {
@@ -32,11 +33,13 @@ final class Status {
     heardNs = System.nanoTime();
     Map<String, Integer> held = held();
     Map<String, Long> since = new HashMap<>();
-    for (Map.Entry<String, Integer> one : waiting().entrySet()) {
-      if (one.getValue() > 0 && held.get(one.getKey()) == 0) {
-        since.put(one.getKey(), unservedMs.getOrDefault(one.getKey(), now.timeMs));
-      }
-    }
+    waiting()
+        .forEach(
+            (job, tasks) -> {
+              if (tasks > 0 && held.get(job) == 0) {
+                since.put(job, unservedMs.getOrDefault(job, now.timeMs));
+              }
+            });
     unservedMs = since;
   }
 
@@ -50,28 +53,26 @@ final class Status {
 
   /** Slots by job, with those of tasks whose results are not needed. */
   synchronized Map<String, Integer> held() {
-    Map<String, Integer> found = new LinkedHashMap<>();
-    if (report != null) {
-      for (Report.TaskSet set : report.sets) {
-        found.merge(set.job, set.running, Integer::sum);
-      }
-    }
-    return found;
+    return byJob(set -> set.running);
   }
 
   /** Tasks that could start now, by job. */
   private Map<String, Integer> waiting() {
-    Map<String, Integer> found = new LinkedHashMap<>();
-    for (Report.TaskSet set : report.sets) {
-      found.merge(set.job, set.waiting(), Integer::sum);
+    return byJob(Report.TaskSet::waiting);
+  }
+
+  private Map<String, Integer> byJob(ToIntFunction<Report.TaskSet> count) {
+    Map<String, Integer> sums = new LinkedHashMap<>();
+    if (report != null) {
+      report.sets.forEach(set -> sums.merge(set.job, count.applyAsInt(set), Integer::sum));
     }
-    return found;
+    return sums;
   }
 
   private double plansPerSecond(double nowS) {
     double stages = 0.0;
-    for (double[] one : plans) {
-      stages += one[0] > nowS - RATE_S ? one[1] : 0.0;
+    for (double[] plan : plans) {
+      stages += plan[0] > nowS - RATE_S ? plan[1] : 0.0;
     }
     double firstS = plans.isEmpty() ? nowS : Math.max(plans.peek()[0], nowS - RATE_S);
     return stages / Math.max(1.0, nowS - firstS);
@@ -103,7 +104,7 @@ final class Status {
         keys.add(job.key);
       }
     }
-    List<Map<String, Object>> found = new ArrayList<>();
+    List<Map<String, Object>> rows = new ArrayList<>();
     for (String key : keys) {
       LiveJob job = known.get(key);
       Map<String, Object> row = new LinkedHashMap<>();
@@ -115,9 +116,9 @@ final class Status {
       row.put("age_s", job == null ? null : seconds(report.timeMs - job.arrivalMs));
       Long since = unservedMs.get(key);
       row.put("unserved_s", since == null ? null : seconds(report.timeMs - since));
-      found.add(row);
+      rows.add(row);
     }
-    return found;
+    return rows;
   }
 
   private static double seconds(long ms) {

@@ -10,7 +10,7 @@ import java.util.function.Consumer;
 
 /**
  * The Python that answers what the JVM cannot: the driver's own, or a process
- * (`decima.spark.plugin_worker`) that is started, watched and started again. It connects to our
+ * (`decima.spark.plugin_worker`) that is started, watched and started again. It connects to the
  * `WorkerSocket` with a secret, reports that it is ready, and then answers questions. While it is not
  * there, or silent, the JVM decides.
  */
@@ -41,7 +41,7 @@ final class Worker {
   private int starts = 0;
 
   /**
-   * @param refuse receives the reason why its policy cannot be used, or Python cannot be had at all.
+   * @param refuse receives the reason why its policy cannot be used, or Python cannot be started.
    * @param takePriors receives earlier runs, where the settings name some.
    */
   Worker(
@@ -101,7 +101,7 @@ final class Worker {
       return !isInDriver();
     }
     awayBecause = "the worker process has not answered for " + boundNs / 1e9 + " s";
-    DriverSide.LOG.warn(awayBecause);
+    DecimaPlugin.LOG.warn(awayBecause);
     link = null;
     asked.close();
     return true;
@@ -113,7 +113,7 @@ final class Worker {
         new ProcessBuilder(settings.python, "-P", "-m", "decima.spark.plugin_worker");
     builder.environment().put("DECIMA_PLUGIN_PORT", String.valueOf(socket.port()));
     builder.environment().put("DECIMA_PLUGIN_SECRET", socket.secret);
-    // Our standard output may be a query's result: nothing of the process goes there.
+    // The driver's standard output may be a query's result: nothing of the process goes there.
     builder.redirectOutput(new java.io.File("/dev/null"));
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     Process made = builder.start();
@@ -127,7 +127,7 @@ final class Worker {
     try {
       serve();
     } finally {
-      closeSocket();
+      Frames.close(socket);
     }
   }
 
@@ -149,10 +149,10 @@ final class Worker {
         return;
       }
       if (starts >= MAX_STARTS) {
-        DriverSide.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn);
+        DecimaPlugin.LOG.warn("{}; it is not started again: {} decides", ended, settings.standIn);
         return;
       }
-      DriverSide.LOG.warn("{}; {} decides until it is back", ended, settings.standIn);
+      DecimaPlugin.LOG.warn("{}; {} decides until it is back", ended, settings.standIn);
       try {
         Thread.sleep(pauseMs);
         pauseMs *= 2;
@@ -160,7 +160,7 @@ final class Worker {
       } catch (InterruptedException closing) {
         return;
       } catch (IOException error) {
-        DriverSide.LOG.warn("the worker cannot be started again: {}", error.toString());
+        DecimaPlugin.LOG.warn("the worker cannot be started again: {}", error.toString());
         return;
       }
     }
@@ -170,12 +170,12 @@ final class Worker {
     return isClosing || !control.isServed() || control.context.isStopped();
   }
 
-  /** Serve a Python from its first word to its end; why it ended. */
+  /** Serve a Python from its first message to its end; returns why it ended. */
   private String serveOne() {
     try (Socket end = connection()) {
       wasHeard = true;
       Frames.write(end.getOutputStream(), settingsOfWorker());
-      Map<?, ?> ready = Frames.read(end.getInputStream());
+      Map<?, ?> ready = Frames.read(end.getInputStream(), Frames.MAX_BYTES);
       if (ready == null) {
         return "the worker process ended before it was ready";
       }
@@ -191,7 +191,7 @@ final class Worker {
         isDone = true; // earlier runs were all that it was asked for
         return "it is not needed any more";
       }
-      DriverSide.LOG.info("the Python that decides is ready");
+      DecimaPlugin.LOG.info("the Python that decides is ready");
       WorkerLink made = new WorkerLink(end);
       link = made;
       try {
@@ -208,12 +208,12 @@ final class Worker {
     }
   }
 
-  /** The connection of our Python, once that is there. */
+  /** The connection of the Python that has the secret, once it is there. */
   private Socket connection() throws Exception {
     while (true) {
-      Socket found = socket.poll(LOOK_MS);
-      if (found != null) {
-        return found;
+      Socket connection = socket.poll(LOOK_MS);
+      if (connection != null) {
+        return connection;
       }
       if (isOver()) {
         throw new IOException("the session is closing");
@@ -225,35 +225,35 @@ final class Worker {
   }
 
   private Map<String, ?> settingsOfWorker() {
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("policy", settings.policy);
-    found.put("parameters", settings.parameters);
-    found.put("priors", settings.priors);
-    found.put("is_shadow", settings.isShadow());
-    found.put("auto_every_s", settings.autoEveryMs / 1000.0);
-    found.put("order", control.order());
-    found.put("decides", !settings.isInside());
-    return found;
+    Map<String, Object> message = new LinkedHashMap<>();
+    message.put("policy", settings.policy);
+    message.put("parameters", settings.parameters);
+    message.put("priors", settings.priors);
+    message.put("is_shadow", settings.isShadow());
+    message.put("auto_every_s", settings.autoEveryMs / 1000.0);
+    message.put("order", control.order());
+    message.put("decides", !settings.isInside());
+    return message;
   }
 
   // --- ending --------------------------------------------------------------------------------
 
   private void kill() {
-    Process own = process;
-    if (own == null) {
+    Process ending = process;
+    if (ending == null) {
       return;
     }
-    own.destroy();
+    ending.destroy();
     try {
-      if (!own.waitFor(END_MS, TimeUnit.MILLISECONDS)) {
-        own.destroyForcibly();
+      if (!ending.waitFor(END_MS, TimeUnit.MILLISECONDS)) {
+        ending.destroyForcibly();
       }
     } catch (InterruptedException now) {
-      own.destroyForcibly();
+      ending.destroyForcibly();
     }
   }
 
-  /** Ask no more, and end the process; twice does no harm. */
+  /** Close the connection and end the process; may be called twice. */
   void close() {
     isClosing = true;
     WorkerLink asked = link;
@@ -266,16 +266,6 @@ final class Worker {
     }
     kill();
     watcher.interrupt();
-    closeSocket();
-  }
-
-  private void closeSocket() {
-    try {
-      if (socket != null) {
-        socket.close();
-      }
-    } catch (IOException error) {
-      DriverSide.LOG.debug("closing", error);
-    }
+    Frames.close(socket);
   }
 }

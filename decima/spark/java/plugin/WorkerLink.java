@@ -44,12 +44,12 @@ final class WorkerLink {
     return answer;
   }
 
-  /** Take answers until the other end is gone. */
+  /** Take answers until the connection ends. */
   void run() throws IOException {
     try {
       for (Map<?, ?> answer = read(); answer != null; answer = read()) {
-        CompletableFuture<Map<?, ?>> waits =
-            open.remove(((Number) answer.get(NUMBER)).longValue());
+        long number = ((Number) answer.get(NUMBER)).longValue();
+        CompletableFuture<Map<?, ?>> waits = open.remove(number);
         if (waits != null) {
           waits.complete(answer);
         }
@@ -64,15 +64,11 @@ final class WorkerLink {
   }
 
   private Map<?, ?> read() throws IOException {
-    return Frames.read(end.getInputStream());
+    return Frames.read(end.getInputStream(), Frames.MAX_BYTES);
   }
 
   /** Hang up: `run` then ends. */
   void close() {
-    try {
-      end.close();
-    } catch (IOException error) {
-      DriverSide.LOG.debug("closing", error);
-    }
+    Frames.close(end);
   }
 }

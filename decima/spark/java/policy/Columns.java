@@ -20,6 +20,12 @@ final class Columns {
       Network.columns("LEADING").stream().mapToInt(Network.columns("STAGE")::indexOf).toArray();
   private static final int FIRST_LEADING = JOB - LEADING.length;
 
+  /** part of a change of the jobs by which `taskMs` and `workMs` follow it */
+  private static final double LEARNED = 0.1;
+
+  /** typical duration of a task, and work of a job: units of the columns (decima/agent/scales.py) */
+  double taskMs = Double.NaN;
+  double workMs = Double.NaN;
   /** (J, JOB) */
   float[][] jobX = {};
   /** (O, STAGE) of the stages that may be chosen */
@@ -44,7 +50,6 @@ final class Columns {
 
   private Round seen;
   private Tables tables;
-  private Units units;
   /** (J,) the longest critical path of the job's open stages */
   private double[] pathMs = {};
   private double[] height = {};
@@ -62,10 +67,19 @@ final class Columns {
     return Math.log(1.0 + value);
   }
 
-  /** Describe the decision that is due; what is in the arrays beyond J and O is of no meaning. */
-  void describe(Round seen, Units units) {
+  /**
+   * Adapt the units to other jobs or graphs: slowly, as decima/spark/loading.py does, so that one
+   * large job does not make itself usual.
+   */
+  void learnUnits(Graphs graphs) {
+    boolean isFirst = Double.isNaN(taskMs);
+    taskMs = isFirst ? graphs.taskMs : (1.0 - LEARNED) * taskMs + LEARNED * graphs.taskMs;
+    workMs = isFirst ? graphs.workMs : (1.0 - LEARNED) * workMs + LEARNED * graphs.workMs;
+  }
+
+  /** Describe the decision that is due; array entries beyond J and O are undefined. */
+  void describe(Round seen) {
     this.seen = seen;
-    this.units = units;
     tables = seen.tables;
     slots = tables.slots;
     jobs = tables.jobs();
@@ -158,8 +172,8 @@ final class Columns {
     x[0] = (float) log1p(4.0 * tasks / slots);
     x[1] = (float) Math.min(1.0, tasks / Math.max(1.0, onOffer));
     x[2] = 1.0f; // runnable
-    x[3] = (float) log2(tables.meanMs[stage] / units.taskMs);
-    x[4] = (float) (log1p(tables.criticalPathMs[stage] / (4.0 * units.taskMs)) / 4.0);
+    x[3] = (float) log2(tables.meanMs[stage] / taskMs);
+    x[4] = (float) (log1p(tables.criticalPathMs[stage] / (4.0 * taskMs)) / 4.0);
     x[6] = (float) Math.min(1.0, tasks * tables.meanMs[stage] / remainingMs);
     x[7] = 0.0f; // nothing moves
     x[8] = (float) log2(tasks / (slots / jobs));
@@ -196,11 +210,11 @@ final class Columns {
     x[2] = held[job] == 0 ? 1.0f : 0.0f;
     x[3] = (float) (local[job] / Math.max(1.0, onOffer));
     x[4] = 0.0f; // no single job's slots open a round of a session
-    x[5] = (float) log2(remainingMs / units.workMs);
+    x[5] = (float) log2(remainingMs / workMs);
     x[6] = (float) log2(remainingMs * jobs / Math.max(totalMs, 1e-6));
     x[7] = (float) (less[job] / Math.max(1.0, jobs - 1.0));
     x[8] = (float) (remainingMs / Math.max(tables.workMs[job], 1e-6));
-    x[9] = (float) Math.min(log1p(ageMs * slots / units.workMs) / 4.0, LONGEST);
+    x[9] = (float) Math.min(log1p(ageMs * slots / workMs) / 4.0, LONGEST);
     x[11] = (float) log2(remainingMs / typicalMs);
     x[12] = (float) log2(remainingMs * jobs / (pathMs[job] * slots));
   }
@@ -222,14 +236,14 @@ final class Columns {
     x[1] = (float) log2(onOffer);
     x[2] = (float) (log2(jobs / slots) + 0.5);
     x[3] = (float) log2(jobs);
-    x[4] = (float) log2(0.0625 + totalMs / units.workMs);
+    x[4] = (float) log2(0.0625 + totalMs / workMs);
     x[5] = (float) log2(totalMs / Math.max(1.0, jobs) / typicalMs);
     x[6] = (float) (allHeld / slots);
     x[7] = 1.0f; // a session
     x[9] = (float) log2(slots / TYPICAL_SLOTS);
     x[11] = (float) log2(0.0); // nothing moves
-    x[12] = (float) Math.min(log1p(quietMs * slots / units.workMs) / 4.0, LONGEST);
-    x[13] = (float) log2(tables.meanGapMs * slots / units.workMs);
+    x[12] = (float) Math.min(log1p(quietMs * slots / workMs) / 4.0, LONGEST);
+    x[13] = (float) log2(tables.meanGapMs * slots / workMs);
     x[17] = (float) tables.inflation;
     return totalMs;
   }

@@ -27,18 +27,18 @@ final class Durations {
 
   void lookUpOpen(LiveJob job) {
     for (int row : job.openRows) {
-      lookUp(job, job.stages.get(row));
+      lookUp(job.stages.get(row));
     }
   }
 
-  void lookUp(LiveJob job, LiveStage stage) {
+  void lookUp(LiveJob.Stage stage) {
     if (priors == null) {
       return;
     }
     if (stage.prior != null) {
       count(stage.prior, -1);
     }
-    stage.prior = priors.find(job.queries, stage.allTasks, stage.place);
+    stage.prior = priors.find(stage.job.queries, stage.allTasks, stage.place);
     count(stage.prior, 1);
   }
 
@@ -51,7 +51,7 @@ final class Durations {
   }
 
   /** Take in tasks of the stage that succeeded. */
-  void measure(LiveJob job, LiveStage stage, Report.Measured tasks) {
+  void measure(LiveJob.Stage stage, Report.Measured tasks) {
     stage.measured += tasks.tasks;
     stage.measuredMs += tasks.totalMs;
     stage.firstLaunchMs =
@@ -59,8 +59,8 @@ final class Durations {
             ? tasks.firstLaunchMs
             : Math.min(stage.firstLaunchMs, tasks.firstLaunchMs);
     stage.lastFinishMs = Math.max(stage.lastFinishMs, tasks.lastFinishMs);
-    job.measured += tasks.tasks;
-    job.measuredMs += tasks.totalMs;
+    stage.job.measured += tasks.tasks;
+    stage.job.measuredMs += tasks.totalMs;
     measured += tasks.tasks;
     measuredMs += tasks.totalMs;
   }
@@ -69,7 +69,7 @@ final class Durations {
    * Expected duration of the stage's tasks: measured and earlier runs', else the mean of the job's,
    * else of all tasks so far.
    */
-  double meanMs(LiveJob job, LiveStage stage) {
+  double meanMs(LiveJob.Stage stage) {
     if (stage.measured > 0) {
       double meanMs = Math.max(1.0, stage.measuredMs / stage.measured);
       boolean isOver = stage.isDone || stage.measured >= stage.numTasks;
@@ -78,8 +78,8 @@ final class Durations {
     if (stage.prior != null && stage.prior.isHit()) {
       return stage.prior.meanMs;
     }
-    if (job.measured > 0) {
-      return Math.max(1.0, job.measuredMs / job.measured);
+    if (stage.job.measured > 0) {
+      return Math.max(1.0, stage.job.measuredMs / stage.job.measured);
     }
     return measured > 0 ? Math.max(1.0, measuredMs / measured) : DEFAULT_TASK_MS;
   }
@@ -100,8 +100,8 @@ final class Durations {
   /** Logarithm of a job's work in milliseconds. */
   double workLog(LiveJob job) {
     double workMs = 0.0;
-    for (LiveStage stage : job.stages) {
-      workMs += stage.numTasks * meanMs(job, stage);
+    for (LiveJob.Stage stage : job.stages) {
+      workMs += stage.numTasks * meanMs(stage);
     }
     return Math.log(Math.max(workMs, LEAST_WORK_MS));
   }

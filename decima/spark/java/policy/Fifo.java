@@ -2,9 +2,11 @@ package decima.policy;
 
 /** Spark's FIFO: jobs by arrival, each with as many slots as it can use. */
 final class Fifo implements Policy {
+  static final String NAME = "fifo";
+
   @Override
   public String name() {
-    return "fifo";
+    return NAME;
   }
 
   @Override

@@ -1,7 +1,6 @@
 package decima.policy;
 
 import decima.network.Embeddings;
-import decima.network.Head;
 import decima.network.Network;
 
 /**
@@ -15,9 +14,8 @@ final class LearnedPolicy implements Policy {
   private final String name;
   private final Network network;
   private final Embeddings kept;
-  private final Units units = new Units();
-  private final NodeColumns nodes = new NodeColumns();
   final Columns columns = new Columns();
+  private final NodeColumns nodes = new NodeColumns(columns);
   private final LimitMenu menu = new LimitMenu(columns);
   private final Order order = new Order();
   private final float[] z;
@@ -89,7 +87,7 @@ final class LearnedPolicy implements Policy {
     round = seen;
     next = 0;
     embed(seen);
-    columns.describe(seen, units);
+    columns.describe(seen);
     scoreCluster();
     scoreStages();
     orderStages();
@@ -103,12 +101,12 @@ final class LearnedPolicy implements Policy {
     Graphs now = seen.tables.graphs;
     if (now != graphs) {
       graphs = now;
-      units.note(now);
+      columns.learnUnits(now);
       kept.reset(now.firstStage, now.firstChild, now.children);
       nodes.forget(seen.tables.stages());
     }
     for (int job = 0; job < seen.tables.jobs(); job++) {
-      if (nodes.update(seen, job, units, kept)) {
+      if (nodes.update(seen, job, kept)) {
         kept.embed(job);
       }
     }
@@ -128,7 +126,7 @@ final class LearnedPolicy implements Policy {
     if (stage.length < columns.numOpen) {
       stage = new double[2 * columns.numOpen];
     }
-    Head head = network.stageHead;
+    Network.Head head = network.stageHead;
     int job = -1;
     for (int entry = 0; entry < columns.numOpen; entry++) {
       if (columns.openJob[entry] != job) {
@@ -166,7 +164,7 @@ final class LearnedPolicy implements Policy {
 
   /** Fill `limit` and `choice` for a job; how many there are. */
   int scoreLimits(int job) {
-    Head head = network.limitHead;
+    Network.Head head = network.limitHead;
     head.part(Network.OF_JOB, kept.y[job], columns.jobX[job], ofJob);
     add(limitOfCluster, ofJob);
     int count = 0;

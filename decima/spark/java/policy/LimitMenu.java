@@ -70,16 +70,16 @@ final class LimitMenu {
       step *= 2;
     }
     int quarter = added < EVERY ? 1 : Math.max(1, EVERY * step / 4);
-    int found = Math.min(room, added + quarter);
+    int next = Math.min(room, added + quarter);
     int share = (int) Math.ceil((double) slots / jobs);
     int held = of.held[job];
-    found = sooner(found, (share + 1) / 2 - held);
-    found = sooner(found, share - held);
-    found = sooner(found, 2 * share - held);
+    next = sooner(next, (share + 1) / 2 - held);
+    next = sooner(next, share - held);
+    next = sooner(next, 2 * share - held);
     for (int entry = of.firstOpen[job]; entry < of.firstOpen[job + 1]; entry++) {
-      found = sooner(found, of.demand[entry]);
+      next = sooner(next, of.demand[entry]);
     }
-    return found;
+    return next;
   }
 
   /** The candidate, if it lies between what is added now and `following`. */

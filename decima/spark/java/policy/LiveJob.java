@@ -11,8 +11,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.NavigableSet;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 
 /** A job that runs on a live Spark; stages in the order in which Spark named them. */
 public final class LiveJob {
@@ -26,13 +26,11 @@ public final class LiveJob {
   private String name;
   /** by which earlier runs of it are known, best first */
   List<Queries.Query> queries = Collections.emptyList();
-  List<LiveStage> stages = new ArrayList<>();
+  final List<Stage> stages = new ArrayList<>();
   /** stages by their RDDs: several where these are shuffled in several ways */
-  Map<List<Integer>, List<Integer>> rowsOf = new HashMap<>();
+  final Map<List<Integer>, Set<Stage>> stagesOver = new HashMap<>();
   /** stages that are not done */
   TreeSet<Integer> openRows = new TreeSet<>();
-  /** all ids that Spark has given its stages */
-  final Set<Integer> sparkStages = new HashSet<>();
   /** number of the SQL execution that its newest Spark job is part of, or null */
   String execution;
   /** Spark jobs */
@@ -42,7 +40,7 @@ public final class LiveJob {
   int running = 0;
   long measured = 0;
   double measuredMs = 0.0;
-  /** of its newest task set; null: it is in none, or pools have no meaning */
+  /** of its newest task set; null: it is in none, or pools are ignored */
   Report.PoolInfo pool = null;
   /** when a Spark job of it last began or ended, or held a task set */
   long seenMs;
@@ -68,16 +66,16 @@ public final class LiveJob {
    *
    * @return whether they are others than before.
    */
-  boolean takeNames(List<Queries.Query> found) {
-    if (found.isEmpty() || found.equals(queries)) {
+  boolean takeNames(List<Queries.Query> newest) {
+    if (newest.isEmpty() || newest.equals(queries)) {
       return false;
     }
-    boolean isGiven = found.get(0).isGiven;
+    boolean isGiven = newest.get(0).isGiven;
     if (!queries.isEmpty() && !isGiven) {
       return false;
     }
-    queries = found;
-    name = isGiven ? found.get(0).name : name;
+    queries = newest;
+    name = isGiven ? newest.get(0).name : name;
     return true;
   }
 
@@ -88,31 +86,20 @@ public final class LiveJob {
 
   /** Tasks that run or wait for a slot. */
   int tasksLeft() {
-    int found = 0;
+    int tasks = 0;
     for (int row : openRows) {
-      LiveStage stage = stages.get(row);
-      found += stage.isSubmitted ? stage.numTasks - stage.finished() : 0;
+      Stage stage = stages.get(row);
+      tasks += stage.isSubmitted ? stage.numTasks - stage.finished() : 0;
     }
-    return found;
+    return tasks;
   }
 
-  /** The row of a new stage. */
-  int addStage(int sparkStage, int numTasks) {
-    int row = stages.size();
+  Stage addStage(int sparkStage, int numTasks) {
     int place = sizes.merge(numTasks, 1, Integer::sum) - 1;
-    stages.add(new LiveStage(sparkStage, numTasks, place));
-    openRows.add(row);
-    sparkStages.add(sparkStage);
-    return row;
-  }
-
-  void setDone(int row, boolean isDone) {
-    stages.get(row).isDone = isDone;
-    if (isDone) {
-      openRows.remove(row);
-    } else {
-      openRows.add(row);
-    }
+    Stage stage = new Stage(this, stages.size(), sparkStage, numTasks, place);
+    stages.add(stage);
+    openRows.add(stage.row);
+    return stage;
   }
 
   /** The rows that a policy sees: all stages that are not done, and the newest that are. */
@@ -121,68 +108,64 @@ public final class LiveJob {
   }
 
   private NavigableSet<Integer> openAndNewestDone(int count) {
-    TreeSet<Integer> found = new TreeSet<>(openRows);
+    TreeSet<Integer> rows = new TreeSet<>(openRows);
     int left = count;
     for (int row = stages.size() - 1; row >= 0 && left > 0; row--) {
       if (!openRows.contains(row)) {
-        found.add(row);
+        rows.add(row);
         left -= 1;
       }
     }
-    return found;
+    return rows;
   }
 
-  /** Forget the oldest finished stages of a job that never ends; new rows by old, or null. */
-  Map<Integer, Integer> trim() {
+  /** Forget the oldest finished stages of a job that never ends, if there are too many. */
+  boolean trim() {
     if (stages.size() - openRows.size() <= 2 * KEPT_FINISHED) {
-      return null;
+      return false;
     }
-    Map<Integer, Integer> newOf = new TreeMap<>();
-    List<LiveStage> kept = new ArrayList<>();
+    Map<Integer, Integer> newRow = new HashMap<>();
     for (int row : openAndNewestDone(KEPT_FINISHED)) {
-      newOf.put(row, kept.size());
-      kept.add(stages.get(row));
+      newRow.put(row, newRow.size());
     }
-    stages = kept;
-    for (LiveStage stage : stages) {
-      stage.parents = new TreeSet<>(renamed(stage.parents, newOf));
+    for (Stage stage : stages) {
+      stage.row = newRow.getOrDefault(stage.row, -1);
+      stage.parents = renamed(stage.parents, newRow);
     }
-    openRows = new TreeSet<>(renamed(openRows, newOf));
-    rowsOf.replaceAll((rdds, rows) -> renamed(rows, newOf));
-    rowsOf.values().removeIf(List::isEmpty);
-    return newOf;
+    stages.removeIf(stage -> stage.row < 0);
+    openRows = renamed(openRows, newRow);
+    stagesOver.values().forEach(over -> over.removeIf(stage -> stage.row < 0));
+    stagesOver.values().removeIf(Set::isEmpty);
+    return true;
   }
 
-  private static List<Integer> renamed(Iterable<Integer> rows, Map<Integer, Integer> newOf) {
-    List<Integer> found = new ArrayList<>();
-    for (int row : rows) {
-      if (newOf.containsKey(row)) {
-        found.add(newOf.get(row));
-      }
-    }
-    return found;
+  private static TreeSet<Integer> renamed(Set<Integer> rows, Map<Integer, Integer> newRow) {
+    return rows.stream()
+        .filter(newRow::containsKey)
+        .map(newRow::get)
+        .collect(Collectors.toCollection(TreeSet::new));
   }
 
   // --- its row in the decision log -----------------------------------------------------------
 
-  /** The job as the decision log has it; decima/spark/log_rows.py reads it. */
+  /** The job as the decision log has it; decima/spark/decision_log.py reads it. */
   public Map<String, Object> row() {
     List<Map<String, Object>> rows = new ArrayList<>();
-    for (LiveStage stage : stages) {
+    for (Stage stage : stages) {
       Map<String, Object> row = new LinkedHashMap<>();
       row.put("num_tasks", stage.allTasks);
       row.put("parents", new ArrayList<>(stage.parents));
       row.put("mean_ms", stage.measured > 0 ? stage.measuredMs / stage.measured : null);
       rows.add(row);
     }
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("job", key);
-    found.put("name", name);
-    found.put("arrival_ms", arrivalMs);
-    found.put("completion_ms", hasEnded() ? doneMs : null);
-    found.put("own_ms", ownMs());
-    found.put("stages", rows);
-    return found;
+    Map<String, Object> job = new LinkedHashMap<>();
+    job.put("job", key);
+    job.put("name", name);
+    job.put("arrival_ms", arrivalMs);
+    job.put("completion_ms", hasEnded() ? doneMs : null);
+    job.put("own_ms", ownMs());
+    job.put("stages", rows);
+    return job;
   }
 
   private boolean hasEnded() {
@@ -199,7 +182,7 @@ public final class LiveJob {
     }
     // (begin, end) in which stages ran or waited for slots
     List<long[]> busy = new ArrayList<>();
-    for (LiveStage stage : stages) {
+    for (Stage stage : stages) {
       if (stage.measured > 0) {
         long beginMs = stage.firstLaunchMs;
         beginMs = stage.keptSinceMs < 0 ? beginMs : Math.min(beginMs, stage.keptSinceMs);
@@ -214,5 +197,65 @@ public final class LiveJob {
       sinceMs = Math.max(sinceMs, busyMs[1]);
     }
     return freeMs + Math.max(0, doneMs - sinceMs);
+  }
+
+  /** What is known of one stage; counts are those of its newest attempt. */
+  static final class Stage {
+    final LiveJob job;
+    /** among the stages of the job; -1: it is forgotten */
+    int row;
+    int numTasks;
+    /** of its largest attempt: a later one may only repeat what was lost */
+    int allTasks;
+    /** rows of the same job */
+    Set<Integer> parents = new TreeSet<>();
+    /** the id under which it runs or ran last */
+    int sparkStage;
+    /** how many earlier stages of the job have as many tasks */
+    final int place;
+    int successful = 0;
+    int running = 0;
+    /** Spark holds tasks of it */
+    boolean isSubmitted = false;
+    boolean isDone = false;
+    long measured = 0;
+    double measuredMs = 0.0;
+    /** null while it has not been looked up */
+    Priors.Prior prior;
+    /** since when its tasks have waited for slots that others held, until the first started; -1 */
+    long keptSinceMs = -1;
+    /** of the tasks that were measured, since the epoch; -1: none was */
+    long firstLaunchMs = -1;
+    long lastFinishMs = -1;
+
+    Stage(LiveJob job, int row, int sparkStage, int numTasks, int place) {
+      this.job = job;
+      this.row = row;
+      this.sparkStage = sparkStage;
+      this.place = place;
+      this.numTasks = numTasks;
+      this.allTasks = numTasks;
+    }
+
+    void setDone(boolean isDone) {
+      this.isDone = isDone;
+      if (isDone) {
+        job.openRows.remove(row);
+      } else {
+        job.openRows.add(row);
+      }
+    }
+
+    int launched() {
+      return atMostAll(successful + running);
+    }
+
+    int finished() {
+      return atMostAll(successful);
+    }
+
+    private int atMostAll(int count) {
+      return isDone ? numTasks : Math.min(numTasks, count);
+    }
   }
 }

@@ -2,13 +2,13 @@ package decima.policy;
 
 import decima.spark.Report;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -54,33 +54,19 @@ public final class LiveJobs {
   final Durations durations = new Durations();
 
   private final Map<String, LiveJob> jobs = new LinkedHashMap<>();
-  private final Map<Integer, Place> place = new HashMap<>();
+  /** by each of the ids that Spark has given it */
+  private final Map<Integer, LiveJob.Stage> stageOf = new HashMap<>();
   private final Map<Integer, LiveJob> jobOfSparkJob = new HashMap<>();
-  /** stages with a task set, whose rows may change, and their jobs */
-  private final Map<LiveStage, LiveJob> submitted = new LinkedHashMap<>();
+  /** stages with a task set */
+  private final Set<LiveJob.Stage> submitted = new LinkedHashSet<>();
   private long firstArrivalMs = Long.MAX_VALUE;
   private int forgottenJobs = 0;
   private double forgottenWorkLog = 0.0;
   private List<LiveJob> nextForgotten = new ArrayList<>();
   /** jobs whose last end was not in `ended` yet */
   private final Map<String, LiveJob> ending = new LinkedHashMap<>();
-  /** likewise, of those that are known no more */
+  /** the same for jobs that have been forgotten */
   private List<LiveJob> dropped = new ArrayList<>();
-
-  /** Where a stage of Spark's is. */
-  private static final class Place {
-    final LiveJob job;
-    final int row;
-
-    Place(LiveJob job, int row) {
-      this.job = job;
-      this.row = row;
-    }
-
-    LiveStage stage() {
-      return job.stages.get(row);
-    }
-  }
 
   /** Look up all stages that are not done, and those to come, in earlier runs. */
   public void setPriors(Priors priors) {
@@ -92,7 +78,7 @@ public final class LiveJobs {
     return durations.hits;
   }
 
-  /** Number of stages that were looked up in vain. */
+  /** Number of stages that were looked up and not found. */
   public int priorMisses() {
     return durations.misses;
   }
@@ -104,24 +90,24 @@ public final class LiveJobs {
 
   /** Jobs that run, and those that ended and have not been in `ended` yet. */
   public List<LiveJob> unreported() {
-    List<LiveJob> found = known();
-    found.removeIf(job -> !job.isActive() && !ending.containsKey(job.key));
-    return found;
+    List<LiveJob> running = known();
+    running.removeIf(job -> !job.isActive() && !ending.containsKey(job.key));
+    return running;
   }
 
   /** Jobs with something left to run, by arrival. */
   List<LiveJob> active() {
-    List<LiveJob> found = new ArrayList<>();
+    List<LiveJob> active = new ArrayList<>();
     for (LiveJob job : jobs.values()) {
       if (job.isActive() && !job.stages.isEmpty()) {
-        found.add(job);
+        active.add(job);
       }
     }
-    found.sort(Comparator.comparingLong(job -> job.arrivalMs));
-    return found;
+    active.sort(Comparator.comparingLong(job -> job.arrivalMs));
+    return active;
   }
 
-  /** Take in the events, then the task sets, which have the last word. */
+  /** Take in the events, then the task sets, which override them. */
   public void update(Report report) {
     timeMs = report.timeMs;
     slots = report.slots;
@@ -135,16 +121,16 @@ public final class LiveJobs {
           end(event);
           break;
         default:
-          Place ended = place.get(event.id);
-          if (ended != null && event.succeeded) {
-            ended.job.setDone(ended.row, true);
+          LiveJob.Stage stage = stageOf.get(event.id);
+          if (stage != null && event.succeeded) {
+            stage.setDone(true);
           }
       }
     }
     for (Report.Measured tasks : report.measured) {
-      Place known = place.get(tasks.stage);
-      if (known != null) {
-        durations.measure(known.job, known.stage(), tasks);
+      LiveJob.Stage stage = stageOf.get(tasks.stage);
+      if (stage != null) {
+        durations.measure(stage, tasks);
       }
     }
     takeSets(report);
@@ -182,7 +168,10 @@ public final class LiveJobs {
     }
     LiveJob job = job(event.job, event.timeMs);
     job.execution = execution;
-    trim(job);
+    if (job.trim()) {
+      stageOf.values().removeIf(stage -> stage.row < 0);
+      version += 1;
+    }
     if (job.takeNames(Queries.of(event.properties))) {
       durations.lookUpOpen(job);
     }
@@ -193,11 +182,11 @@ public final class LiveJobs {
     infos.sort(Comparator.comparingInt(info -> info.stage));
     addStages(job, infos);
     for (Report.StageInfo info : infos) {
-      int row = place.get(info.stage).row;
-      for (int parent : info.parents) {
-        Place above = place.get(parent);
-        if (above != null && above.job == job && above.row != row) {
-          version += job.stages.get(row).parents.add(above.row) ? 1 : 0;
+      LiveJob.Stage stage = stageOf.get(info.stage);
+      for (int id : info.parents) {
+        LiveJob.Stage parent = stageOf.get(id);
+        if (parent != null && parent.job == job && parent != stage) {
+          version += stage.parents.add(parent.row) ? 1 : 0;
         }
       }
     }
@@ -211,81 +200,61 @@ public final class LiveJobs {
   }
 
   private LiveJob job(String key, long arrivalMs) {
-    LiveJob found = jobs.get(key);
-    if (found == null) {
-      found = new LiveJob(key, arrivalMs);
-      jobs.put(key, found);
+    LiveJob job = jobs.get(key);
+    if (job == null) {
+      job = new LiveJob(key, arrivalMs);
+      jobs.put(key, job);
       lastArrivalMs = Math.max(lastArrivalMs, arrivalMs);
       firstArrivalMs = Math.min(firstArrivalMs, arrivalMs);
       version += 1;
     }
-    return found;
-  }
-
-  private void trim(LiveJob job) {
-    Map<Integer, Integer> newOf = job.trim();
-    if (newOf == null) {
-      return;
-    }
-    for (int number : new ArrayList<>(job.sparkStages)) {
-      Integer row = newOf.get(place.get(number).row);
-      if (row == null) {
-        job.sparkStages.remove(number);
-        place.remove(number);
-      } else {
-        place.put(number, new Place(job, row));
-      }
-    }
-    version += 1;
+    return job;
   }
 
   private void addStages(LiveJob job, List<Report.StageInfo> infos) {
-    Map<Integer, Integer> rows = knownRows(job, infos);
+    Map<Integer, LiveJob.Stage> known = knownStages(job, infos);
     for (Report.StageInfo info : infos) {
-      Integer row = rows.get(info.stage);
-      if (row == null) {
-        row = newStage(job, info.stage, info.numTasks);
+      LiveJob.Stage stage = known.get(info.stage);
+      if (stage == null) {
+        stage = newStage(job, info.stage, info.numTasks);
       }
-      place.put(info.stage, new Place(job, row));
-      job.sparkStages.add(info.stage);
-      List<Integer> overSame = job.rowsOf.computeIfAbsent(info.rdds, rdds -> new ArrayList<>());
-      if (!overSame.contains(row)) {
-        overSame.add(row);
-      }
+      stageOf.put(info.stage, stage);
+      job.stagesOver.computeIfAbsent(info.rdds, rdds -> new LinkedHashSet<>()).add(stage);
     }
   }
 
   /**
-   * By Spark's id, the rows of stages that are there already: seen before, or over the RDDs of one
-   * that is. Two stages of one Spark job are never the same: the last of those over the same RDDs is
-   * the last known.
+   * By Spark's id, the stages that are there already: seen before, or over the RDDs of one that is. Two
+   * stages of one Spark job are never the same: the last of those over the same RDDs is the last known.
    */
-  private Map<Integer, Integer> knownRows(LiveJob job, List<Report.StageInfo> infos) {
-    Map<Integer, Integer> found = new HashMap<>();
+  private Map<Integer, LiveJob.Stage> knownStages(LiveJob job, List<Report.StageInfo> infos) {
+    Map<Integer, LiveJob.Stage> known = new HashMap<>();
     for (Report.StageInfo info : infos) {
-      Place known = place.get(info.stage);
-      if (known != null && known.job == job) {
-        found.put(info.stage, known.row);
+      LiveJob.Stage stage = stageOf.get(info.stage);
+      if (stage != null && stage.job == job) {
+        known.put(info.stage, stage);
       }
     }
-    Set<Integer> taken = new HashSet<>(found.values());
+    Set<LiveJob.Stage> taken = new HashSet<>(known.values());
     for (int index = infos.size() - 1; index >= 0; index--) {
       Report.StageInfo info = infos.get(index);
-      List<Integer> rows = job.rowsOf.getOrDefault(info.rdds, Collections.emptyList());
-      for (int last = rows.size() - 1; last >= 0 && !found.containsKey(info.stage); last--) {
-        if (taken.add(rows.get(last))) {
-          found.put(info.stage, rows.get(last));
+      List<LiveJob.Stage> same =
+          new ArrayList<>(job.stagesOver.getOrDefault(info.rdds, Collections.emptySet()));
+      for (int last = same.size() - 1; last >= 0 && !known.containsKey(info.stage); last--) {
+        if (taken.add(same.get(last))) {
+          known.put(info.stage, same.get(last));
         }
       }
     }
-    return found;
+    return known;
   }
 
-  private int newStage(LiveJob job, int sparkStage, int numTasks) {
-    int row = job.addStage(sparkStage, numTasks);
-    durations.lookUp(job, job.stages.get(row));
+  private LiveJob.Stage newStage(LiveJob job, int sparkStage, int numTasks) {
+    LiveJob.Stage stage = job.addStage(sparkStage, numTasks);
+    stageOf.put(sparkStage, stage);
+    durations.lookUp(stage);
     version += 1;
-    return row;
+    return stage;
   }
 
   private void end(Report.Event event) {
@@ -302,11 +271,10 @@ public final class LiveJobs {
 
   private void takeSets(Report report) {
     lostSlots = new HashMap<>();
-    submitted.forEach(
-        (stage, job) -> {
-          stage.isSubmitted = false;
-          stage.running = job.submitted = job.running = 0;
-        });
+    for (LiveJob.Stage stage : submitted) {
+      stage.isSubmitted = false;
+      stage.running = stage.job.submitted = stage.job.running = 0;
+    }
     submitted.clear();
     boolean isFull = report.running() >= report.slots;
     List<Report.TaskSet> sets = new ArrayList<>(report.sets);
@@ -314,27 +282,23 @@ public final class LiveJobs {
         Comparator.comparingInt((Report.TaskSet set) -> set.stage)
             .thenComparingInt(set -> set.attempt));
     for (Report.TaskSet set : sets) {
-      Place known = place.get(set.stage);
-      if (known == null) { // its job's event is still on its way
-        LiveJob job = job(set.job, timeMs);
-        known = new Place(job, newStage(job, set.stage, set.numTasks));
-        place.put(set.stage, known);
+      LiveJob.Stage stage = stageOf.get(set.stage);
+      if (stage == null) { // its job's event is still on its way
+        stage = newStage(job(set.job, timeMs), set.stage, set.numTasks);
       }
-      known.job.seenMs = timeMs;
+      stage.job.seenMs = timeMs;
       if (set.isZombie) {
-        lostSlots.merge(known.job.key, set.running, Integer::sum);
+        lostSlots.merge(stage.job.key, set.running, Integer::sum);
         continue;
       }
-      takeSet(known, set);
-      LiveStage stage = known.stage();
+      takeSet(stage, set);
       if (isFull && stage.launched() == 0 && stage.keptSinceMs < 0) {
         stage.keptSinceMs = timeMs;
       }
     }
   }
 
-  private void takeSet(Place known, Report.TaskSet set) {
-    LiveStage stage = known.stage();
+  private void takeSet(LiveJob.Stage stage, Report.TaskSet set) {
     stage.sparkStage = set.stage;
     stage.numTasks = set.numTasks;
     stage.allTasks = Math.max(stage.allTasks, set.numTasks);
@@ -342,24 +306,19 @@ public final class LiveJobs {
     stage.running = set.running;
     if (!stage.isSubmitted) {
       stage.isSubmitted = true;
-      known.job.submitted += 1;
-      submitted.put(stage, known.job);
+      stage.job.submitted += 1;
+      submitted.add(stage);
     }
-    known.job.running += set.running;
-    known.job.pool = set.pool;
-    known.job.setDone(known.row, set.successful >= set.numTasks);
-    finishAncestors(known);
-  }
-
-  /** A stage runs, so what it waits for is complete, or was skipped. */
-  private static void finishAncestors(Place known) {
-    List<Integer> waiting = new ArrayList<>(known.stage().parents);
-    while (!waiting.isEmpty()) {
-      int row = waiting.remove(waiting.size() - 1);
-      LiveStage stage = known.job.stages.get(row);
-      if (!stage.isSubmitted && !stage.isDone) {
-        known.job.setDone(row, true);
-        waiting.addAll(stage.parents);
+    stage.job.running += set.running;
+    stage.job.pool = set.pool;
+    stage.setDone(set.successful >= set.numTasks);
+    // It runs, so what it waits for is complete, or was skipped.
+    List<Integer> ancestors = new ArrayList<>(stage.parents);
+    while (!ancestors.isEmpty()) {
+      LiveJob.Stage above = stage.job.stages.get(ancestors.remove(ancestors.size() - 1));
+      if (!above.isSubmitted && !above.isDone) {
+        above.setDone(true);
+        ancestors.addAll(above.parents);
       }
     }
   }
@@ -391,8 +350,8 @@ public final class LiveJobs {
     version += 1;
     forgottenJobs += 1;
     forgottenWorkLog += durations.workLog(job);
-    place.keySet().removeAll((Collection<Integer>) job.sparkStages);
-    jobOfSparkJob.keySet().removeAll((Collection<Integer>) job.unfinished);
+    stageOf.values().removeIf(stage -> stage.job == job);
+    jobOfSparkJob.values().removeIf(other -> other == job);
     return job;
   }
 }

@@ -1,41 +1,52 @@
 package decima.policy;
 
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableSet;
+import java.util.stream.Collectors;
 
-/** The jobs that run now in the tables that policies read; made anew for each plan. */
-final class LiveTables {
+/** The jobs that run now as tables; made anew for each plan. */
+final class LiveTables extends Tables {
   private static final double INFLATION_A_SLOT = 0.01;
   private static final double MOST_INFLATION = 0.94;
+  private static final int UNROLLED = 8;
+  private static final int BLOCK = 128;
 
-  final Tables tables;
   final List<LiveJob> jobs;
-  final Allowances caps;
   /** (S,) the stages by row */
-  private final List<LiveStage> stages = new ArrayList<>();
+  private final List<LiveJob.Stage> stages = new ArrayList<>();
   private final Map<String, Integer> lostSlots;
 
   /**
    * The tables of a session.
    *
-   * @param graphs those of the plan before; they are brought up to date.
+   * @param cache the graphs of the plan before; they are brought up to date.
    * @return null if there is no job or no slot at all.
    */
-  static LiveTables of(LiveJobs live, LiveGraphs graphs) {
+  static LiveTables of(LiveJobs live, Graphs.Cache cache) {
     List<LiveJob> jobs = live.active();
     int slots = slots(live);
-    return jobs.isEmpty() || slots < 1 ? null : new LiveTables(live, jobs, slots, graphs);
+    return jobs.isEmpty() || slots < 1 ? null : of(live, jobs, slots, cache);
   }
 
-  /** The same for a group of pools, which has a slot at least. */
-  static LiveTables of(LiveJobs live, PoolGroup group, LiveGraphs graphs) {
-    return new LiveTables(live, group.jobs, Math.max(1, group.slots), graphs);
+  /** The same for an application that may hold no slot at all; null if there is no job. */
+  static LiveTables ofApplication(LiveJobs live, Graphs.Cache cache) {
+    List<LiveJob> jobs = live.active();
+    return jobs.isEmpty() ? null : of(live, jobs, live.slots, cache);
+  }
+
+  /** The same for some of the jobs, as if they had a slot at least. */
+  static LiveTables of(LiveJobs live, List<LiveJob> jobs, int slots, Graphs.Cache cache) {
+    List<NavigableSet<Integer>> shown =
+        jobs.stream().map(LiveJob::shownRows).collect(Collectors.toList());
+    int[] firstStage = new int[jobs.size() + 1];
+    for (int job = 0; job < jobs.size(); job++) {
+      firstStage[job + 1] = firstStage[job] + shown.get(job).size();
+    }
+    return new LiveTables(live, jobs, shown, firstStage, Math.max(1, slots), cache);
   }
 
   /** Slots that plans may give away: not those of tasks whose results are not needed any more. */
@@ -43,126 +54,113 @@ final class LiveTables {
     return live.slots - live.lostSlots.values().stream().mapToInt(Integer::intValue).sum();
   }
 
-  /** The same for an application that may hold no slot at all; null if there is no job. */
-  static LiveTables ofApplication(LiveJobs live, LiveGraphs graphs) {
-    List<LiveJob> jobs = live.active();
-    return jobs.isEmpty() ? null : new LiveTables(live, jobs, Math.max(1, live.slots), graphs);
-  }
-
-  private LiveTables(LiveJobs live, List<LiveJob> jobs, int slots, LiveGraphs graphs) {
+  private LiveTables(
+      LiveJobs live,
+      List<LiveJob> jobs,
+      List<NavigableSet<Integer>> shown,
+      int[] firstStage,
+      int slots,
+      Graphs.Cache cache) {
+    super(firstStage);
     this.jobs = jobs;
+    this.slots = slots;
     lostSlots = live.lostSlots;
-    List<NavigableSet<Integer>> shown = new ArrayList<>();
-    int[] firstStage = new int[jobs.size() + 1];
-    for (int job = 0; job < jobs.size(); job++) {
-      shown.add(jobs.get(job).shownRows());
-      firstStage[job + 1] = firstStage[job] + shown.get(job).size();
-    }
-    tables = new Tables(firstStage);
     long originMs = jobs.get(0).arrivalMs;
-    tables.slots = slots;
-    tables.timeMs = live.timeMs - originMs;
-    tables.lastArrivalMs = live.lastArrivalMs - originMs;
-    tables.meanGapMs = live.meanGapMs();
-    tables.typicalMs = live.typicalMs();
-    tables.inflation = Math.min(INFLATION_A_SLOT * slots, MOST_INFLATION);
+    timeMs = live.timeMs - originMs;
+    lastArrivalMs = live.lastArrivalMs - originMs;
+    meanGapMs = live.meanGapMs();
+    typicalMs = live.typicalMs();
+    inflation = Math.min(INFLATION_A_SLOT * slots, MOST_INFLATION);
     for (int job = 0; job < jobs.size(); job++) {
-      tables.arrivalMs[job] = jobs.get(job).arrivalMs - originMs;
-      fill(live, job, shown.get(job));
+      arrivalMs[job] = jobs.get(job).arrivalMs - originMs;
+      fill(job, shown.get(job), live.durations);
     }
-    tables.graphs = graphs.of(live, jobs, shown, tables);
-    caps = caps(live);
+    graphs = cache.of(live, jobs, shown, this);
+    for (int place = graphs.order.length - 1; place >= 0; place--) {
+      int row = graphs.order[place];
+      for (int edge = graphs.firstChild[row]; edge < graphs.firstChild[row + 1]; edge++) {
+        int child = graphs.children[edge];
+        criticalPathMs[row] = Math.max(criticalPathMs[row], criticalPathMs[child]);
+      }
+      criticalPathMs[row] += meanMs[row];
+    }
+    fillCaps(live.caps);
   }
 
-  private void fill(LiveJobs live, int job, NavigableSet<Integer> shown) {
-    LiveJob own = jobs.get(job);
-    Map<Integer, Integer> rowOf = new HashMap<>();
+  private void fill(int job, NavigableSet<Integer> shown, Durations durations) {
     double[] allMs = new double[shown.size()];
     double[] leftMs = new double[shown.size()];
-    int index = 0;
+    int row = firstStage[job];
     for (int number : shown) {
-      LiveStage stage = own.stages.get(number);
-      int row = tables.firstStage[job] + index;
-      rowOf.put(number, row);
+      LiveJob.Stage stage = jobs.get(job).stages.get(number);
       stages.add(stage);
-      tables.numTasks[row] = stage.numTasks;
-      tables.launched[row] = stage.launched();
-      tables.finished[row] = stage.finished();
-      tables.runnable[row] = stage.isSubmitted || stage.isDone;
-      tables.meanMs[row] = live.durations.meanMs(own, stage);
-      allMs[index] = tables.numTasks[row] * tables.meanMs[row];
-      leftMs[index] = (tables.numTasks[row] - tables.launched[row]) * tables.meanMs[row];
-      index += 1;
+      numTasks[row] = stage.numTasks;
+      launched[row] = stage.launched();
+      finished[row] = stage.finished();
+      runnable[row] = stage.isSubmitted || stage.isDone;
+      meanMs[row] = durations.meanMs(stage);
+      allMs[row - firstStage[job]] = numTasks[row] * meanMs[row];
+      leftMs[row - firstStage[job]] = (numTasks[row] - launched[row]) * meanMs[row];
+      row += 1;
     }
-    tables.workMs[job] = Sums.ofRun(allMs);
-    tables.remainingMs[job] = Sums.ofRun(leftMs);
-    fillPaths(own, shown, rowOf);
+    workMs[job] = sum(allMs);
+    remainingMs[job] = sum(leftMs);
   }
 
-  /** Longest paths, from the last stages back; not by recursion: graphs may be deep. */
-  private void fillPaths(LiveJob own, Iterable<Integer> shown, Map<Integer, Integer> rowOf) {
-    Map<Integer, Integer> missing = new HashMap<>();
-    for (int number : shown) {
-      for (int parent : own.stages.get(number).parents) {
-        missing.merge(parent, 1, Integer::sum);
-      }
-    }
-    ArrayDeque<Integer> ready = new ArrayDeque<>();
-    for (int number : shown) {
-      if (!missing.containsKey(number)) {
-        ready.add(number);
-      }
-    }
-    while (!ready.isEmpty()) {
-      int number = ready.remove();
-      int row = rowOf.get(number);
-      tables.criticalPathMs[row] += tables.meanMs[row];
-      for (int parent : own.stages.get(number).parents) {
-        Integer parentRow = rowOf.get(parent);
-        if (parentRow == null) {
-          continue;
-        }
-        tables.criticalPathMs[parentRow] =
-            Math.max(tables.criticalPathMs[parentRow], tables.criticalPathMs[row]);
-        if (missing.merge(parent, -1, Integer::sum) == 0) {
-          ready.add(parent);
-        }
-      }
-    }
+  /** As numpy's `add.reduceat` of one run, so that ties are ties in Python, too. */
+  private static double sum(double[] values) {
+    return values.length == 1 ? values[0] : values[0] + pairwise(values, 1, values.length - 1);
   }
 
-  /** Caps of the jobs, numbered. */
-  private Allowances caps(LiveJobs live) {
-    Map<String, Integer> number = new HashMap<>();
-    List<Integer> capacity = new ArrayList<>();
-    int[][] ofJob = new int[jobs.size()][];
+  private static double pairwise(double[] values, int first, int count) {
+    if (count > BLOCK) {
+      int half = count / 2;
+      half -= half % UNROLLED;
+      return pairwise(values, first, half) + pairwise(values, first + half, count - half);
+    }
+    double total = 0.0;
+    int index = 0;
+    if (count >= UNROLLED) {
+      double[] part = new double[UNROLLED];
+      for (; index < count - count % UNROLLED; index++) {
+        part[index % UNROLLED] += values[first + index];
+      }
+      total = ((part[0] + part[1]) + (part[2] + part[3]))
+              + ((part[4] + part[5]) + (part[6] + part[7]));
+    }
+    for (; index < count; index++) {
+      total += values[first + index];
+    }
+    return total;
+  }
+
+  private void fillCaps(Map<String, Map<String, Integer>> capsOfJob) {
+    Map<String, Integer> index = new LinkedHashMap<>();
+    List<Integer> most = new ArrayList<>();
     for (int job = 0; job < jobs.size(); job++) {
-      Map<String, Integer> own =
-          live.caps.getOrDefault(jobs.get(job).key, Collections.emptyMap());
-      ofJob[job] = new int[own.size()];
-      int index = 0;
-      for (Map.Entry<String, Integer> cap : own.entrySet()) {
-        if (!number.containsKey(cap.getKey())) {
-          number.put(cap.getKey(), capacity.size());
-          capacity.add(cap.getValue());
-        }
-        ofJob[job][index++] = number.get(cap.getKey());
-      }
+      Map<String, Integer> given =
+          capsOfJob.getOrDefault(jobs.get(job).key, Collections.emptyMap());
+      given.forEach(
+          (cap, slots) -> {
+            if (index.putIfAbsent(cap, index.size()) == null) {
+              most.add(slots);
+            }
+          });
+      caps[job] = given.keySet().stream().mapToInt(index::get).toArray();
     }
-    int[] most = capacity.stream().mapToInt(Integer::intValue).toArray();
-    return new Allowances(ofJob, most);
+    capacity = most.stream().mapToInt(Integer::intValue).toArray();
   }
 
   /** By job: the limit that the round has given it; what it holds for nothing counts too. */
   Map<String, Integer> limits(Round round) {
-    Map<String, Integer> found = new LinkedHashMap<>();
+    Map<String, Integer> limits = new LinkedHashMap<>();
     for (int job = 0; job < jobs.size(); job++) {
-      if (round.limit(job) > 0) {
+      if (round.limit[job] > 0) {
         String key = jobs.get(job).key;
-        found.put(key, round.limit(job) + lostSlots.getOrDefault(key, 0));
+        limits.put(key, round.limit[job] + lostSlots.getOrDefault(key, 0));
       }
     }
-    return found;
+    return limits;
   }
 
   /** Slots that tasks of these jobs hold for nothing. */
@@ -172,21 +170,21 @@ final class LiveTables {
 
   /** Spark's ids of the stages in these rows. */
   List<Integer> sparkStages(int[] rows) {
-    List<Integer> found = new ArrayList<>();
+    List<Integer> ids = new ArrayList<>();
     for (int row : rows) {
-      found.add(stages.get(row).sparkStage);
+      ids.add(stages.get(row).sparkStage);
     }
-    return found;
+    return ids;
   }
 
   /** Spark's ids of all stages that have a task to start. */
   List<Integer> waitingStages() {
-    List<Integer> found = new ArrayList<>();
-    for (LiveStage stage : stages) {
+    List<Integer> ids = new ArrayList<>();
+    for (LiveJob.Stage stage : stages) {
       if (stage.isSubmitted && stage.launched() < stage.numTasks) {
-        found.add(stage.sparkStage);
+        ids.add(stage.sparkStage);
       }
     }
-    return found;
+    return ids;
   }
 }

@@ -9,10 +9,16 @@ final class NodeColumns {
   private static final int KNOWN = 6;
   private static final int SIZE = Network.columns("NODE").size();
 
+  private final Columns units;
   /** (S, KNOWN) */
   private double[] known = {};
   private final double[] numbers = new double[KNOWN];
   private final float[] columns = new float[SIZE];
+
+  /** @param units has what is typical of the session. */
+  NodeColumns(Columns units) {
+    this.units = units;
+  }
 
   /** Treat every stage as new. */
   void forget(int stages) {
@@ -23,7 +29,7 @@ final class NodeColumns {
   }
 
   /** Write what is new of a job's stages to `kept.x`; whether anything is. */
-  boolean update(Round seen, int job, Units units, Embeddings kept) {
+  boolean update(Round seen, int job, Embeddings kept) {
     Tables tables = seen.tables;
     boolean differs = false;
     for (int row = tables.firstStage[job]; row < tables.firstStage[job + 1]; row++) {
@@ -34,7 +40,7 @@ final class NodeColumns {
       numbers[4] = tables.meanMs[row];
       numbers[5] = tables.slots;
       if (isNew(row)) {
-        differs |= describe(units, kept.x[row]);
+        differs |= describe(kept.x[row]);
       }
     }
     return differs;
@@ -52,7 +58,7 @@ final class NodeColumns {
     return differs;
   }
 
-  private boolean describe(Units units, float[] x) {
+  private boolean describe(float[] x) {
     double left = rounded(numbers[0] - numbers[1]);
     double slots = numbers[5];
     columns[0] = (float) Columns.log1p(4.0 * left / slots);

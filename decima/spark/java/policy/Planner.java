@@ -18,15 +18,17 @@ public final class Planner {
   private Policy policy;
   private final Policy absent;
   private final double starveMs;
-  private final IdleWatch idleWatch;
+  private final double idleMs;
+  /** when idle slots count as a fault; NaN: none stand idle beyond what strict fair leaves */
+  private double faultDueMs = Double.NaN;
   private final Policy standIn = new StrictFair();
-  private final LiveGraphs graphs = new LiveGraphs();
+  private final Graphs.Cache graphs = new Graphs.Cache();
   /** by group of pools */
-  private final Map<String, LiveGraphs> graphsOf = new HashMap<>();
+  private final Map<String, Graphs.Cache> graphsOf = new HashMap<>();
   private Map<String, Long> waitsSinceMs = new HashMap<>();
   /** of the plan in the making: why strict fair decides; null: it does not */
   private String fault = null;
-  /** likewise: why the policy is not there; null: it is */
+  /** of the plan in the making: why the policy is absent; null: it is not */
   private String absence = null;
   /** the policy has decided a round: from then on its absence counts */
   private boolean hasDecided = false;
@@ -39,7 +41,7 @@ public final class Planner {
   private volatile long absences = 0;
   /** why another policy decided the newest plan; null: none did */
   public volatile String standInBecause = null;
-  /** likewise, since one last left no slot idle beside a task that waits */
+  /** failures since the policy last left no slot idle beside a task that waits */
   public volatile int failuresInARow = 0;
   /** jobs that were served because they had waited too long */
   public volatile long starved = 0;
@@ -56,12 +58,12 @@ public final class Planner {
     this(policy, new StrictFair(), starveMs, idleMs);
   }
 
-  /** @param absent decides while the policy is not there; other arguments as above. */
+  /** @param absent decides while the policy is absent; other arguments as above. */
   public Planner(Policy policy, Policy absent, double starveMs, double idleMs) {
     this.policy = policy;
     this.absent = absent;
     this.starveMs = starveMs;
-    this.idleWatch = new IdleWatch(idleMs);
+    this.idleMs = idleMs;
   }
 
   public Policy policy() {
@@ -87,12 +89,12 @@ public final class Planner {
   }
 
   /** The next plan; null if nothing waits. The arguments are those of a `Report`. */
-  public Plan plan(LiveJobs live, long idleMs, int idleSlots) {
+  public Plan plan(LiveJobs live, long idleForMs, int idleSlots) {
     fault = null;
     absence = null;
     served.clear();
-    if (idleWatch.isFault(live, graphs, idleMs, idleSlots)) {
-      fault = idleSlots + " slots idle for " + idleMs / 1000.0 + " s beside tasks that wait";
+    if (isIdleAFault(live, idleForMs, idleSlots)) {
+      fault = idleSlots + " slots idle for " + idleForMs / 1000.0 + " s beside tasks that wait";
     }
     int slots = LiveTables.slots(live);
     List<PoolGroup> groups = PoolGroup.of(live, slots);
@@ -110,23 +112,52 @@ public final class Planner {
     waitsSinceMs = since;
     starved += served.size();
     graphsOf.keySet().removeIf(name -> groups.stream().noneMatch(one -> one.name.equals(name)));
-    note(groups, slots, idleMs);
+    note(groups, slots, idleForMs);
     return joined(groups);
+  }
+
+  /**
+   * Whether idle slots are a fault of the policy: for `idleMs` more have stood idle than strict fair
+   * would leave. Then not again for another such time.
+   */
+  private boolean isIdleAFault(LiveJobs live, long idleForMs, int idleSlots) {
+    if (idleForMs < idleMs / 2 || idleSlots <= idleUnderStrictFair(live)) {
+      faultDueMs = Double.NaN;
+      return false;
+    }
+    if (Double.isNaN(faultDueMs)) {
+      faultDueMs = live.timeMs + idleMs / 2; // what has just come up, the policy may still use
+    }
+    if (live.timeMs < faultDueMs) {
+      return false;
+    }
+    faultDueMs = live.timeMs + idleMs;
+    return true;
+  }
+
+  /** Slots that strict fair would leave idle though a task waits. */
+  private int idleUnderStrictFair(LiveJobs live) {
+    LiveTables tables = LiveTables.of(live, graphs);
+    if (tables == null) {
+      return 0;
+    }
+    Round round = new Round(tables);
+    new StrictFair().fill(round);
+    return Math.min(round.unused(), round.tasksLeft());
   }
 
   /** Decide for one group, by the policy or its stand-in, if a task waits there. */
   private void decide(LiveJobs live, PoolGroup group, Map<String, Long> since) {
-    LiveTables found =
-        LiveTables.of(
-            live, group, graphsOf.computeIfAbsent(group.name, name -> new LiveGraphs()));
-    List<Integer> considered = found.waitingStages();
+    Graphs.Cache cache = graphsOf.computeIfAbsent(group.name, name -> new Graphs.Cache());
+    LiveTables tables = LiveTables.of(live, group.jobs, group.slots, cache);
+    List<Integer> considered = tables.waitingStages();
     if (considered.isEmpty()) {
       return;
     }
-    group.tables = found;
+    group.tables = tables;
     group.considered = considered;
-    Round round = new Round(found.tables, found.caps);
-    boolean isStarving = noteWaits(round, found, live.timeMs, since);
+    Round round = new Round(tables);
+    boolean isStarving = noteWaits(round, tables, live.timeMs, since);
     if (group.slots < 1 && !isStarving) {
       return;
     }
@@ -134,7 +165,7 @@ public final class Planner {
       group.slots = 1;
       group.isFirst = true;
     }
-    serveStarved(round, found, live.timeMs, since);
+    serveStarved(round, tables, live.timeMs, since);
     group.round = round;
     group.isAsked = round.isOpen();
     Policy decides = fault == null ? policy : standIn;
@@ -155,7 +186,7 @@ public final class Planner {
   }
 
   /** Count a failure, or take the policy for sound. */
-  private void note(List<PoolGroup> groups, int slots, long idleMs) {
+  private void note(List<PoolGroup> groups, int slots, long idleForMs) {
     standInBecause = fault == null ? absence : fault;
     if (fault == null && absence != null && hasDecided) {
       absences += 1;
@@ -169,7 +200,7 @@ public final class Planner {
     int unused = slots - groups.stream().mapToInt(PoolGroup::used).sum();
     boolean isAsked = groups.stream().anyMatch(group -> group.isAsked);
     boolean isIdle = groups.stream().anyMatch(PoolGroup::isIdleBesideTasks);
-    if (isAsked && idleMs == 0 && !(unused > 0 && isIdle)) {
+    if (isAsked && idleForMs == 0 && !(unused > 0 && isIdle)) {
       // A policy that only passes is no proof of health, nor is a round closed by caps or busy slots.
       failuresInARow = 0;
     }
@@ -218,7 +249,7 @@ public final class Planner {
       long sinceMs = since.getOrDefault(live.jobs.get(job).key, nowMs);
       int stage = nowMs - sinceMs > starveMs ? round.firstOpen(job) : -1;
       if (stage >= 0) {
-        round.assign(new Action(stage, round.held(job) + 1));
+        round.assign(new Policy.Action(stage, round.held[job] + 1));
         served.add(live.jobs.get(job).key);
       }
     }

@@ -2,7 +2,6 @@ package decima.policy;
 
 import decima.network.Network;
 import decima.spark.Json;
-import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
@@ -12,12 +11,11 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.Function;
-import java.util.function.Supplier;
+import org.apache.commons.io.IOUtils;
 
 /** The policies that decide inside the JVM, by name. */
 public final class Policies {
@@ -31,50 +29,18 @@ public final class Policies {
   /** files of the jar, read with this class: later the class loader may be closed (`JarClasses`) */
   private static final byte[] MODEL_BYTES = resource(SHIPPED + MODEL);
   private static final byte[] WEIGHTS = resource(ScoringRule.NAME + ".json");
-  /** by name; each takes the content of a file of parameters, or null for those of the jar */
-  private static final Map<String, Function<Map<?, ?>, Policy>> MAKERS = new LinkedHashMap<>();
-
-  static {
-    for (Supplier<Policy> maker :
-        Arrays.<Supplier<Policy>>asList(Fifo::new, SparkFair::new, StrictFair::new)) {
-      String name = maker.get().name();
-      MAKERS.put(name, content -> without(name, content, maker));
-    }
-    MAKERS.put(
-        ShortestRemaining.NAME,
-        content ->
-            new ShortestRemaining(
-                content == null
-                    ? ShortestRemaining.DEFAULTS
-                    : values(
-                        ShortestRemaining.NAME,
-                        content,
-                        Arrays.asList(ShortestRemaining.PARAMETERS))));
-    MAKERS.put(
-        ScoringRule.NAME,
-        content ->
-            new ScoringRule(
-                values(
-                    ScoringRule.NAME,
-                    content == null ? json("the jar's weights", WEIGHTS) : content,
-                    ScoringRule.parameters())));
-    MAKERS.put(
-        SHIPPED,
-        content ->
-            without(
-                SHIPPED,
-                content,
-                () ->
-                    new LearnedPolicy(SHIPPED, Network.read(MODEL_BYTES, "the jar's model"))));
-  }
-
-  public static final Set<String> NAMES = Collections.unmodifiableSet(MAKERS.keySet());
+  public static final Set<String> NAMES =
+      Collections.unmodifiableSet(
+          new LinkedHashSet<>(
+              Arrays.asList(
+                  Fifo.NAME, SparkFair.NAME, StrictFair.NAME, ShortestRemaining.NAME,
+                  ScoringRule.NAME, SHIPPED)));
 
   private Policies() {}
 
   /** Whether the policy called `name` needs no Python. */
   public static boolean isInside(String name) {
-    return MAKERS.containsKey(name) || name.endsWith(MODEL);
+    return NAMES.contains(name) || name.endsWith(MODEL);
   }
 
   /**
@@ -86,30 +52,40 @@ public final class Policies {
    *     another policy's or of another version, or a model is not to be read.
    */
   public static Policy named(String name, Map<?, ?> content) {
-    if (MAKERS.containsKey(name)) {
-      return MAKERS.get(name).apply(content);
-    }
-    if (!name.endsWith(MODEL)) {
+    if (!isInside(name)) {
       throw new IllegalArgumentException(
           "policy '" + name + "': inside the JVM there are " + String.join(", ", NAMES));
     }
-    return without(
-        name,
-        content,
-        () -> {
-          try {
-            return new LearnedPolicy(name, Network.read(bytes(new File(name)), name));
-          } catch (IOException error) {
-            throw unreadable(name, error);
-          }
-        });
-  }
-
-  private static Policy without(String name, Map<?, ?> content, Supplier<Policy> maker) {
-    if (content != null) {
-      throw new IllegalArgumentException("policy '" + name + "' takes no parameters");
+    switch (name) {
+      case ShortestRemaining.NAME:
+        return new ShortestRemaining(
+            content == null
+                ? ShortestRemaining.DEFAULTS
+                : values(name, content, Arrays.asList(ShortestRemaining.PARAMETERS)));
+      case ScoringRule.NAME:
+        Map<?, ?> fitted = content == null ? json("the jar's weights", WEIGHTS) : content;
+        return new ScoringRule(values(name, fitted, ScoringRule.parameters()));
+      default:
+        if (content != null) {
+          throw new IllegalArgumentException("policy '" + name + "' takes no parameters");
+        }
     }
-    return maker.get();
+    switch (name) {
+      case Fifo.NAME:
+        return new Fifo();
+      case SparkFair.NAME:
+        return new SparkFair();
+      case StrictFair.NAME:
+        return new StrictFair();
+      case SHIPPED:
+        return new LearnedPolicy(name, Network.read(MODEL_BYTES, "the jar's model"));
+      default:
+        try {
+          return new LearnedPolicy(name, Network.read(bytes(new File(name)), name));
+        } catch (IOException error) {
+          throw unreadable(name, error);
+        }
+    }
   }
 
   private static byte[] bytes(File file) throws IOException {
@@ -124,12 +100,7 @@ public final class Policies {
       if (file == null) {
         throw new IllegalStateException("the jar has no " + name);
       }
-      ByteArrayOutputStream all = new ByteArrayOutputStream();
-      byte[] buffer = new byte[1 << 16];
-      for (int count = file.read(buffer); count >= 0; count = file.read(buffer)) {
-        all.write(buffer, 0, count);
-      }
-      return all.toByteArray();
+      return IOUtils.toByteArray(file);
     } catch (IOException error) {
       throw unreadable("the jar's " + name, error);
     }
@@ -155,16 +126,16 @@ public final class Policies {
     if (!(values instanceof Map) || !((Map<?, ?>) values).keySet().equals(new HashSet<>(names))) {
       throw new IllegalArgumentException(where + ": its features are not those of this version");
     }
-    double[] found = new double[names.size()];
-    for (int index = 0; index < found.length; index++) {
+    double[] numbers = new double[names.size()];
+    for (int index = 0; index < numbers.length; index++) {
       Object value = ((Map<?, ?>) values).get(names.get(index));
       if (!(value instanceof Number) || !Double.isFinite(((Number) value).doubleValue())) {
         throw new IllegalArgumentException(
             where + ": " + names.get(index) + " must be a finite number, got " + value);
       }
-      found[index] = ((Number) value).doubleValue();
+      numbers[index] = ((Number) value).doubleValue();
     }
-    return found;
+    return numbers;
   }
 
   private static Map<?, ?> json(String where, byte[] text) {
@@ -182,10 +153,10 @@ public final class Policies {
    */
   public static Map<?, ?> content(File file) {
     try {
-      Map<Object, Object> found =
+      Map<Object, Object> content =
           new HashMap<>(json(file.toString(), bytes(file)));
-      found.put(FILE, file);
-      return found;
+      content.put(FILE, file);
+      return content;
     } catch (IOException error) {
       throw unreadable(file.toString(), error);
     }

@@ -2,6 +2,21 @@ package decima.policy;
 
 /** Decides which stage gets slots next; it keeps nothing between rounds. */
 public interface Policy {
+  /** Give slots to a stage until its job holds `limit`; the same as an action of the simulator. */
+  final class Action {
+    /** nothing more in this round */
+    public static final Action PASS = new Action(-1, 0);
+
+    /** row of the stage; -1 in `PASS` */
+    public final int stage;
+    public final int limit;
+
+    public Action(int stage, int limit) {
+      this.stage = stage;
+      this.limit = limit;
+    }
+  }
+
   /** The policy is absent, which is no failure of it: another decides. */
   final class Absent extends RuntimeException {
     private static final long serialVersionUID = 1L;

@@ -81,12 +81,12 @@ final class PoolGroup {
    * @param slots of the session.
    */
   static List<PoolGroup> of(LiveJobs live, int slots) {
-    Map<String, PoolGroup> found = new LinkedHashMap<>();
+    Map<String, PoolGroup> byName = new LinkedHashMap<>();
     for (LiveJob job : live.active()) {
       boolean hasPool = job.pool != null && job.pool.hasSettings();
-      found.computeIfAbsent(hasPool ? job.pool.name : OTHERS, PoolGroup::new).jobs.add(job);
+      byName.computeIfAbsent(hasPool ? job.pool.name : OTHERS, PoolGroup::new).jobs.add(job);
     }
-    List<PoolGroup> groups = new ArrayList<>(found.values());
+    List<PoolGroup> groups = new ArrayList<>(byName.values());
     if (groups.size() == 1) {
       groups.get(0).slots = slots;
     } else {
@@ -152,13 +152,13 @@ final class PoolGroup {
       }
     }
     deal(groups, slots, true);
-    List<PoolGroup> found = new ArrayList<>();
+    List<PoolGroup> larger = new ArrayList<>();
     for (PoolGroup group : groups) {
       if (group.dealt > group.slots) {
         group.slots = group.dealt;
-        found.add(group);
+        larger.add(group);
       }
     }
-    return found;
+    return larger;
   }
 }

@@ -7,7 +7,7 @@ import java.util.Map;
 public final class Priors {
   /** by query and number of tasks: mean of each place; null: its runs do not agree */
   private final Map<String, Map<String, List<Number>>> queries;
-  /** by number of tasks alone: mean; null: likewise */
+  /** by number of tasks alone: mean; null: its runs do not agree */
   private final Map<String, Number> shapes;
 
   private Priors(

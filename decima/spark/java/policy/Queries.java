@@ -1,5 +1,6 @@
 package decima.policy;
 
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -63,19 +64,19 @@ final class Queries {
 
   /** The names that identify a Spark job, best first; empty if nothing distinguishes it. */
   static List<Query> of(Map<?, ?> properties) {
-    String told = (String) properties.get("spark.job.description");
-    List<Query> found = new ArrayList<>();
-    add((String) properties.get("decima.job"), found);
-    if (told == null || !told.startsWith(BROADCAST)) {
-      add(told, found);
-      add((String) properties.get("spark.jobGroup.id"), found);
+    String description = (String) properties.get("spark.job.description");
+    List<Query> queries = new ArrayList<>();
+    add((String) properties.get("decima.job"), queries);
+    if (description == null || !description.startsWith(BROADCAST)) {
+      add(description, queries);
+      add((String) properties.get("spark.jobGroup.id"), queries);
     }
-    add((String) properties.get("callSite.short"), found);
-    return found.isEmpty() ? Collections.emptyList() : found;
+    add((String) properties.get("callSite.short"), queries);
+    return queries.isEmpty() ? Collections.emptyList() : queries;
   }
 
   /** Add the query of a job so called, whatever its run, unless the name identifies nothing. */
-  private static void add(String name, List<Query> found) {
+  private static void add(String name, List<Query> queries) {
     if (name == null) {
       return;
     }
@@ -83,7 +84,7 @@ final class Queries {
     if (!plain.isEmpty()
         && !OF_ANYBODY.matcher(plain).matches()
         && !STAND_IN.matcher(plain).matches()) {
-      found.add(new Query(plain));
+      queries.add(new Query(plain));
     }
   }
 
@@ -94,11 +95,11 @@ final class Queries {
       return text;
     }
     String begin = length <= 4 * MAX_NAME ? text : first(text, 4 * MAX_NAME);
-    String found = escaped(BLANKS.matcher(begin).replaceAll(" ").replaceAll("^ | $", ""));
-    if (length <= 4 * MAX_NAME && found.codePointCount(0, found.length()) <= MAX_NAME) {
-      return found;
+    String printable = escaped(BLANKS.matcher(begin).replaceAll(" ").replaceAll("^ | $", ""));
+    if (length <= 4 * MAX_NAME && printable.codePointCount(0, printable.length()) <= MAX_NAME) {
+      return printable;
     }
-    return first(found, MAX_NAME - DIGEST - 1) + "…" + digest(text);
+    return first(printable, MAX_NAME - DIGEST - 1) + "…" + digest(text);
   }
 
   private static String first(String text, int count) {
@@ -107,18 +108,18 @@ final class Queries {
   }
 
   private static String escaped(String text) {
-    StringBuilder found = new StringBuilder();
+    StringBuilder escaped = new StringBuilder();
     text.codePoints()
         .forEach(
             one -> {
               if (isPrintable(one)) {
-                found.appendCodePoint(one);
+                escaped.appendCodePoint(one);
               } else {
                 String form = one < 0x100 ? "\\x%02x" : one < 0x10000 ? "\\u%04x" : "\\U%08x";
-                found.append(String.format(form, one));
+                escaped.append(String.format(form, one));
               }
             });
-    return found.toString();
+    return escaped.toString();
   }
 
   private static boolean isPrintable(int character) {
@@ -140,13 +141,9 @@ final class Queries {
 
   private static String digest(String text) {
     try {
-      byte[] all =
+      byte[] digest =
           MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
-      StringBuilder found = new StringBuilder();
-      for (int index = 0; index < DIGEST / 2; index++) {
-        found.append(String.format("%02x", all[index]));
-      }
-      return found.toString();
+      return String.format("%064x", new BigInteger(1, digest)).substring(0, DIGEST);
     } catch (NoSuchAlgorithmException every) { // every Java has it
       throw new IllegalStateException(every);
     }

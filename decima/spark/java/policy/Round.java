@@ -25,16 +25,12 @@ public final class Round {
   private boolean isOpen;
   private final int[] chosen;
   private int numChosen;
-  private final Allowances caps;
+  /** of each cap: slots that it leaves; a cap without any closes its jobs' stages */
+  private final int[] roomUnder;
 
   public Round(Tables tables) {
-    this(tables, Allowances.none(tables.jobs()));
-  }
-
-  /** @param caps users' caps; what a cap leaves no slot for is not on offer to its jobs. */
-  public Round(Tables tables, Allowances caps) {
     this.tables = tables;
-    this.caps = caps;
+    roomUnder = tables.capacity.clone();
     held = new int[tables.jobs()];
     local = new int[tables.jobs()];
     openStages = new int[tables.jobs()];
@@ -47,7 +43,7 @@ public final class Round {
       offer(job);
     }
     closeExhaustedCaps();
-    isOpen = onOffer > 0 && openCount > 0;
+    reopen();
   }
 
   private void offer(int job) {
@@ -66,26 +62,16 @@ public final class Round {
     }
     onOffer -= held[job];
     openCount += openStages[job];
-    caps.take(job, held[job]);
+    take(roomUnder, job, held[job]);
   }
 
   public boolean isOpen() {
     return isOpen;
   }
 
-  /** Slots that the plan so far leaves idle. */
-  public int onOffer() {
-    return onOffer;
-  }
-
-  /** Slots that a job holds or has been given. */
-  public int held(int job) {
-    return held[job];
-  }
-
   /** Whether users' caps bound what jobs of this round may get. */
   boolean hasCaps() {
-    return caps.areSet();
+    return roomUnder.length > 0;
   }
 
   /** Go on after `PASS`, if there is something left to give. */
@@ -94,7 +80,7 @@ public final class Round {
   }
 
   /** Whether `assign` would take the action. */
-  boolean allows(Action action) {
+  boolean allows(Policy.Action action) {
     return isOpen
         && action.stage >= 0
         && action.stage < open.length
@@ -110,13 +96,27 @@ public final class Round {
 
   /** Slots that caps leave a job. */
   int room(int job) {
-    return caps.room(job);
+    return room(roomUnder, job);
+  }
+
+  private int room(int[] under, int job) {
+    int least = Integer.MAX_VALUE;
+    for (int cap : tables.caps[job]) {
+      least = Math.min(least, under[cap]);
+    }
+    return least;
+  }
+
+  private void take(int[] under, int job, int slots) {
+    for (int cap : tables.caps[job]) {
+      under[cap] -= slots;
+    }
   }
 
   /** Tasks of the stage that no slot is for, as far as caps let its job have any. */
   int demand(int stage) {
     int tasks = tables.numTasks[stage] - covered[stage];
-    return Math.min(tasks, caps.room(tables.job[stage]));
+    return Math.min(tasks, room(tables.job[stage]));
   }
 
   /**
@@ -125,9 +125,9 @@ public final class Round {
    * @throws IllegalArgumentException the stage is not open, or the limit not above what its job
    *     holds or beyond all slots; nothing has changed then.
    */
-  public void assign(Action action) {
+  public void assign(Policy.Action action) {
     int stage = action.stage;
-    if (stage == Action.PASS.stage) {
+    if (stage == Policy.Action.PASS.stage) {
       isOpen = false;
       return;
     }
@@ -146,11 +146,11 @@ public final class Round {
     held[job] += count;
     local[job] -= Math.min(count, local[job]);
     covered[stage] += count;
-    caps.take(job, count);
+    take(roomUnder, job, count);
     close(stage);
     closeExhaustedCaps();
     chosen[numChosen++] = stage;
-    isOpen = onOffer > 0 && openCount > 0;
+    reopen();
   }
 
   private void close(int stage) {
@@ -161,7 +161,7 @@ public final class Round {
 
   private void closeExhaustedCaps() {
     for (int job = 0; job < openStages.length; job++) {
-      if (openStages[job] == 0 || caps.room(job) > 0) {
+      if (openStages[job] == 0 || room(job) > 0) {
         continue;
       }
       for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
@@ -177,15 +177,10 @@ public final class Round {
     return Arrays.copyOf(chosen, numChosen);
   }
 
-  /** The limit that the round has given a job; 0: none. */
-  public int limit(int job) {
-    return limit[job];
-  }
-
   /** Tasks that could start, under caps too, and that the plan so far gives no slot. */
   int tasksLeft() {
-    Allowances left = caps.copy();
-    int found = 0;
+    int[] under = roomUnder.clone();
+    int tasks = 0;
     for (int job = 0; job < openStages.length; job++) {
       int waiting = 0;
       for (int stage = tables.firstStage[job]; stage < tables.firstStage[job + 1]; stage++) {
@@ -193,20 +188,20 @@ public final class Round {
           waiting += Math.max(0, tables.numTasks[stage] - covered[stage]);
         }
       }
-      int started = Math.max(0, Math.min(waiting, left.room(job)));
-      left.take(job, started);
-      found += started;
+      int started = Math.max(0, Math.min(waiting, room(under, job)));
+      take(under, job, started);
+      tasks += started;
     }
-    return found;
+    return tasks;
   }
 
   /** Slots that no job holds or is given by the plan so far. */
   int unused() {
-    int found = tables.slots;
+    int unused = tables.slots;
     for (int job = 0; job < held.length; job++) {
-      found -= held[job];
+      unused -= held[job];
     }
-    return found;
+    return unused;
   }
 
   /** The job's first open stage; -1 if none is open. */

@@ -15,32 +15,32 @@ public final class RoundMessage {
   /** The columns of the tables, the edges, and what is given already. */
   public static Map<String, Object> of(Round round) {
     Tables tables = round.tables;
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("slots", tables.slots);
-    found.put("time_ms", tables.timeMs);
-    found.put("last_arrival_ms", tables.lastArrivalMs);
+    Map<String, Object> message = new LinkedHashMap<>();
+    message.put("slots", tables.slots);
+    message.put("time_ms", tables.timeMs);
+    message.put("last_arrival_ms", tables.lastArrivalMs);
     // JSON has no infinity.
-    found.put("mean_gap_ms", Double.isInfinite(tables.meanGapMs) ? null : tables.meanGapMs);
-    found.put("typical_ms", tables.typicalMs);
-    found.put("inflation", tables.inflation);
-    found.put("arrival_ms", tables.arrivalMs);
-    found.put("work_ms", tables.workMs);
-    found.put("remaining_ms", tables.remainingMs);
-    found.put("first_stage", tables.firstStage);
-    found.put("first_child", tables.graphs.firstChild);
-    found.put("children", tables.graphs.children);
-    found.put("num_tasks", tables.numTasks);
-    found.put("launched", tables.launched);
-    found.put("finished", tables.finished);
-    found.put("runnable", tables.runnable);
-    found.put("mean_ms", tables.meanMs);
-    found.put("critical_path_ms", tables.criticalPathMs);
+    message.put("mean_gap_ms", Double.isInfinite(tables.meanGapMs) ? null : tables.meanGapMs);
+    message.put("typical_ms", tables.typicalMs);
+    message.put("inflation", tables.inflation);
+    message.put("arrival_ms", tables.arrivalMs);
+    message.put("work_ms", tables.workMs);
+    message.put("remaining_ms", tables.remainingMs);
+    message.put("first_stage", tables.firstStage);
+    message.put("first_child", tables.graphs.firstChild);
+    message.put("children", tables.graphs.children);
+    message.put("num_tasks", tables.numTasks);
+    message.put("launched", tables.launched);
+    message.put("finished", tables.finished);
+    message.put("runnable", tables.runnable);
+    message.put("mean_ms", tables.meanMs);
+    message.put("critical_path_ms", tables.criticalPathMs);
     List<int[]> given = new ArrayList<>();
     for (int stage : round.chosen()) {
-      given.add(new int[] {stage, round.limit(tables.job[stage])});
+      given.add(new int[] {stage, round.limit[tables.job[stage]]});
     }
-    found.put("given", given);
-    return found;
+    message.put("given", given);
+    return message;
   }
 
   private static int whole(Object number) {
@@ -48,9 +48,9 @@ public final class RoundMessage {
   }
 
   /** The work of an application, as one round; null if no job has work. */
-  public static Map<String, Object> of(LiveJobs live, LiveGraphs graphs) {
-    LiveTables found = LiveTables.ofApplication(live, graphs);
-    return found == null ? null : of(new Round(found.tables));
+  public static Map<String, Object> of(LiveJobs live, Graphs.Cache cache) {
+    LiveTables tables = LiveTables.ofApplication(live, cache);
+    return tables == null ? null : of(new Round(tables));
   }
 
   /**
@@ -63,7 +63,7 @@ public final class RoundMessage {
   public static void apply(List<?> actions, Round round, Policy others) {
     for (Object pair : actions) {
       List<?> values = (List<?>) pair;
-      Action action = new Action(whole(values.get(0)), whole(values.get(1)));
+      Policy.Action action = new Policy.Action(whole(values.get(0)), whole(values.get(1)));
       if (!round.hasCaps() || round.allows(action)) {
         round.assign(action);
       }
@@ -72,7 +72,7 @@ public final class RoundMessage {
       round.reopen();
       others.fill(round);
     } else if (round.isOpen()) {
-      round.assign(Action.PASS);
+      round.assign(Policy.Action.PASS);
     }
   }
 }

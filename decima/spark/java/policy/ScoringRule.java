@@ -21,6 +21,11 @@ final class ScoringRule implements Policy {
   private static final int UNIT = INPUTS + 3;
   /** the last is the gate's bias */
   private static final int SIZE = HIDDEN * UNIT + 1;
+  private static final double LEAST_WORK_MS = 1.0;
+  private static final double TYPICAL_SLOTS = 50.0;
+  /** of a ratio in a feature */
+  private static final double LEAST = 0.01;
+  private static final double MOST = 8.0;
 
   private final double[] weights;
 
@@ -31,17 +36,17 @@ final class ScoringRule implements Policy {
 
   /** Names of the parameters. */
   static List<String> parameters() {
-    List<String> found = new ArrayList<>();
+    List<String> names = new ArrayList<>();
     for (int unit = 0; unit < HIDDEN; unit++) {
       for (String feature : FEATURES) {
-        found.add(feature + "_" + unit);
+        names.add(feature + "_" + unit);
       }
-      found.add("bias_" + unit);
-      found.add("gate_" + unit);
-      found.add("score_" + unit);
+      names.add("bias_" + unit);
+      names.add("gate_" + unit);
+      names.add("score_" + unit);
     }
-    found.add("gate_bias");
-    return found;
+    names.add("gate_bias");
+    return names;
   }
 
   @Override
@@ -51,8 +56,7 @@ final class ScoringRule implements Policy {
 
   @Override
   public Action decide(Round seen) {
-    RuleView view = new RuleView(seen);
-    Scored scored = new Scored();
+    Candidate candidate = new Candidate(seen);
     int best = -1;
     double bestScore = Double.NEGATIVE_INFINITY;
     double second = Double.NEGATIVE_INFINITY;
@@ -61,62 +65,112 @@ final class ScoringRule implements Policy {
       if (stage < 0) {
         continue;
       }
-      view.describe(stage, 0, scored.features);
-      score(scored);
-      if (seen.held[job] > 0 && scored.gate <= 0.0) {
+      candidate.score(stage, 0);
+      if (seen.held[job] > 0 && candidate.gate <= 0.0) {
         continue;
       }
-      if (best < 0 || scored.score > bestScore) {
+      if (best < 0 || candidate.score > bestScore) {
         second = bestScore;
-        bestScore = scored.score;
+        bestScore = candidate.score;
         best = stage;
-      } else if (scored.score > second) {
-        second = scored.score;
+      } else if (candidate.score > second) {
+        second = candidate.score;
       }
     }
     if (best < 0) {
       return Action.PASS;
     }
-    return new Action(best, extended(seen, view, best, second, scored));
-  }
-
-  /** The limit for the stage's job: one slot more, and more while gate and score allow it. */
-  private int extended(
-      Round seen, RuleView view, int stage, double second, Scored scored) {
-    int held = seen.held[seen.tables.job[stage]];
-    int most = Math.min(Math.min(seen.onOffer, seen.demand(stage)), seen.tables.slots - held);
+    // One slot more, and more while gate and score allow it.
+    int held = seen.held[seen.tables.job[best]];
+    int most = Math.min(Math.min(seen.onOffer, seen.demand(best)), seen.tables.slots - held);
     int given = 1;
-    while (given < most) {
-      view.describe(stage, given, scored.features);
-      score(scored);
-      if (scored.gate <= 0.0 || scored.score <= second) {
+    for (; given < most; given++) {
+      candidate.score(best, given);
+      if (candidate.gate <= 0.0 || candidate.score <= second) {
         break;
       }
-      given += 1;
     }
-    return held + given;
+    return new Action(best, held + given);
   }
 
-  /** Of one candidate: what describes it, and what the rule makes of that. */
-  private static final class Scored {
-    final double[] features = new double[INPUTS];
+  /** One more slot for a stage in a round: its features, and the rule's gate and score. */
+  private final class Candidate {
+    private final Round seen;
+    private final Tables tables;
+    /** remaining work of a job, mean over jobs */
+    private final double meanMs;
+    private final double share;
+    private final double typicalMs;
+    private final double jobs;
+    private final double executors;
+    private final double quiet;
+    private final double[] features = new double[INPUTS];
+    /** above 0: the job may take the slot */
     double gate;
     double score;
+
+    Candidate(Round seen) {
+      this.seen = seen;
+      tables = seen.tables;
+      double totalMs = 0.0;
+      for (int job = 0; job < tables.jobs(); job++) {
+        totalMs += tables.remainingMs[job];
+      }
+      meanMs = totalMs / Math.max(1, tables.jobs());
+      share = (double) tables.slots / tables.jobs();
+      typicalMs = Math.max(tables.typicalMs, LEAST_WORK_MS);
+      jobs = 1.0 + 0.5 * Math.log((double) Math.max(1, tables.jobs()) / tables.slots);
+      executors = 0.5 * Math.log(tables.slots / TYPICAL_SLOTS);
+      quiet = 0.5 * halfLog((tables.timeMs - tables.lastArrivalMs) * tables.slots, meanMs);
+    }
+
+    /** Describe and score one more slot for the stage, whose job was given `given` just now. */
+    void score(int stage, int given) {
+      int job = tables.job[stage];
+      int held = seen.held[job] + given + 1;
+      int tasks = seen.demand(stage) - given;
+      double remainingMs = tables.remainingMs[job];
+      double blockingMs = tables.meanMs[stage] * tables.slots / typicalMs;
+      int jobsWithLess = 0;
+      for (double otherMs : tables.remainingMs) {
+        jobsWithLess += otherMs < remainingMs ? 1 : 0;
+      }
+      features[0] = halfLog(remainingMs, meanMs);
+      features[1] = 2.0 * jobsWithLess / tables.jobs() - 1.0;
+      features[2] = Math.log(held / share);
+      features[3] = (double) held / tables.slots;
+      features[4] = (double) Math.max(0, seen.local[job] - given) / (seen.onOffer - given);
+      features[5] = 0.0; // no single stage's slots open a round of a session
+      features[6] = 0.5 * Math.log(Math.max(1, tasks) / share);
+      features[7] = jobs;
+      features[8] = halfLog(remainingMs, tables.criticalPathMs[stage] * share);
+      features[9] = tables.runnable[stage] ? 1.0 : 0.0;
+      features[10] = 1.0; // a session
+      features[11] = halfLog(0.0, tables.meanMs[stage]); // nothing moves
+      features[12] = executors;
+      features[13] = quiet;
+      features[14] = 0.25 * Math.log(Math.max(LEAST, Math.min(MOST, blockingMs)));
+      features[15] = 2.0 * tables.inflation;
+      features[16] = 0.0; // no slot is reserved
+      features[17] = (double) (seen.onOffer - given - 1) / tables.slots;
+      gate = weights[SIZE - 1];
+      score = 0.0;
+      for (int unit = 0; unit < HIDDEN; unit++) {
+        int first = unit * UNIT;
+        double total = weights[first + INPUTS];
+        for (int index = 0; index < INPUTS; index++) {
+          total += weights[first + index] * features[index];
+        }
+        double active = tanh(total);
+        gate += weights[first + INPUTS + 1] * active;
+        score += weights[first + INPUTS + 2] * active;
+      }
+    }
   }
 
-  private void score(Scored scored) {
-    scored.gate = weights[SIZE - 1];
-    scored.score = 0.0;
-    for (int unit = 0; unit < HIDDEN; unit++) {
-      int first = unit * UNIT;
-      double total = weights[first + INPUTS];
-      for (int index = 0; index < INPUTS; index++) {
-        total += weights[first + index] * scored.features[index];
-      }
-      double active = tanh(total);
-      scored.gate += weights[first + INPUTS + 1] * active;
-      scored.score += weights[first + INPUTS + 2] * active;
-    }
+  /** 0.5 log of the ratio; 0 where there is nothing to compare with. */
+  private static double halfLog(double amount, double reference) {
+    return reference <= 0.0 ? 0.0 : 0.5 * Math.log(Math.max(LEAST, amount / reference));
   }
 
   /** The quotient of polynomials that the weights were fitted with; within 0.024 of tanh. */

@@ -5,9 +5,11 @@ package decima.policy;
  * shares are max-min fair and no slot stays idle while a job wants one.
  */
 final class SparkFair implements Policy {
+  static final String NAME = "spark_fair";
+
   @Override
   public String name() {
-    return "spark_fair";
+    return NAME;
   }
 
   @Override
@@ -49,7 +51,7 @@ final class SparkFair implements Policy {
 
   /** Slots that bring every job up to `level`, as far as its open stages can use them. */
   private static int needed(Round seen, int level) {
-    int found = 0;
+    int slots = 0;
     for (int job = 0; job < seen.tables.jobs(); job++) {
       if (seen.openStages[job] == 0 || seen.held[job] >= level) {
         continue;
@@ -62,8 +64,8 @@ final class SparkFair implements Policy {
           usable += seen.demand(stage);
         }
       }
-      found += Math.min(usable, level - seen.held[job]);
+      slots += Math.min(usable, level - seen.held[job]);
     }
-    return found;
+    return slots;
   }
 }

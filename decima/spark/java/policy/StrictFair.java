@@ -2,9 +2,11 @@ package decima.policy;
 
 /** Every job at most slots / jobs, rounded up; those with slots on offer first, then by arrival. */
 final class StrictFair implements Policy {
+  static final String NAME = "strict_fair";
+
   @Override
   public String name() {
-    return "strict_fair";
+    return NAME;
   }
 
   @Override

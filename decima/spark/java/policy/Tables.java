@@ -4,7 +4,7 @@ package decima.policy;
  * A session as policies see it: J jobs by arrival with S stages, each job's in one run of rows. The
  * columns are those of the simulator's tables of the same names (spark_sim/tables.py).
  */
-public final class Tables {
+public class Tables {
   // of the session
   public double timeMs;
   /** when a job last arrived */
@@ -18,6 +18,8 @@ public final class Tables {
   public int slots;
   /** edges between the stages */
   public Graphs graphs;
+  /** of each cap that users have set: the most slots that the jobs under it may hold together */
+  public int[] capacity = {};
 
   // (J,)
   public final double[] arrivalMs;
@@ -27,6 +29,9 @@ public final class Tables {
   public final double[] remainingMs;
   /** first row of each job's stages; (J + 1,), the last is S */
   public final int[] firstStage;
+
+  /** (J,) the caps that the job is under, as indices of `capacity` */
+  public final int[][] caps;
 
   // (S,)
   public final int[] job;
@@ -48,6 +53,7 @@ public final class Tables {
     arrivalMs = new double[jobs];
     workMs = new double[jobs];
     remainingMs = new double[jobs];
+    caps = new int[jobs][0];
     job = new int[stages];
     for (int number = 0; number < jobs; number++) {
       java.util.Arrays.fill(job, firstStage[number], firstStage[number + 1], number);

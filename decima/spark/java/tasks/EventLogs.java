@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
+import org.apache.commons.io.IOUtils;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -39,21 +40,21 @@ public final class EventLogs implements FlatMapFunction {
     Path path = new Path(text);
     FileSystem system = path.getFileSystem(configuration());
     FileStatus itself = system.getFileStatus(path);
-    StringBuilder found = new StringBuilder();
-    tell(found, itself);
+    StringBuilder listed = new StringBuilder();
+    tell(listed, itself);
     if (itself.isDirectory()) {
       FileStatus[] inside = system.listStatus(path);
       Arrays.sort(inside);
       for (int index = 0; index < inside.length; index++) {
-        tell(found, inside[index]);
+        tell(listed, inside[index]);
       }
     }
-    return found.toString();
+    return listed.toString();
   }
 
-  private static void tell(StringBuilder found, FileStatus one) {
-    found.append(one.isDirectory() ? 'd' : 'f').append('\0').append(one.getLen()).append('\0');
-    found.append(one.getPath().toString()).append('\0');
+  private static void tell(StringBuilder listed, FileStatus file) {
+    listed.append(file.isDirectory() ? 'd' : 'f').append('\0').append(file.getLen()).append('\0');
+    listed.append(file.getPath().toString()).append('\0');
   }
 
   /** One partition for each log. */
@@ -110,11 +111,7 @@ public final class EventLogs implements FlatMapFunction {
           Path path = new Path(files[next]);
           stream = path.getFileSystem(configuration).open(path);
         }
-        int size = 0;
-        int read = 0;
-        while (size < SIZE && (read = stream.read(buffer, size, SIZE - size)) >= 0) {
-          size += read;
-        }
+        int size = IOUtils.read(stream, buffer);
         if (size > 0) {
           return piece('D', buffer, size);
         }
@@ -150,10 +147,10 @@ public final class EventLogs implements FlatMapFunction {
     }
 
     private static byte[] piece(char kind, byte[] bytes, int size) {
-      byte[] found = new byte[size + 1];
-      found[0] = (byte) kind;
-      System.arraycopy(bytes, 0, found, 1, size);
-      return found;
+      byte[] piece = new byte[size + 1];
+      piece[0] = (byte) kind;
+      System.arraycopy(bytes, 0, piece, 1, size);
+      return piece;
     }
   }
 }

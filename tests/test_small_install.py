@@ -1,0 +1,64 @@
+"""What works without the extras, and what is said of those that are missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decima_packages import EXTRAS
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a Python in which no extra is installed."""
+    folder = tmp_path_factory.mktemp("bare")
+    hidden = f"import sys\nfor name in {sorted(EXTRAS)}: sys.modules[name] = None\n"
+    (folder / "sitecustomize.py").write_text(hidden, encoding="utf-8")
+    return {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"}
+
+
+def run(bare: dict[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", *arguments],
+        cwd=folder, env=bare, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+
+
+def test_heuristics_the_network_what_if_and_pages_need_no_extra(
+    bare: dict[str, str], tmp_path: Path
+) -> None:
+    few = ("--jobs", "5", "--sequences", "2", "--policies", "strict_fair,es_rule,decima")
+    done = run(bare, tmp_path, "decima", "evaluate", *few, "--report", "page.html")
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'decima-scheduler[train]'" in " ".join(done.stdout.split())
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    assert run(bare, tmp_path, "decima", "traces", "sample-logs", "logs").returncode == 0
+    page = ("--report", "whatif.html", "--draws", "2", "--sequences", "5")
+    done = run(bare, tmp_path, "decima", "whatif", "logs", *page)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "whatif.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (("decima", "train", "--out", "run"), "train"),
+        (("decima", "explain", "--decision", "3", "--jobs", "5"), "train"),
+        (("deeprm", "train", "--out", "run"), "train"),
+        (("harmony", "train", "--out", "run"), "train"),
+    ],
+)
+def test_a_missing_extra_is_one_line_with_its_command(
+    bare: dict[str, str], tmp_path: Path, arguments: tuple[str, ...], extra: str
+) -> None:
+    done = run(bare, tmp_path, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].endswith(f"pip install 'decima-scheduler[{extra}]'")
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
