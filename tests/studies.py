@@ -60,6 +60,9 @@ class System(NamedTuple):
     def module(self, name: str) -> ModuleType:
         return import_module(f"{self.name}.{name}")
 
+    def load_model(self, path: Path) -> Any:
+        return self.module("schedulers" if self.name == "deeprm" else "models").load_model(path)
+
     def run(self, *arguments: str) -> Result:
         return CliRunner().invoke(self.command, arguments)
 

@@ -285,7 +285,7 @@ def test_a_training_leaves_a_model_that_can_be_compared_and_shown(
     assert result.exit_code == 0, result.output
     assert "all iterations done after 2 iterations" in result.output
     model = tmp_path / "run" / MODEL
-    assert system.module("models").load_model(model).config.seed == 3
+    assert system.load_model(model).config.seed == 3
 
     result = system.run("evaluate", f"--{system.inputs}", "2", str(model))
     assert result.exit_code == 0, result.output
@@ -415,7 +415,7 @@ def test_models_are_gathered_from_runs(
         study.STUDY.gather(runs, models)
     assert not models.exists()
 
-    config = system.module("models").load_model(runs / system.first / MODEL).config
+    config = system.load_model(runs / system.first / MODEL).config
     monkeypatch.setattr(study.Training, "config", lambda _self: config)
     assert study.STUDY.gather(runs, models) == [system.first]
     copied = study.Models(models).path / f"{system.first}.safetensors"
