@@ -1,4 +1,5 @@
-"""Policies in a user's own code, named `my_policy.py:Class` or `module:Class`.
+"""Policies in a user's own code, named `my_policy.py:Class` or `module:Class`, or as a package that
+is installed names them in the entry-point group `decima.policies`.
 
 Naming one runs that code, so only `decima evaluate --policies` and `EvaluationConfig.policies` take
 such names, never a file.
@@ -6,18 +7,31 @@ such names, never a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 from decima.errors import PolicyError
 from decima.own_code import OwnCodeError, error_text, load_callable
 from decima.policy_names import is_learned
+from decima.registry import HEURISTICS
 from spark_sim import Action, Observation
+
+ENTRY_POINTS = "decima.policies"
+"""group in which a package that is installed names policies, as `module:Class`"""
 
 
 def is_custom(name: str) -> bool:
     """Return whether `name` is that of a class in a user's own code."""
-    return ":" in name and not is_learned(name)
+    return not is_learned(name) and (":" in name or name in packaged())
+
+
+@cache
+def packaged() -> Mapping[str, str]:
+    """Policies of installed packages, `module:Class` by name; ours keep their names."""
+    points = entry_points(group=ENTRY_POINTS)
+    return {point.name: point.value for point in points if point.name not in HEURISTICS}
 
 
 class CustomPolicy:
@@ -27,7 +41,7 @@ class CustomPolicy:
         """Load and make the policy; PolicyError if that fails or it cannot decide."""
         self.name = name
         try:
-            make = load_callable(name)
+            make = load_callable(packaged().get(name, name))
         except OwnCodeError as error:
             raise PolicyError(f"policy {name!r}: {error}") from error
         try:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from decima import EvaluationConfig, PolicyError, evaluate
-from decima.custom_policies import CustomPolicy, is_custom
+from decima.custom_policies import CustomPolicy, is_custom, packaged
 from decima.errors import ConfigError
 from decima.evaluation import simulate
 from decima.evaluation.config import setting_of
@@ -51,6 +51,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("greedy", "helper_of_greedy"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
+
+
+def test_an_installed_package_names_its_policies(
+    run: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its entry points; a name of ours stays ours."""
+    metadata = folder / "greedy-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: greedy\nVersion: 1.0\n")
+    points = "[decima.policies]\nmine = greedy:Greedy\nfifo = greedy:Greedy\n"
+    (metadata / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(folder))
+    packaged.cache_clear()
+    try:
+        assert dict(packaged()) == {"mine": "greedy:Greedy"}
+        few = ("--jobs", "4", "--sequences", "2", "--executors", "8")
+        policies = "fifo,mine,greedy:Greedy"
+        done = run(*few, "--policies", policies, "--json", "out.json")
+        assert done.exit_code == 0, done.stderr
+        found = json.loads(Path("out.json").read_text())["policies"]
+        assert found["mine"]["jct_s"] == found["greedy:Greedy"]["jct_s"]
+        assert found["mine"]["jct_s"] != found["fifo"]["jct_s"]
+    finally:
+        packaged.cache_clear()
 
 
 @pytest.mark.parametrize(

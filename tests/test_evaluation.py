@@ -22,7 +22,7 @@ from decima.evaluation.notes import notes_of
 from decima.evaluation.runner import Workload
 from decima.rl.parallel.local import LocalPool
 from tests.commands import Command, refused, small_config
-from traces import Job, LevelDurations, Stage, Trace
+from traces import Job, LevelDurations, Stage, Trace, load_trace
 
 Json = dict[str, Any]
 
@@ -44,6 +44,34 @@ def test_policies_meet_the_same_sequences_and_the_same_tasks(trace_file: Path) -
     assert report.difference("weighted_fair").mean == 0
     assert report.difference("weighted_fair").ci95 == (0, 0)
     assert len(set(fair.avg_jct_s)) == 3
+
+
+def test_a_trace_in_memory_is_that_of_its_file(trace_file: Path) -> None:
+    """And a trace in place of a name says where it belongs."""
+    trace = load_trace(str(trace_file))
+    config = small_config(trace_file)
+    of_file, in_memory = evaluate(config), evaluate(replace(config, trace="tpch"), trace=trace)
+    assert in_memory.config.trace == trace.name
+    for name, policy in of_file.policies.items():
+        assert policy.avg_jct_s.tolist() == in_memory.policies[name].avg_jct_s.tolist()
+    with pytest.raises(ConfigError, match=r"trace is a name or a file, .*evaluate\(config, trace="):
+        EvaluationConfig(trace=trace)  # type: ignore[arg-type]
+
+
+def test_results_are_tables(trace_file: Path) -> None:
+    """A row for each policy and sequence, and one for each of their jobs; one line in print."""
+    report = evaluate(small_config(trace_file, policies=("strict_fair", "fifo")))
+    figures, jobs = report.to_arrow(), report.jobs_to_arrow()
+    assert figures.num_rows == 2 * 3
+    assert jobs.num_rows == sum(
+        len(run.metrics.jct_s) for policy in report.policies.values() for run in policy.runs
+    )
+    means = jobs.group_by(["policy", "sequence"], use_threads=False).aggregate([("jct_s", "mean")])
+    assert means["jct_s_mean"].to_pylist() == pytest.approx(figures["avg_jct_s"].to_pylist())
+    assert set(jobs["job"].to_pylist()) <= set(report.trace.job_names)
+    percent = report.difference("fifo").mean
+    assert repr(report).startswith("<Report, average JCT over 3 sequences: strict_fair ")
+    assert repr(report).endswith(f" s ({percent:+.1f} %)>")
 
 
 def test_a_policy_gives_the_same_whatever_stands_beside_it(trace_file: Path) -> None:

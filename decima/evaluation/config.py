@@ -70,6 +70,11 @@ class EvaluationConfig:
     """what differences between policies are in, by its name in `decima.objectives`"""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.trace, str):
+            raise ConfigError(
+                f"trace is a name or a file, not {self.trace!r:.60}: evaluate(config, trace=...) "
+                "takes jobs"
+            )
         if not self.policies:
             raise ConfigError("no policy to evaluate")
         if isinstance(self.policies, str):

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from rich.table import Table
 
 from decima.evaluation.config import EvaluationConfig, draw_sequence
@@ -100,7 +101,7 @@ class PolicyReport:
         return sum(float(getattr(run.metrics, figure)) for run in self.runs)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """The comparison of all policies of an evaluation."""
 
@@ -126,6 +127,42 @@ class Report:
     def difference(self, name: str) -> Estimate:
         """Objective of `name` against the first policy, in percent, paired by sequence."""
         return difference_percent(self.policies[name].objective, self.reference.objective)
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name} {policy.avg_jct_s.mean():.1f} s"
+            + ("" if policy is self.reference else f" ({self.difference(name).mean:+.1f} %)")
+            for name, policy in self.policies.items()
+        ]
+        return f"<Report, average JCT over {self.config.sequences} sequences: {', '.join(parts)}>"
+
+    def to_arrow(self) -> pa.Table:
+        """The figures, a row for each policy and sequence; `.to_pandas()` makes a DataFrame."""
+        rows = [
+            {"policy": name, "sequence": run.sequence}
+            | {figure: float(getattr(policy, figure)[place]) for figure in FIGURES}
+            for name, policy in self.policies.items()
+            for place, run in enumerate(policy.runs)
+        ]
+        return pa.Table.from_pylist(rows)
+
+    def jobs_to_arrow(self) -> pa.Table:
+        """The jobs that arrived, a row for each policy, sequence and job, by arrival."""
+        names = self.trace.job_names
+        parts = [
+            pa.table(
+                {
+                    "policy": [name] * len(run.metrics.jct_s),
+                    "sequence": [run.sequence] * len(run.metrics.jct_s),
+                    "job": [names[row] for row in run.metrics.job],
+                    "jct_s": run.metrics.jct_s,
+                    "slowdown": run.metrics.slowdown,
+                }
+            )
+            for name, policy in self.policies.items()
+            for run in policy.runs
+        ]
+        return pa.concat_tables(parts)
 
     def to_json(self) -> dict[str, Any]:
         """The report in the documented JSON form (`docs/evaluation.md`).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,13 +49,18 @@ class Workload:
         return cls(trace, to_arrays(trace))
 
     @classmethod
-    def of(cls, config: EvaluationConfig) -> Workload:
+    def of(cls, config: EvaluationConfig, trace: Trace | None = None) -> Workload:
         """Return the trace of `config`, with demands and the durations that policies observe.
 
-        Raises ConfigError if no executor of `config` meets a demand.
+        Args:
+            config: the settings.
+            trace: takes the place of the one that `config` names.
+
+        Raises:
+            ConfigError: no executor of `config` meets a demand.
         """
         cluster = config.cluster()
-        trace = load_trace(config.trace)
+        trace = load_trace(config.trace) if trace is None else trace
         if cluster.classes is not None and config.demands == "drawn":
             largest_mb = cluster.classes[-1].memory_mb
             trace = drawn_demands(trace, largest_mb, Streams(config.seed, 0).demands())
@@ -81,6 +86,7 @@ EvaluationProgress = Callable[[int, int], None]
 def evaluate(
     config: EvaluationConfig,
     *,
+    trace: Trace | None = None,
     own: Sequence[Callable[[], Policy]] = (),
     pool: WorkerPool = HERE,
     timelines: Collection[int] = (),
@@ -90,6 +96,7 @@ def evaluate(
 
     Args:
         config: what to compare on what.
+        trace: the jobs, in place of those that `config.trace` names.
         own: factories of policies outside the registry, such as their classes, called for each
             sequence. They play in this process and come last in the report.
         pool: workers; only CPU times depend on it.
@@ -99,10 +106,12 @@ def evaluate(
     Raises:
         ValueError: (one line) the trace, the arrivals or a setting breaks a rule.
     """
+    if trace is not None:
+        config = replace(config, trace=trace.name)
     names = _all_names(config, own)
     total = config.sequences * len(names)
     runs: dict[tuple[str, int], PolicyRun] = {}
-    workload = Workload.of(config)
+    workload = Workload.of(config, trace)
     draw_sequence(config, workload.trace, 0)  # faults show before any task starts
     for name in config.policies:
         policy_on(workload, config, name, 0)
