@@ -67,12 +67,12 @@ def test_an_installed_package_names_its_policies(
     try:
         assert dict(packaged()) == {"mine": "greedy:Greedy"}
         few = ("--jobs", "4", "--sequences", "2", "--executors", "8")
-        policies = "fifo,mine,greedy:Greedy"
+        policies = "strict_fair,mine,greedy:Greedy"
         done = run(*few, "--policies", policies, "--json", "out.json")
         assert done.exit_code == 0, done.stderr
         found = json.loads(Path("out.json").read_text())["policies"]
         assert found["mine"]["jct_s"] == found["greedy:Greedy"]["jct_s"]
-        assert found["mine"]["jct_s"] != found["fifo"]["jct_s"]
+        assert found["mine"]["jct_s"] != found["strict_fair"]["jct_s"]
     finally:
         packaged.cache_clear()
 
