@@ -24,6 +24,7 @@ from click.testing import CliRunner
 
 from decima.cli.main import main
 from decima.spark.jar import spark_jars
+from traces import load_trace
 from traces.errors import TraceError
 from traces.spark_log import elsewhere, read_spark_logs
 from traces.spark_log.elsewhere import Selection, copy_logs, is_elsewhere, parse_since
@@ -267,7 +268,12 @@ def test_a_replay_of_a_history_servers_logs(
         assert f"What if: {address}" in page.read_text()
         assert "s3://bucket" in page.read_text()
         assert "secret" not in page.read_text()
-        assert len(asked) == 2
+        imported = tmp_path.parent / "imported.parquet"
+        one = ["traces", "import", "spark", address, "--application", "app-1", "-o", str(imported)]
+        done = CliRunner().invoke(main, one)
+        assert done.exit_code == 0, done.output
+        assert load_trace(str(imported)).job_names == read_spark_logs([log])[0].job_names
+        assert len(asked) == 3
         broken = CliRunner().invoke(main, ["whatif", address, "--application", "../odd"])
         assert broken.exit_code == 2, broken.output
     assert not list(tmp_path.iterdir())
@@ -289,11 +295,12 @@ def test_a_command_refuses_what_it_cannot_copy(
     monkeypatch.chdir(tmp_path)
     Path("logs").mkdir()
     Path("httpd").mkdir()
-    done = CliRunner().invoke(main, ["whatif", *options, "--json", "out.json"])
-    assert done.exit_code == 2
-    assert words in done.output
-    assert "Traceback" not in done.output
-    assert not Path("out.json").exists()
+    for command in (["whatif", "--json"], ["traces", "import", "spark", "-o"]):
+        done = CliRunner().invoke(main, [*command, "out.parquet", *options])
+        assert done.exit_code == 2
+        assert words in done.output
+        assert "Traceback" not in done.output
+        assert not Path("out.parquet").exists()
 
 
 @pytest.mark.slow

@@ -77,6 +77,9 @@ class _Place(InputPath):
         return super().convert(value, param, ctx)
 
 
+PLACE = _Place()
+
+
 def _since(_context: click.Context, _option: click.Parameter, text: str | None) -> timedelta | None:
     try:
         return None if text is None else parse_since(text)
@@ -84,23 +87,42 @@ def _since(_context: click.Context, _option: click.Parameter, text: str | None) 
         raise click.BadParameter(str(error)) from error
 
 
-def log_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command LOGS, as `logs`, and the options that select among a History Server's."""
-
-    @click.argument("logs", nargs=-1, required=True, type=_Place())
-    @click.option(
+def selection_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that select among the logs of a History Server."""
+    applications = click.option(
         "--application",
         "applications",
         multiple=True,
         metavar="ID",
         help="Of a History Server; may be repeated (default: all that have ended).",
     )
-    @click.option(
+    since = click.option(
         "--since",
         callback=_since,
         metavar="TIME",
         help="Of a History Server: those that ended in this time before now: 12h, 7d, 2w.",
     )
+    return applications(since(command))
+
+
+def logs_of(
+    places: tuple[Path | str, ...], applications: tuple[str, ...], since: timedelta | None
+) -> Logs:
+    """Return the logs of paths and addresses; UsageError if the selection does not fit them."""
+    is_selected = applications or since is not None
+    addresses = [place for place in places if isinstance(place, str)]
+    if is_selected and not any(map(is_history_server, addresses)):
+        raise click.UsageError("--application and --since are for a History Server: http://...")
+    if applications and since is not None:
+        raise click.UsageError("give --application or --since, not both")
+    return Logs(places, Selection(applications, since))
+
+
+def log_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command LOGS, as `logs`, and the options that select among a History Server's."""
+
+    @click.argument("logs", nargs=-1, required=True, type=PLACE)
+    @selection_options
     @functools.wraps(command)
     def with_logs(
         *,
@@ -109,12 +131,6 @@ def log_arguments(command: Callable[..., None]) -> Callable[..., None]:
         since: timedelta | None,
         **options: Any,
     ) -> None:
-        is_selected = applications or since is not None
-        addresses = [place for place in logs if isinstance(place, str)]
-        if is_selected and not any(map(is_history_server, addresses)):
-            raise click.UsageError("--application and --since are for a History Server: http://...")
-        if applications and since is not None:
-            raise click.UsageError("give --application or --since, not both")
-        command(logs=Logs(logs, Selection(applications, since)), **options)
+        command(logs=logs_of(logs, applications, since), **options)
 
     return with_logs

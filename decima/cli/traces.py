@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from decima.cli.console import progress_bar, say, stdout
 from decima.cli.errors import OneLineErrors
+from decima.cli.logs import PLACE, logs_of, selection_options
 from decima.cli.options import GROUP_BY, TRACE_OUTPUT, output_option
 from decima.errors import ConfigError
 from decima.rl.option_types import (
@@ -125,6 +127,7 @@ def import_group() -> None:
 
 @import_group.command("spark")
 @click.argument("paths", nargs=-1, required=True, type=NAME_OR_FILE)
+@selection_options
 @GROUP_BY
 @click.option(
     "--executors",
@@ -155,6 +158,8 @@ def import_group() -> None:
 )
 def import_spark(
     paths: tuple[str, ...],
+    applications: tuple[str, ...],
+    since: timedelta | None,
     group_by: str,
     executors: int | None,
     samples: int | None,
@@ -164,11 +169,14 @@ def import_spark(
 ) -> None:
     """Import Spark event logs: files, rolled logs, zip archives, folders of them.
 
+    PATHS may be addresses, too: a History Server (http://HOST:18080), s3://, hdfs:// or gs://.
     Plain, zstd, lz4, snappy and gzip logs, finished, in progress or cut short. Lines that cannot be
     read are counted and named; the rest is imported.
     """
     how = HowToRead(GroupBy(group_by), executors, samples)
     if cluster is not None:
+        if applications or since is not None:
+            raise click.UsageError("--application and --since go without --cluster")
         # Only a cluster needs pyspark.
         from decima.rl.parallel.session import open_session
         from decima.spark.cluster_logs import read_logs_on_cluster
@@ -189,12 +197,15 @@ def import_spark(
     elif archive is not None:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
     else:
-        # All paths exist on this machine; only a cluster reads others.
         context = click.get_current_context()
         (argument,) = (param for param in context.command.params if param.name == "paths")
-        here = [INPUT_TREE.convert(path, argument, context) for path in paths]
+        places = tuple(PLACE.convert(path, argument, context) for path in paths)
         trace, imported = read_spark_logs(
-            here, group_by=how.group_by, executors=executors, samples=samples, name=output.stem
+            logs_of(places, applications, since).fetch(),
+            group_by=how.group_by,
+            executors=executors,
+            samples=samples,
+            name=output.stem,
         )
     if output.suffix:
         write_trace(trace, output)
