@@ -24,14 +24,15 @@ ENTRY_POINTS = "decima.policies"
 
 def is_custom(name: str) -> bool:
     """Return whether `name` is that of a class in a user's own code."""
-    return not is_learned(name) and (":" in name or name in packaged())
+    if is_learned(name) or name in HEURISTICS:
+        return False
+    return ":" in name or name in packaged()
 
 
 @cache
 def packaged() -> Mapping[str, str]:
-    """Policies of installed packages, `module:Class` by name; ours keep their names."""
-    points = entry_points(group=ENTRY_POINTS)
-    return {point.name: point.value for point in points if point.name not in HEURISTICS}
+    """Policies of installed packages, `module:Class` by name."""
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 
 class CustomPolicy:

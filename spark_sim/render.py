@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import colorsys
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_sim.tables import State
-from traces.numbers import MS_PER_S
+from traces.numbers import MS_PER_S, Float64, Int64
 
 MODES = ("ansi", "rgb_array")
 COLUMNS = 600
@@ -46,21 +47,48 @@ def image(state: State) -> NDArray[np.uint8]:
         state: with a timeline.
     """
     clock = state.clock[0]
-    executors, now_ms = int(clock["num_executors"]), float(clock["time_ms"])
+    executors = int(clock["num_executors"])
     tasks = state.timeline[: clock["tasks_started"]]
     tasks = tasks[np.lexsort((tasks["start_ms"], tasks["executor"]))]
-    time_ms = (np.arange(COLUMNS) + 0.5) / COLUMNS * now_ms
-    colours = np.array([*(_colour(job) for job in range(len(state.jobs))), _WHITE], np.uint8)
-    job = np.full((executors, COLUMNS), len(state.jobs))
-    first = np.searchsorted(tasks["executor"], np.arange(executors + 1))
-    for executor in range(executors):
-        own_tasks = tasks[first[executor] : first[executor + 1]]
-        if len(own_tasks):
-            latest = np.searchsorted(own_tasks["start_ms"], time_ms, side="right") - 1
-            runs = (latest >= 0) & (own_tasks["finish_ms"][latest] > time_ms)
-            job[executor, runs] = own_tasks["job"][latest[runs]]
+    job = raster(
+        tasks["executor"], tasks["start_ms"], tasks["finish_ms"], tasks["job"],
+        executors, COLUMNS, float(clock["time_ms"]),
+    )  # fmt: skip
+    colours = np.array([*(_colour(number) for number in range(len(state.jobs))), _WHITE], np.uint8)
     picture: NDArray[np.uint8] = colours[job]
     return np.repeat(picture, -(-LEAST_HEIGHT // executors), axis=0)
+
+
+def raster(
+    executor: NDArray[Any],
+    start_ms: Float64,
+    finish_ms: Float64,
+    job: NDArray[Any],
+    executors: int,
+    columns: int,
+    end_ms: float,
+) -> Int64:
+    """Return (executors, columns) the job at the middle of each column of 0 .. end_ms, or -1.
+
+    Args:
+        executor: (T,) of each task; tasks are sorted by executor, then by start.
+        start_ms: (T,)
+        finish_ms: (T,)
+        job: (T,)
+        executors: rows.
+        columns: parts of the time.
+        end_ms: end of the last.
+    """
+    jobs = np.full((executors, columns), -1, np.int64)
+    middle_ms = (np.arange(columns) + 0.5) * end_ms / columns
+    first = np.searchsorted(executor, np.arange(executors + 1))
+    for row in range(executors):
+        tasks = slice(int(first[row]), int(first[row + 1]))
+        if tasks.start < tasks.stop:
+            latest = np.searchsorted(start_ms[tasks], middle_ms, side="right") - 1
+            runs = (latest >= 0) & (finish_ms[tasks][latest] > middle_ms)
+            jobs[row, runs] = job[tasks][latest[runs]]
+    return jobs
 
 
 def _colour(job: int) -> tuple[int, int, int]:

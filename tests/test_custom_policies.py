@@ -65,13 +65,15 @@ def test_an_installed_package_names_its_policies(
     monkeypatch.syspath_prepend(str(folder))
     packaged.cache_clear()
     try:
-        assert dict(packaged()) == {"mine": "greedy:Greedy"}
+        assert packaged()["mine"] == "greedy:Greedy"
+        assert [is_custom(name) for name in ("mine", "fifo", "yours")] == [True, False, False]
         few = ("--jobs", "4", "--sequences", "2", "--executors", "8")
         policies = "strict_fair,mine,greedy:Greedy"
         done = run(*few, "--policies", policies, "--json", "out.json")
         assert done.exit_code == 0, done.stderr
         found = json.loads(Path("out.json").read_text())["policies"]
         assert found["mine"]["jct_s"] == found["greedy:Greedy"]["jct_s"]
+        refused(run("--policies", "mine", "--cluster", "local[1]"), "'mine' is code of your own")
         assert found["mine"]["jct_s"] != found["strict_fair"]["jct_s"]
     finally:
         packaged.cache_clear()

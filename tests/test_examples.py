@@ -120,6 +120,14 @@ def test_embeddings_learn_critical_paths() -> None:
     assert (errors[0] < 0.8 * errors[1:].min(0)).all(), rows
 
 
+@pytest.mark.slow
+def test_ppo_learns_to_be_below_strict_fair() -> None:
+    """In its two and a half minutes of one core, on sequences that it has not seen."""
+    percent, lower = re.findall(r"^([+-][\d.]+) %, lower in (\d+) of 20$", printed("ppo"), re.M)[0]
+    assert float(percent) < 0
+    assert int(lower) > 10
+
+
 def test_advice_comes_from_the_sample_log() -> None:
     """Recorded jobs never wait; submitted faster, they wait for each other."""
     found = printed("what_if_on_a_log", "--draws", "3", "--sequences", "6")

@@ -19,7 +19,6 @@ from decima.cli.main import main
 from decima.evaluation.config import draw_sequence
 from decima.evaluation.timeline import read_timeline, recorded_within
 from decima.report import comparison_sections, results_of
-from decima.report.figures import raster
 from decima.report.page import page
 from decima.report.timelines import (
     Run,
@@ -33,6 +32,7 @@ from decima.report.timelines import (
     timelines_section,
     unpack,
 )
+from spark_sim.render import raster
 from tests.commands import refused, small_config
 from tests.pages import HOSTILE, results_json, two_runs, two_sequences
 from traces import load_trace
@@ -61,7 +61,8 @@ def test_a_run_as_the_page_gets_it() -> None:
     assert drawn_tasks.start_ms[drawn_tasks.stage == diamond["first"] + 2].tolist() == [3000.0]
     # Executor 0 has job 0 until 3 s, then job 1 until 5 s; executor 1 has job 1 until 8 s.
     job = np.array(found["stages"]["job"])[drawn_tasks.stage]
-    assert raster(drawn_tasks, job, 2, 8).tolist() == [[0, 0, 0, 1, 1, -1, -1, -1], [1] * 8]
+    columns = drawn_tasks.executor, drawn_tasks.start_ms, drawn_tasks.finish_ms, job
+    assert raster(*columns, 2, 8, 8000.0).tolist() == [[0, 0, 0, 1, 1, -1, -1, -1], [1] * 8]
     without = gantt(tasks, Run("b", 0), None)
     assert "critical" not in without["jobs"][1]
     assert graphs([without], None) == {}

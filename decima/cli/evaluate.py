@@ -82,7 +82,7 @@ def evaluate(
     below ten sequences Student's t), and the paired difference to the first policy.
     """
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
-    refuse_own_code(where, config.policies)
+    refuse_own_code(where, config.objective, config.policies)
     check_models(config.policies)
     if timeline is not None:
         check_timeline_path(timeline)

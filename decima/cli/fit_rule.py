@@ -112,7 +112,7 @@ def fit_rule(
     if generations is None and minutes is None:
         minutes = _DEFAULT_MINUTES
     budget = Budget(generations, minutes)
-    refuse_own_code(where, [objective])
+    refuse_own_code(where, objective)
     state = output.with_suffix(".state.json") if resume is None else resume
     if resume is None and state.exists():
         raise ConfigError(f"{state}: holds a fit; continue with --resume {state}, or remove it")

@@ -96,7 +96,7 @@ def train(
     given = {key: value for key, value in workload.items() if value not in (None, ())}
     config = None if resume else _config(config_path, changes, given, objective)
     if objective is not None:
-        refuse_own_code(where, [objective])
+        refuse_own_code(where, objective)
 
     # torch takes a second to load, which a refused setting need not wait for.
     from decima.rl.loop import StopReason

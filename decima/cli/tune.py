@@ -49,7 +49,7 @@ def tune(policy: str, held_back: int, where: Where, output: Path, **options: Any
     ones.
     """
     config = build_config(options, (policy,))
-    refuse_own_code(where, [config.objective])
+    refuse_own_code(where, config.objective)
     for note in notes_of(config, load_trace(config.trace)):  # refuse before the search
         stdout().print(note, soft_wrap=True, markup=False)
     announce()

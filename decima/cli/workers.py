@@ -82,9 +82,10 @@ def open_pool(where: Where, name: str) -> Iterator[WorkerPool]:
         yield pool
 
 
-def refuse_own_code(where: Where, names: Iterable[str]) -> None:
+def refuse_own_code(where: Where, objective: str, policies: Iterable[str] = ()) -> None:
     """Refuse (ConfigError) policies and objectives in a user's own code on a cluster."""
-    code = [name for name in names if is_custom(name) and is_own(name)]
+    code = [name for name in policies if is_custom(name)]
+    code += [objective] if is_own(objective) else []
     if code and where.cluster is not None:
         raise ConfigError(
             f"{code[0]!r} is code of your own, which the executors of --cluster lack: --workers "

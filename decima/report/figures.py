@@ -17,10 +17,10 @@ from matplotlib.colors import hsv_to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from decima.report.section import Bars, Forest, Lines, Section
-from decima.report.timelines import Tasks, unpack
+from decima.report.timelines import unpack
+from spark_sim.render import raster
 from traces.files.writing import write_whole
 from traces.numbers import MS_PER_S
 
@@ -171,7 +171,10 @@ def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
     tasks = unpack(run)
     end_s = float(run["end_ms"]) / MS_PER_S
     job = np.array(run["stages"]["job"])[tasks.stage]
-    shown = raster(tasks, job, int(run["executors"]), _COLUMNS)
+    shown = raster(
+        tasks.executor, tasks.start_ms, tasks.finish_ms, job,
+        int(run["executors"]), _COLUMNS, float(run["end_ms"]),
+    )  # fmt: skip
     colours = np.ones((int(job.max()) + 2, 3))
     number = np.arange(len(colours) - 1)
     tones = np.stack([number * _GOLDEN % 1, np.full(len(number), 0.6), 0.55 + 0.15 * (number % 3)])
@@ -194,22 +197,6 @@ def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
         ]
         axes.legend(handles=patches, fontsize=6, frameon=False, loc="center left",
                     bbox_to_anchor=(1.0, 0.5))  # fmt: skip
-
-
-def raster(tasks: Tasks, job: NDArray[np.int64], executors: int, columns: int) -> NDArray[np.int64]:
-    """(executors, columns) the job that runs at the middle of each column, -1 where none does."""
-    jobs = np.full((executors, columns), -1, np.int64)
-    end_ms = float(tasks.finish_ms.max())
-    middle_ms = (np.arange(columns) + 0.5) * end_ms / columns
-    first = np.searchsorted(tasks.executor, np.arange(executors + 1))
-    for row in range(executors):
-        tasks_of_row = slice(int(first[row]), int(first[row + 1]))
-        if tasks_of_row.start == tasks_of_row.stop:
-            continue
-        at = np.searchsorted(tasks.start_ms[tasks_of_row], middle_ms, side="right") - 1
-        runs = (at >= 0) & (tasks.finish_ms[tasks_of_row][np.maximum(at, 0)] > middle_ms)
-        jobs[row] = np.where(runs, job[tasks_of_row][np.maximum(at, 0)], -1)
-    return jobs
 
 
 def _plain(text: str) -> str:
