@@ -53,8 +53,8 @@ def check(package: str) -> None:
 
 
 def missing_extra(error: ImportError) -> str | None:
-    """Return one line that says how to install the module that was not found; None if no extra
-    of ours has it.
+    """Return one line that says how to install the module that was not found; None if it belongs
+    to no extra.
     """
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:

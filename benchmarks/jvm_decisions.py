@@ -19,7 +19,7 @@ from pathlib import Path
 from decima.spark.jar import find_javac, plugin_jar, spark_jars
 
 REHEARSED_PLANS = 100
-"""by `DriverSide.java`"""
+"""`ENOUGH` of `WarmUp.java`"""
 _SOURCE = Path(__file__).parent / "java_app" / "DecisionSpeed.java"
 
 

@@ -42,7 +42,7 @@ SHAPE = LayeredShape(stages=(3, 6), tasks=(2, 12), task_ms=(150.0, 400.0))
 
 
 def job_of(properties: Mapping[str, str], spark_job: int) -> str:
-    """The job that a Spark job is part of, by the plugin's name (`Jobs.java`)."""
+    """The job that a Spark job is part of, by the plugin's name (`Owners.java`)."""
     named = properties.get(OWN_JOB)
     return f"spark {spark_job}" if named is None else f"job {named}"
 

@@ -6,8 +6,8 @@ logarithm of its speed is linear in both logarithms, beyond the last size it goe
 last two. Four points are not measured and are filled in (`_filled`).
 
 A file of one's own models is JSON: `models`, a list of objects, and `ratio`, a square table: what
-share of its speed alone the job of the row keeps beside the one of the column. A model has
-the fields of `OwnModel`.
+share of its speed alone the job of the row keeps beside the one of the column. A model has the
+fields of `OwnModel`.
 
 Letters: L models, G sizes, D densities, C configurations.
 """
@@ -70,7 +70,7 @@ class OwnModel(Settings):
     """its share of the model; from 0.5 Tiresias puts workers together"""
 
     def check(self) -> None:
-        """Refuse a name that cannot be shown, and tasks that are none."""
+        """Refuse a name that cannot be shown, and tasks with impossible units."""
         is_name = bool(self.name) and is_clean(self.name, _MAX_NAME)
         rule = f"1 to {_MAX_NAME} printable characters"
         self.require(is_name, f"name is {self.name!r:.40}: {rule}")

@@ -105,6 +105,7 @@ class Completions:
     """Jobs of one simulation that have completed."""
 
     def __init__(self) -> None:
+        self.count = 0
         self._complete = np.zeros(0, np.bool_)
 
     def since(self, state: State) -> tuple[tuple[int, float], ...]:
@@ -113,7 +114,7 @@ class Completions:
         complete = ~np.isnan(jobs["completion_ms"])
         before = np.zeros(len(jobs), np.bool_)
         before[: len(self._complete)] = self._complete
-        self._complete = complete
+        self.count, self._complete = int(complete.sum()), complete
         jobs = jobs[complete & ~before]
         jct_s = (jobs["completion_ms"] - jobs["arrival_ms"]) / MS_PER_S
         return tuple(zip(jobs["template"].tolist(), jct_s.tolist(), strict=True))

@@ -57,7 +57,6 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         self._simulators: VectorSimulator | None = None
         self._sight: Sight | None = None
         self._completions: list[Completions] = []
-        self._num_completed = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)
         self._illegal_actions = np.zeros(num_envs, np.int64)
 
@@ -92,7 +91,6 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         runs = [self._episodes.run(streams) for streams in self._streams]
         self._simulators = VectorSimulator(self._episodes.arrays, self._episodes.cluster, runs)
         self._completions = [Completions() for _ in runs]
-        self._num_completed[:] = 0
         self._over[:] = False
         self._illegal_actions[:] = 0
         infos: dict[str, Any] = {}
@@ -134,6 +132,9 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
         completions = clock["next_arrival"] - clock["num_active"]
         completed = np.empty(self.num_envs, object)
         for index in range(self.num_envs):
+            completed[index] = ()
+            if not began[index] and completions[index] > self._completions[index].count:
+                completed[index] = self._completions[index].since(simulators.state(index))
             if began[index]:
                 self._streams[index] = after(self._streams[index], None, self.np_random)
                 simulators.reset(index, self._episodes.run(self._streams[index]))
@@ -143,10 +144,6 @@ class SparkVectorEnv(VectorEnv[Padded, NDArray[np.int64], NDArray[Any]]):
             elif terminated[index] or truncated[index]:
                 ended = summary(simulators.state(index), int(self._illegal_actions[index]))
                 infos = self._add_info(infos, ended, index)
-            completed[index] = ()
-            if completions[index] > self._num_completed[index]:
-                completed[index] = self._completions[index].since(simulators.state(index))
-        self._num_completed = np.where(began, 0, completions)
         infos |= {"completed": completed, "_completed": always}
         self._over = terminated | truncated
         return self._show(simulators), reward_s, terminated, truncated, infos

@@ -203,6 +203,12 @@ FIFO = ("policies", "fifo")
         (("sequences", 0, "arrival_s", 0), -1.0, "sequences.0.arrival_s.0"),
         (("sequences", 0, "arrival_s", 0), 1e13, "sequences.0.arrival_s.0"),
         (("config", "executors"), 10**9, "config.executors"),
+        (
+            (*FIFO, "objective"),
+            {"per_sequence": [0, 0]},
+            "fifo: beside avg_jct_s the objective avg_jct has 0 values",
+        ),
+        ((*FIFO, "fairness"), 3, "fairness: Input should be a valid dictionary\n"),
     ],
 )
 def test_a_result_file_holds_what_can_be(

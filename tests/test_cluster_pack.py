@@ -24,13 +24,36 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_what_runs_need_goes_along_and_nothing_else() -> None:
-    """Requirements of requirements, too; no extra of ours: no Spark, no tests, no documentation."""
+    """Requirements of requirements, too, and of extras that tasks need; no Spark, no tests, no
+    documentation.
+    """
     names = {str(one.metadata["Name"]).lower() for one in _runtime("decima-scheduler")}
-    assert {"numpy", "numba", "llvmlite", "torch", "pyarrow", "pydantic-core"} <= {
-        name.replace("_", "-") for name in names
-    }
+    assert {
+        "numpy",
+        "numba",
+        "llvmlite",
+        "torch",
+        "torch-geometric",
+        "pyarrow",
+        "pydantic-core",
+    } <= {name.replace("_", "-") for name in names}
     assert names & {"pyspark", "py4j", "pytest", "selenium", "mkdocs", "hypothesis"} == set()
     assert "decima-scheduler" not in names
+
+
+def test_an_extra_that_is_not_installed_stays_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without torch a cluster still evaluates."""
+    installed = importlib.metadata.distribution
+
+    def without_torch(name: str) -> Distribution:
+        if name == "torch":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", without_torch)
+    names = {str(one.metadata["Name"]).lower() for one in _runtime("decima-scheduler")}
+    assert {"numpy", "gymnasium", "matplotlib"} <= names
+    assert names & {"torch", "torch-geometric", "torch_geometric", "tensorboardx"} == set()
 
 
 @pytest.fixture

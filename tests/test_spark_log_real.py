@@ -220,3 +220,14 @@ def test_a_folder_of_applications_is_one_trace() -> None:
     assert summary.applications == len(EVERY)
     assert summary.unknown_events == {}
     assert to_arrays(trace).num_jobs == summary.jobs
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_recorded_logs_tell_nothing_of_the_machine(name: str) -> None:
+    """No path of a user or a temporary folder, no host but the loopback ones, no real user."""
+    for event in raw_events(name):
+        text = json.dumps(event)
+        assert not any(f"{path}/" in text for path in ("/root", "/home", "/tmp"))  # noqa: S108
+        task = event.get("Task Info", {})
+        assert task.get("Host", "localhost") in ("localhost", "127.0.0.1", "127.0.0.2")
+        assert event.get("User", "spark") == "spark"

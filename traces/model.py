@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,6 +125,11 @@ class Stage:
 
     def __post_init__(self) -> None:
         check_name("stage", self.name)
+        for label, count in (("num_tasks", self.num_tasks), ("slots", self.slots)):
+            if not isinstance(count, Integral) or isinstance(count, bool):
+                raise TraceError(
+                    f"stage {self.name!r}: {label} {count!r:.40} is not a whole number"
+                )
         if not 1 <= self.num_tasks <= MAX_TASKS_PER_STAGE:
             raise TraceError(
                 f"stage {self.name!r}: {self.num_tasks} tasks, "
@@ -220,24 +226,40 @@ class Job:
                 or the job breaks a rule of this module, as by a cycle.
         """
         label = graph.graph.get("name", "") if name is None else name
+        if not isinstance(label, str):
+            raise TraceError(f"job {label!r:.60}: the name of a job is a text")
         if not graph.is_directed() or graph.is_multigraph():
-            raise TraceError(f"job {label!r}: {type(graph).__name__} is not a DiGraph")
+            raise TraceError(f"job {label!r:.60}: {type(graph).__name__} is not a DiGraph")
         index_of = {node: index for index, node in enumerate(graph)}
-        where = f"job {label!r}"
-        try:
-            stages = []
-            for node, attributes in graph.nodes.items():
-                where = f"job {label!r}: stage {str(node)!r}"
-                values = dict(attributes)
+        where = f"job {label!r:.60}"
+        stages = []
+        for node, attributes in graph.nodes.items():
+            at = f"{where}: stage {str(node)!r:.60}"
+            values = dict(attributes)
+            unknown = values.keys() - {*_STAGE_ATTRIBUTES, "task_ms"}
+            if unknown:
+                raise TraceError(f"{at} has the unknown attribute {min(map(repr, unknown))}")
+            if "task_ms" in values and "durations" in values:
+                raise TraceError(f"{at} has both durations and task_ms")
+            try:
                 if "task_ms" in values:
                     values["durations"] = Stage.fixed("task_ms", 1, values.pop("task_ms")).durations
+                missing = {"num_tasks", "durations"} - values.keys()
+                if missing:
+                    raise TraceError(f"{at} lacks {min(missing)!r}")
                 parents = tuple(index_of[parent] for parent in graph.pred[node])
                 stages.append(Stage(str(node), parents=parents, **values))
-            where = f"job {label!r}"
+            except TraceError as error:
+                raise TraceError(str(error) if at in str(error) else f"{at}: {error}") from None
+            except (TypeError, ValueError, AttributeError) as error:
+                raise TraceError(f"{at}: {error}") from None
+        unknown = graph.graph.keys() - set(_JOB_ATTRIBUTES)
+        if unknown:
+            raise TraceError(f"{where} has the unknown attribute {min(map(repr, unknown))}")
+        try:
             return cls(stages=tuple(stages), **{**graph.graph, "name": label})
-        except (TypeError, ValueError, AttributeError) as error:
-            reason = str(error).replace("Stage.__init__() ", "").replace("Job.__init__() ", "")
-            raise TraceError(f"{where}: {reason}") from None
+        except TypeError as error:
+            raise TraceError(f"{where}: {error}") from None
 
     def to_networkx(self) -> DiGraph:
         """Return the job as a graph of networkx, from which `from_networkx` makes an equal one.

@@ -215,7 +215,8 @@ def results_of(content: Any, where: str) -> Results:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise FileError(f"{where}: no results of an evaluation: {place}: {first['msg']}") from error
+        rule = first["msg"].partition(" or instance of ")[0]  # what follows names our own types
+        raise FileError(f"{where}: no results of an evaluation: {place}: {rule}") from error
     _check(results, where)
     return results
 
@@ -237,9 +238,12 @@ def _check(results: Results, where: str) -> None:
     except ConfigError as error:
         raise FileError(f"{where}: {error}") from error
     for name, policy in results.policies.items():
-        is_missing = config.objective != AVG_JCT and policy.other_objective is None
-        if is_missing or len(policy.objective) != count:
-            raise FileError(f"{where}: {name}: the objective has not {count} values")
+        other, expected = policy.other_objective, 0 if config.objective == AVG_JCT else count
+        if (0 if other is None else len(other.per_sequence)) != expected:
+            raise FileError(
+                f"{where}: {name}: beside avg_jct_s the objective {config.objective} has "
+                f"{expected} values"
+            )
         for figure, values in policy.figures.items():
             if len(values) != count:
                 raise FileError(f"{where}: {name}: {figure} has not {count} values")

@@ -45,7 +45,10 @@ def _janino_loader(jvm: Any, _gateway: Any) -> tuple[Any, str]:
     version of Scala, and this class extends what differs between them.
     """
     text = (files("decima.spark") / "java" / "replay" / "Replay.java").read_text("utf-8")
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    try:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    except TypeError:  # a package, not a class
+        raise AttachError("this Spark has no Janino, which compiles the replayed jobs") from None
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(text)
     path = Path(tempfile.mkdtemp(prefix="decima-")) / "replay.jar"

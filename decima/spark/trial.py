@@ -281,6 +281,11 @@ class DemoConfig(TrialConfig):
     interarrival_s: float = 0.7
     time_scale: float = 0.03
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if IN_POOLS in self.policies or self.pools or self.parameters:
+            raise AttachError("the demonstration has neither pools nor parameters")
+
 
 @dataclass(frozen=True)
 class DemoOutcome:

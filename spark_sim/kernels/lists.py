@@ -230,5 +230,5 @@ def _replay(state: State, executor: int, time_ms: float) -> None:
 
 @inlined_kernel
 def _goes_first(state: State, executor: int, other: int) -> bool:
-    """Return whether `one` wins the tie; empty leaves tie at infinity and may go either way."""
+    """Return whether `executor` wins the tie; of two empty leaves either may."""
     return bool(state.executors[executor]["rank"] < state.executors[other]["rank"])

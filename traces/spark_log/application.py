@@ -189,7 +189,7 @@ class Application:
             return False
         try:
             self._take(name.removeprefix(SQL).removeprefix(LISTENER), record_of(name, line))
-        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise damage_of(name, error) from error
         return True
 

@@ -73,8 +73,10 @@ def is_history_server(place: str) -> bool:
 def without_credentials(place: str) -> str:
     """Return an address for messages, without a user, a password, or options that may hold keys."""
     scheme, _, rest = place.partition("://")
-    rest = rest.rpartition("@")[2]  # first: a key that was not escaped may hold a / or a ?
-    return clean(f"{scheme}://{re.split('[?#]', rest, maxsplit=1)[0]}")
+    # First: a key that was not escaped may hold a / or a ?. So what is cut may be part of a path.
+    _, cut, rest = rest.rpartition("@")
+    shown = re.split("[?#]", rest, maxsplit=1)[0]
+    return clean(f"{scheme}://{'...@' if cut else ''}{shown}")
 
 
 def parse_since(text: str) -> timedelta:

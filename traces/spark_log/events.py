@@ -209,9 +209,11 @@ def record_of(name: str, line: bytes) -> dict[str, Any]:
     bulk = USED[name]
     if bulk is not None:
         return _cut(line, *bulk)
+    if name != JOB_START:
+        return _object(line)
     head, _, after = line.partition(b',"Stage Infos":[')
     body, separator, tail = after.partition(b'],"Stage IDs":[')
-    if name != JOB_START or not separator:  # or not Spark's field order
+    if not separator:  # not Spark's field order
         return _object(line)
     first, *others = body.split(b',{"Stage ID":')
     texts = [first, *(b'{"Stage ID":' + text for text in others)] if body else []

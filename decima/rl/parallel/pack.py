@@ -1,8 +1,9 @@
 """One archive for executors: this package and what it needs to run, as it is installed here.
 
 The files of the installed distributions are copied as pip has recorded them; nothing is downloaded
-or built, so executors run the very code and libraries of the driver. What only other commands need
-(the extras: Spark itself, documentation, tests) stays out. The archive unpacks to a virtual
+or built, so executors run the very code and libraries of the driver. Of the extras those go along
+that tasks may need (torch for trainings) and that are installed; Spark itself, documentation and
+tests stay out. The archive unpacks to a virtual
 environment; its Python is a link to one that every host must have.
 """
 
@@ -29,6 +30,8 @@ from traces.files import writing
 from traces.files.writing import written_whole
 
 NAME = "decima-scheduler"
+_EXTRAS = ("train", "gym", "plots")
+"""extras of ours whose libraries tasks may import"""
 SUFFIXES = (".tar.gz", ".tgz")
 _PACKAGES = (*decima_packages.NEEDS["decima"], "decima")
 _ROOT = Path(__file__).resolve().parents[3]
@@ -135,7 +138,17 @@ def pack(
 def _runtime(name: str) -> Iterator[Distribution]:
     """Yield each distribution that `name` requires at run time, without itself."""
     taken = {canonicalize_name(name)}
-    waiting = [*_required(_distribution(name, "this program"), ())]
+    ours = _distribution(name, "this program")
+    needed = {requirement.name for requirement, _ in _required(ours, ())}
+    extras = tuple(
+        extra
+        for extra in _EXTRAS
+        if all(
+            requirement.name in needed or _is_installed(requirement.name)
+            for requirement, _ in _required(ours, (extra,))
+        )
+    )
+    waiting = [*_required(ours, extras)]
     while waiting:
         requirement, asked_by = waiting.pop()
         key = canonicalize_name(requirement.name)
@@ -156,6 +169,14 @@ def _required(
         chosen = ("", *extras)
         if marker is None or any(marker.evaluate({"extra": extra}) for extra in chosen):
             yield requirement, str(distribution.metadata["Name"])
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _distribution(name: str, asked_by: str) -> Distribution:

@@ -323,7 +323,7 @@ class CoordinatorServer:
                 if self._drivers and time.monotonic() >= self._plans_from_s:
                     self._plan()
                     failed_because = None
-            except Exception as error:
+            except Exception as error:  # any: it costs this round, not all drivers
                 self.failed_plans += 1
                 reason = one_line(f"{type(error).__name__}: {error}")
                 level = logging.DEBUG if reason == failed_because else logging.ERROR

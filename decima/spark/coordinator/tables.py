@@ -202,11 +202,11 @@ def _open_stages(state: State, shares: Sequence[Share]) -> None:
     stages["covered"] = stages["launched"]
     for job, share in enumerate(shares):
         first, ahead = jobs[job]["first_stage"], share.ahead
-        its = stages[first : first + jobs[job]["num_stages"]]
-        rank = np.where(its["launched"] > 0, 2, its["runnable"])
+        own_stages = stages[first : first + jobs[job]["num_stages"]]
+        rank = np.where(own_stages["launched"] > 0, 2, own_stages["runnable"])
         for row in np.argsort(-rank, kind="stable"):
-            count = min(ahead, int(its[row]["num_tasks"] - its[row]["covered"]))
-            its[row]["covered"] += count
+            count = min(ahead, int(own_stages[row]["num_tasks"] - own_stages[row]["covered"]))
+            own_stages[row]["covered"] += count
             ahead -= count
     parent = np.repeat(np.arange(len(stages)), np.diff(trace.first_child))
     child = trace.children + jobs["first_stage"][stages["job"][parent]]

@@ -20,7 +20,7 @@ import javax.net.ssl.SSLSocketFactory;
 
 /**
  * A connection to the coordinator, once both ends have proved that they have the secret, which is
- * never sent (decima/spark/coordinator/connections.py).
+ * never sent (decima/spark/coordinator/messages.py).
  */
 final class CoordinatorSocket implements Closeable {
   /** a coordinator that is silent for so long hangs: it sends a beat each second */

@@ -89,6 +89,7 @@ public final class DecimaPlugin implements SparkPlugin {
       boolean hasParameters = settings.isInside() && settings.parameters != null;
       Map<?, ?> parameters =
           hasParameters ? Policies.content(new File(settings.parameters)) : null;
+      // Before it begins: a worker may refuse its policy at once.
       decider = new Decider(context, settings, parameters, this::refuse);
       metrics.of(decider);
       try {

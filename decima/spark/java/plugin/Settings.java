@@ -312,7 +312,7 @@ final class Settings {
     try {
       number = Integer.parseInt(value.trim());
     } catch (NumberFormatException other) {
-      // below
+      // refused below
     }
     if (number < least || number > most) {
       String range = "from " + least + (most == Integer.MAX_VALUE ? " on" : " to " + most);
@@ -380,7 +380,7 @@ final class Settings {
         return weight;
       }
     } catch (NumberFormatException other) {
-      // below
+      // refused below
     }
     throw new SettingsError(
         PREFIX + "weight: '" + values.get("weight") + "', a number from 1e-6 to 1e6 is needed");

@@ -18,7 +18,7 @@ public final class Graphs {
   final int[] firstChild;
   /** rows of stages */
   final int[] children;
-  /** rows of stages, parents before their children; none of a cycle */
+  /** rows of stages, parents before their children; rows in or behind a cycle are left out */
   final int[] order;
   /** mean duration of a task of these jobs, when a job, a stage or an edge last came or went */
   final double taskMs;
