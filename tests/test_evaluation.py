@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,6 +71,7 @@ def test_results_are_tables(trace_file: Path) -> None:
     assert means["jct_s_mean"].to_pylist() == pytest.approx(figures["avg_jct_s"].to_pylist())
     assert set(jobs["job"].to_pylist()) <= set(report.trace.job_names)
     percent = report.difference("fifo").mean
+    assert re.search(rf"\nfifo .*{re.escape(f'{percent:+.1f}')} %", report._repr_html_())
     assert repr(report).startswith("<Report, average JCT over 3 sequences: strict_fair ")
     assert repr(report).endswith(f" s ({percent:+.1f} %)>")
 

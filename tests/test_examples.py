@@ -49,16 +49,6 @@ def printed(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_policies_are_compared_in_pairs() -> None:
-    """One row for each policy; all but the baseline have an interval, wins and a verdict."""
-    arguments = ("--policies", "strict_fair,fifo,tuned_srw", "--jobs", "20", "--sequences", "3")
-    found = printed("compare_policies", *arguments)
-    assert re.search(r"^strict_fair +\d+\.\d s +baseline$", found, re.MULTILINE)
-    row = r"^{} +\d+\.\d s +[+-]\d+\.\d % \[.+, .+\] +[0-3]/3 +(faster|slower|not certain)$"
-    for policy in ("fifo", "tuned_srw"):
-        assert re.search(row.format(policy), found, re.MULTILINE), found
-
-
 def test_the_policy_of_ones_own_has_its_difference() -> None:
     """Both values of `slack` are in the table, with an interval each."""
     found = printed("write_a_policy", "--jobs", "15", "--sequences", "3")

@@ -31,7 +31,9 @@ def json_file(tmp_path: Path, content: Any) -> Path:
 
 def test_the_smallest_csv(tmp_path: Path) -> None:
     """Four columns are enough; a wave that was not measured stays empty."""
-    trace = read_csv(csv_file(tmp_path, "job,stage,num_tasks,task_ms\na,scan,4,1000\n"))
+    path = csv_file(tmp_path, "job,stage,num_tasks,task_ms\na,scan,4,1000\n")
+    trace = read_csv(path)
+    assert read_csv(str(path)).to_arrow() == trace.to_arrow()
     stage = trace.job("a").stages[0]
     assert (trace.name, stage.name, stage.num_tasks, stage.parents) == ("jobs", "scan", 4, ())
     assert stage.durations[0].executors == 1

@@ -146,6 +146,17 @@ def test_jobs_and_traces_print_as_one_line() -> None:
     assert repr(Trace("t", (job,))) == "<Trace 't': 1 jobs>"
 
 
+def test_a_trace_as_a_table_has_a_row_for_each_stage() -> None:
+    jobs = (job_of((), (0,)), diamond("d", (1, 2, 3, 4)))
+    rows = Trace("t", jobs).to_arrow().to_pylist()
+    assert [row["job"] for row in rows] == ["job"] * 2 + ["d"] * 4
+    assert rows[1] == {
+        "job": "job", "arrival_ms": None, "stage": "s1", "num_tasks": 1, "mean_ms": 2_000.0,
+        "cpu": None, "memory_mb": None, "parents": ["s0"],
+    }  # fmt: skip
+    assert sum(row["num_tasks"] for row in rows) == 12
+
+
 def test_summary_counts_by_hand() -> None:
     """A chain of two stages and a diamond of ten tasks, one of them with an arrival."""
     chain_job = Job("chain", job_of((), (0,)).stages, arrival_ms=5.0)

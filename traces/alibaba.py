@@ -78,12 +78,12 @@ class _Skip(Exception):  # noqa: N818 -- a verdict on one job, never seen outsid
 
 
 def read_alibaba(
-    path: Path,
+    path: str | Path,
     *,
     limit: int | None = None,
     machine_memory_mb: float | None = None,
     registered_starts: bool = True,
-    instances: Path | None = None,
+    instances: str | Path | None = None,
     most_task_s: float | None = None,
     most_work_s: float | None = None,
     limits: Bounds = DEFAULT,
@@ -124,9 +124,11 @@ def read_alibaba(
             raise TraceError(f"{label} {value} must be positive and finite")
     skipped: Counter[str] = Counter(dict.fromkeys(SKIPPED, 0))
     adjusted: Counter[str] = Counter(dict.fromkeys(ADJUSTED, 0))
+    path = Path(path)
     rows_of = _collect(path, limit, limits, skipped)
     measured_s = None
     if instances is not None:
+        instances = Path(instances)
         with _open(instances, limits.content_bytes) as lines:
             measured_s = mean_seconds(lines, rows_of)
         if not measured_s:

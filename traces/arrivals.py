@@ -207,7 +207,7 @@ def decima_sim(trace: Trace, streaming_jobs: int, mean_gap_ms: float, seed: int)
     return Arrivals(np.array(times), np.array(jobs, np.int32))
 
 
-def read_arrivals(path: Path, trace: Trace) -> Arrivals:
+def read_arrivals(path: str | Path, trace: Trace) -> Arrivals:
     """Read a CSV file with the columns ``arrival_ms`` and ``job`` (a name in `trace`).
 
     Raises:
@@ -216,7 +216,7 @@ def read_arrivals(path: Path, trace: Trace) -> Arrivals:
     """
     times: list[float] = []
     jobs: list[int] = []
-    for line, row in read_table(path, ("arrival_ms", "job")):
+    for line, row in read_table(Path(path), ("arrival_ms", "job")):
         with located(f"{path}:{line}"):
             time_ms = parse_number(row["arrival_ms"], "arrival_ms")
             if time_ms < (times[-1] if times else 0.0):
@@ -233,7 +233,7 @@ def read_arrivals(path: Path, trace: Trace) -> Arrivals:
     return Arrivals(np.array(times), np.array(jobs, np.int32))
 
 
-def write_arrivals(arrivals: Arrivals, trace: Trace, path: Path) -> None:
+def write_arrivals(arrivals: Arrivals, trace: Trace, path: str | Path) -> None:
     """Write what `read_arrivals` reads, to the last bit; the file appears whole or not at all.
 
     Raises:
@@ -245,7 +245,7 @@ def write_arrivals(arrivals: Arrivals, trace: Trace, path: Path) -> None:
         )
     names = (trace.job_names[job] for job in arrivals.job)
     rows = zip(map(repr, arrivals.arrival_ms.tolist()), names, strict=True)
-    write_rows(path, [("arrival_ms", "job"), *rows], TraceError)
+    write_rows(Path(path), [("arrival_ms", "job"), *rows], TraceError)
 
 
 def _drawn(trace: Trace, arrival_ms: NDArray[np.float64], rng: np.random.Generator) -> Arrivals:

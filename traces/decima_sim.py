@@ -102,7 +102,7 @@ class _RestrictedUnpickler(pickle.Unpickler):
         return _STAND_INS[module_name, global_name]
 
 
-def read_decima_sim(folder: Path) -> Trace:
+def read_decima_sim(folder: str | Path) -> Trace:
     """Read the folder of all sizes, or the folder of one size.
 
     Jobs are named ``{size}/q{query}``, by size then query. All executor levels are imported, with
@@ -112,6 +112,7 @@ def read_decima_sim(folder: Path) -> Trace:
         TraceError: nothing to read there, a file of a pair is missing, or a file is damaged, too
             large, or holds anything but plain lists of durations.
     """
+    folder = Path(folder)
     if not folder.is_dir():
         raise TraceError(f"{folder}: not a folder")
     pairs = _pairs(folder)

@@ -115,7 +115,7 @@ def check_output(path: Path) -> None:
     writing.check_output(path, TraceError)
 
 
-def write_trace(trace: Trace, path: Path) -> None:
+def write_trace(trace: Trace, path: str | Path) -> None:
     """Write `trace` to `path`; the file appears whole or not at all.
 
     Raises:
@@ -136,11 +136,11 @@ def write_trace(trace: Trace, path: Path) -> None:
     }
     schema = SCHEMAS[version].with_metadata({FORMAT: json.dumps(header)})
     table = table_of(columns, with_needs=version >= WITH_NEEDS).select(schema.names).cast(schema)
-    with written_whole(path, TraceError) as file:
+    with written_whole(Path(path), TraceError) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=max(1, len(table)))
 
 
-def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
+def read_trace(path: str | Path, limits: Bounds = DEFAULT) -> Trace:
     """Read and validate a trace file.
 
     Its unfolded size is checked against `limits` before it is decoded.
@@ -149,6 +149,7 @@ def read_trace(path: Path, limits: Bounds = DEFAULT) -> Trace:
         TraceError: the file is missing, truncated, of another format or version, larger than
             `limits` allow, or its content breaks a rule of `traces.model`.
     """
+    path = Path(path)
     data = read_bytes(path, TraceError, limits.file_bytes)
     try:
         file = pq.ParquetFile(pa.BufferReader(data))

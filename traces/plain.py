@@ -64,13 +64,14 @@ class _JobDraft:
     stages: dict[str, _StageDraft] = field(default_factory=dict)
 
 
-def read_csv(path: Path, limits: Bounds = DEFAULT) -> Trace:
+def read_csv(path: str | Path, limits: Bounds = DEFAULT) -> Trace:
     """Read a CSV trace, named after the file.
 
     Raises:
         TraceError: the file exceeds `limits`, or breaks a rule of the format or of `traces.model`;
             the message begins with ``file:line:``.
     """
+    path = Path(path)
     drafts: dict[str, _JobDraft] = {}
     samples = 0
     for line, row in read_table(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS, limits.text_bytes):
@@ -154,7 +155,7 @@ def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageD
     return stage
 
 
-def read_json(path: Path, limits: Bounds = DEFAULT) -> Trace:
+def read_json(path: str | Path, limits: Bounds = DEFAULT) -> Trace:
     """Read a JSON trace; its name is the key ``name``, else that of the file.
 
     Raises:
@@ -162,6 +163,7 @@ def read_json(path: Path, limits: Bounds = DEFAULT) -> Trace:
             of `traces.model`; the message names
             the file and the job and stage, or the line where the text is no JSON.
     """
+    path = Path(path)
     content = reading.read_json(path, TraceError, limits.text_bytes)
     _check_keys(content, {"name", "jobs"}, {"jobs"}, str(path))
     name = _text(content.get("name", path.stem), f"{path}: name")

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from traces.columns import Columns, StoredJobs, check, columns_of
 from traces.errors import TraceError
@@ -62,6 +63,36 @@ class Trace:
     def index_of(self) -> Mapping[str, int]:
         """Position of each job by name."""
         return {name: index for index, name in enumerate(self.job_names)}
+
+    def to_arrow(self) -> pa.Table:
+        """A row for each stage, with the names of its parents; `.to_pandas()` makes a DataFrame."""
+        schema = pa.schema(
+            {
+                "job": pa.string(),
+                "arrival_ms": pa.float64(),
+                "stage": pa.string(),
+                "num_tasks": pa.int64(),
+                "mean_ms": pa.float64(),
+                "cpu": pa.float64(),
+                "memory_mb": pa.float64(),
+                "parents": pa.list_(pa.string()),
+            }
+        )
+        rows = [
+            {
+                "job": job.name,
+                "arrival_ms": job.arrival_ms,
+                "stage": stage.name,
+                "num_tasks": stage.num_tasks,
+                "mean_ms": stage.mean_ms,
+                "cpu": stage.cpu,
+                "memory_mb": stage.memory_mb,
+                "parents": [job.stages[parent].name for parent in stage.parents],
+            }
+            for job in self.jobs
+            for stage in job.stages
+        ]
+        return pa.Table.from_pylist(rows, schema)
 
     def job(self, name: str) -> Job:
         """The job called `name`, or TraceError."""

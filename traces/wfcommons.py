@@ -47,7 +47,7 @@ class _Task:
     memory_mb: float | None
 
 
-def read_wfcommons(paths: Sequence[Path], *, group: bool = False) -> Trace:
+def read_wfcommons(paths: Sequence[str | Path], *, group: bool = False) -> Trace:
     """Read one workflow from each file.
 
     Args:
@@ -61,14 +61,15 @@ def read_wfcommons(paths: Sequence[Path], *, group: bool = False) -> Trace:
             task's runtime, names an unknown task, or has a cycle.
     """
     adjusted = Counter[str]()
-    jobs = tuple(_read_job(path, group, adjusted) for path in paths)
+    files = [Path(path) for path in paths]
+    jobs = tuple(_read_job(file, group, adjusted) for file in files)
     metadata = {
         "format": "wfcommons",
-        "source": [clean(path.name) for path in paths],
+        "source": [clean(file.name) for file in files],
         "grouped": group,
         "adjusted": dict(adjusted),
     }
-    return Trace(clean(paths[0].stem) if len(paths) == 1 else "wfcommons", jobs, metadata)
+    return Trace(clean(files[0].stem) if len(files) == 1 else "wfcommons", jobs, metadata)
 
 
 def _read_job(path: Path, group: bool, adjusted: Counter[str]) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from rich.console import Console
 from rich.table import Table
 
 from decima.evaluation.config import EvaluationConfig, draw_sequence
@@ -135,6 +137,12 @@ class Report:
             for name, policy in self.policies.items()
         ]
         return f"<Report, average JCT over {self.config.sequences} sequences: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """`table` in a notebook."""
+        console = Console(file=io.StringIO(), record=True, width=200, force_jupyter=False)
+        console.print(self.table())
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
     def to_arrow(self) -> pa.Table:
         """The figures, a row for each policy and sequence; `.to_pandas()` makes a DataFrame."""

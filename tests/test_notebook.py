@@ -1,0 +1,34 @@
+"""The notebook of `examples/`: executed anew, it shows what it shows in the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTEBOOK = Path(__file__).parents[1] / "examples" / "compare_policies.ipynb"
+
+
+@pytest.mark.slow
+def test_the_notebook_shows_what_it_computes() -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    stored = nbformat.read(NOTEBOOK, as_version=4)
+    executed = nbformat.read(NOTEBOOK, as_version=4)
+    NotebookClient(
+        executed, timeout=600, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+    ).execute()
+
+    def texts(notebook: Any) -> list[str]:
+        """What each cell printed, and its result as a table or as text; no pictures."""
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+        results = [output.get("data", {"text/plain": output.get("text")}) for output in outputs]
+        return [
+            data.get("text/html", data["text/plain"]) for data in results if "image/png" not in data
+        ]
+
+    assert texts(executed) == texts(stored)
+    assert len(texts(stored)) == 4
+    assert sum("image/png" in str(cell.get("outputs")) for cell in executed.cells) == 1
