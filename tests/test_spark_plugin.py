@@ -6,6 +6,7 @@ Slow (ten minutes): `pytest -m slow tests/test_spark_plugin.py`.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -218,6 +219,10 @@ def test_a_learned_policy_decides_without_python(
         }  # fmt: skip
         assert "decima does not schedule" not in output
         assert_healthy(spark, 240)
+        dashboard = (ROOT / "docs" / "examples" / "grafana.json").read_text(encoding="utf-8")
+        shown = set(re.findall(r"decima_\w+(?={)", dashboard))
+        assert len(shown) > 10
+        assert shown <= set(re.findall(r"^decima_\w+", told, re.MULTILINE))
 
 
 @pytest.mark.parametrize("policy", ["decima", "sjf_cp"], ids=["in the JVM", "in a process"])
