@@ -3,7 +3,8 @@
 # make test: install into .venv and run the tests in two processes; those of a real Spark are
 # skipped without Java 17
 # make docs: the documentation site, site/index.html
-# make wheel: dist/*.whl, with the jar of the Spark plugin in it (needs a JDK)
+# make wheel: dist/*.whl, with the jar of the Spark plugin (needs a JDK) and machine code for common
+# processors
 # All may be repeated; the set-up is redone only when pyproject.toml or constraints.txt changed, and
 # the training only if it was interrupted or its folder is gone.
 
@@ -43,6 +44,7 @@ docs: .venv/installed
 
 wheel: .venv/installed
 	$(BIN)/python -c "from decima.spark.jar import ship_jar; ship_jar()"
+	$(BIN)/python -c "from decima.prepare import ship_kernels; ship_kernels()"
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
@@ -64,4 +66,4 @@ PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv build site dist *.egg-info decima/spark/data
+	rm -rf .venv build site dist *.egg-info decima/spark/data spark_sim/compiled/data

@@ -7,6 +7,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -25,6 +29,7 @@ from decima.policies import policy_named
 from decima.policy_names import SHIPPED_MODEL, model_path
 from spark_sim import Cluster, Protocol, Simulator
 from spark_sim.compiled.cache import MADE_BY, trusted_folder
+from spark_sim.compiled.shipped import ARCHIVES, archive_of, baseline, pack
 from spark_sim.kernels import dispatch
 from traces import load_trace, to_arrays
 from traces.files.private import read_private, write_private
@@ -75,6 +80,35 @@ def all_steps() -> Iterator[Step]:
     yield from decima_steps()
     for package in _OLDER:
         yield package, import_module(f"{package}.prepare").prepare
+
+
+def ship_kernels() -> list[Path]:
+    """Compile everything for the `Baseline` of this architecture into archives of the package.
+
+    Returns:
+        the archives, in place of older ones.
+
+    Raises:
+        RuntimeError: this processor lacks a feature of the baseline, or has none.
+    """
+    made_for = baseline()
+    if made_for is None:
+        raise RuntimeError("compiled code can be shipped for newer processors alone")
+    shutil.rmtree(ARCHIVES, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as cache:
+        processor = {"NUMBA_CPU_NAME": made_for.processor, "NUMBA_CPU_FEATURES": ""}
+        subprocess.run(
+            [sys.executable, "-m", "decima", "prepare"],
+            env={**os.environ, **processor, "NUMBA_CACHE_DIR": cache},
+            check=True,
+        )
+        archives = []
+        for folder in sorted(Path(cache).glob("decima-*/")):
+            archive = archive_of(folder.name.removeprefix("decima-"))
+            assert archive is not None  # noqa: S101 - there is a baseline
+            pack(folder, archive)
+            archives.append(archive)
+    return archives
 
 
 def _config(**changed: Any) -> EvaluationConfig:

@@ -17,6 +17,7 @@ import pytest
 from decima.agent.kernels import AGENT
 from decima.kernels import POLICIES
 from spark_sim.compile import SIMULATOR, kernel
+from spark_sim.compiled import shipped
 from spark_sim.compiled.kernels import Kernels
 
 ROOT = Path(__file__).parents[1]
@@ -107,32 +108,62 @@ def test_the_cache_folder_goes_where_the_environment_says(
     assert SIMULATOR.fingerprint() in SIMULATOR.cache_folder().name
 
 
+def tiny_package(folder: Path) -> Path:
+    """A copy of the package that compiles, with the kernel `TINY` in it."""
+    ours = ("cache.py", "shipped.py")
+    files = ("traces/files/errors.py", "traces/files/private.py")
+    read = (path for pattern in SIMULATOR.sources for path in ROOT.glob(pattern))
+    sources = {ROOT / "spark_sim" / "compiled" / name for name in ours}
+    for source in sources | {ROOT / name for name in files} | set(read):
+        copy = folder / source.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.with_name("__init__.py").write_text("")
+        shutil.copy(source, copy)
+    (folder / "spark_sim" / "tiny.py").write_text(TINY)
+    return folder
+
+
+def tiny(folder: Path, cache: Path, **environment: str) -> list[str]:
+    """What the kernel of that package returns, and the number of hits in the cache."""
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_sim.tiny"],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": "", **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
 def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path) -> None:
     """A cluster unpacks an archive anew for each executor; only the first of a host compiles."""
-    cache = tmp_path / "cache"
-    hits = []
-    for place in ("one", "two"):
-        package = tmp_path / place / "spark_sim"
-        ours = ("spark_sim/compiled/cache.py", "traces/files/errors.py", "traces/files/private.py")
-        found = (path for pattern in SIMULATOR.sources for path in ROOT.glob(pattern))
-        read = (str(path.relative_to(ROOT)) for path in found)
-        for source in (*ours, *read):
-            copy = tmp_path / place / source
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.with_name("__init__.py").write_text("")
-            shutil.copy(ROOT / source, copy)
-        (package / "tiny.py").write_text(TINY)
-        done = subprocess.run(
-            [sys.executable, "-m", "spark_sim.tiny"],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ""},
-            cwd=package.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        hits.append(done.stdout.split()[1])
-    assert hits == ["0", "1"]
+    places = [tiny_package(tmp_path / place) for place in ("one", "two")]
+    assert [tiny(place, tmp_path / "cache") for place in places] == [["6.0", "0"], ["6.0", "1"]]
+
+
+@pytest.mark.skipif(shipped.baseline() is None, reason="this processor is below the baseline")
+def test_code_that_came_with_the_package_is_not_compiled_again(tmp_path: Path) -> None:
+    """Unless it is damaged, or a source has changed since."""
+    made_for = shipped.baseline()
+    assert made_for is not None
+    processor = {"NUMBA_CPU_NAME": made_for.processor, "NUMBA_CPU_FEATURES": ""}
+    package = tiny_package(tmp_path / "package")
+    assert tiny(package, tmp_path / "build", **processor) == ["6.0", "0"]
+    (folder,) = (tmp_path / "build").iterdir()
+    made = shipped.archive_of(folder.name.removeprefix("decima-"))
+    assert made is not None
+    archive = package / "spark_sim" / "compiled" / "data" / made.name
+    shipped.pack(folder, archive)
+    assert tiny(package, tmp_path / "user") == ["6.0", "1"]
+    content = archive.read_bytes()
+    archive.write_bytes(content[: len(content) // 2])
+    assert tiny(package, tmp_path / "damaged") == ["6.0", "0"]
+    assert [path.name for path in (tmp_path / "damaged").iterdir()] == [folder.name]
+    archive.write_bytes(content)
+    (package / "traces" / "arrays.py").write_text("# changed")
+    assert tiny(package, tmp_path / "changed") == ["6.0", "0"]
 
 
 def test_a_kernel_answers_kernels_and_python_alike(

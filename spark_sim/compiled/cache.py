@@ -18,7 +18,6 @@ import logging
 import pickle
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +26,7 @@ import llvmlite
 import numba
 from numba.core import caching, compiler, serialize
 
+from spark_sim.compiled.shipped import baseline
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private
 
 LOG = logging.getLogger("decima.compiled")
@@ -100,13 +100,19 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         """The machine code for these types, or None."""
         target_context.refresh()
         key = self._index_key(sig, target_context.codegen())
-        for path in self._paths(key):
-            content = _unsealed(read_private(path))
+        signature, (triple, *_), code = key
+        keys = [key]
+        common = baseline()
+        if common is not None:
+            keys.append((signature, (triple, common.processor, ""), code))
+        for wanted in keys:
+            path = self._path(wanted)
+            content = None if path is None else _unsealed(read_private(path))
             if content is None:
-                return None
+                continue
             # Only bytes that this program has written: see above.
             stored_key, reduced = pickle.loads(content)  # noqa: S301
-            if stored_key == key:
+            if stored_key == wanted:
                 self._count()
                 return _Compiled._rebuild(target_context, *reduced)
         return None
@@ -117,12 +123,14 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         if data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
             return
         key = self._index_key(sig, data.codegen)
-        for path in self._paths(key):
-            try:
-                content = _dumps((key, data._reduce()))
-                write_private(path, _FORMAT + hashlib.sha256(content).digest() + content)
-            except OSError as fault:
-                warn_once(f"{path.parent}: cannot write: {fault.strerror}")
+        path = self._path(key)
+        if path is None:
+            return
+        try:
+            content = _dumps((key, data._reduce()))
+            write_private(path, _FORMAT + hashlib.sha256(content).digest() + content)
+        except OSError as fault:
+            warn_once(f"{path.parent}: cannot write: {fault.strerror}")
 
     def _count(self) -> None:
         if self._inner is not None:
@@ -131,15 +139,16 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
             self._is_ready = True
             READY[self.package] += 1
 
-    def _paths(self, key: Any) -> Iterator[Path]:
-        """Return the file of this key, if there is a trusted folder."""
+    def _path(self, key: Any) -> Path | None:
+        """Return the file of this key; None without a trusted folder."""
         if not self._enabled or self._place is None:
-            return
+            return None
         folder = trusted_folder(self._place.folder)
-        if folder is not None:
-            text = repr((key, self._place.stamp, MADE_BY))
-            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            yield folder / f"{self._place.name}.{digest}{SUFFIX}"
+        if folder is None:
+            return None
+        text = repr((key, self._place.stamp, MADE_BY))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return folder / f"{self._place.name}.{digest}{SUFFIX}"
 
 
 @cache

@@ -27,6 +27,7 @@ from numba.core import registry, types
 
 from spark_sim.compiled.cache import KernelCache, Place
 from spark_sim.compiled.late import FAULTS, NotCompiledError
+from spark_sim.compiled.shipped import unpack_once
 
 # numba's stubs know neither `_nrt` nor dispatchers.
 _compiler: Any = numba.njit
@@ -111,7 +112,9 @@ class Kernels:
     @cached_property
     def folder(self) -> str:
         """Path of `cache_folder` as it was when the first kernel was made."""
-        return str(self.cache_folder())
+        folder = self.cache_folder()
+        unpack_once(folder, f"{self.name}-{self.fingerprint()}")
+        return str(folder)
 
     def kernel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Compile `function` on first use and cache its machine code between runs."""
