@@ -12,7 +12,7 @@ import pytest
 
 from decima.report.whatif import whatif_section
 from decima.whatif import Result, SizeResult, WhatIf, WhatIfSettings
-from decima.whatif.advice import can_be_trusted, caveats, findings
+from decima.whatif.advice import caveats, findings
 from decima.whatif.changes import AllocationChange, PoolChange
 from decima.whatif.load import (
     by_length,
@@ -24,7 +24,7 @@ from decima.whatif.load import (
 )
 from decima.whatif.replay import DriverRecord, Recording, ReplayReport
 from decima.whatif.replay.pools import Pool
-from decima.whatif.replay.report import verdict
+from decima.whatif.replay.report import can_be_trusted, verdict
 from decima.whatif.report import summary_table, to_json
 from spark_sim import Allocation
 from tests.commands import cells_of

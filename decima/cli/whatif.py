@@ -37,6 +37,8 @@ from decima.whatif.advice import caveats, facts, findings
 from decima.whatif.applications.workload import check_applications, cluster_slots
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
+from decima.whatif.replay.check import parts_json
+from decima.whatif.replay.losses import Losses, losses
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import FAIR
 from decima.whatif.replay.recording import POOLS as POOLED
@@ -144,19 +146,21 @@ def whatif(
     else:
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
     check_models(settings.policies)
-    study, check = _studied(recording, settings, not no_driver_times, where)
-    _print(study, check)
+    study, check, lost = _studied(recording, settings, not no_driver_times, where)
+    _print(study, check, lost)
     if json_path is not None:
         if isinstance(study, WhatIf):
             content = {**to_json(study), "replay": check.to_json()["fidelity"]}
         else:
             content = applications_json(study)
+        content["parts_s"] = [parts_json(recording, row) for row in range(len(recording.driver))]
+        content["losses"] = None if lost is None else lost.to_json()
         write_json(json_path, content)
     if page is not None:
         from decima.report.whatif import whatif_sections
 
         title = counted(len(recording.slots), "application") if is_of_applications else logs.title
-        write_report(page, whatif_sections(study, check), f"What if: {title}")
+        write_report(page, whatif_sections(study, check, lost), f"What if: {title}")
 
 
 def _session_settings(
@@ -205,7 +209,7 @@ def _studied(
     settings: WhatIfSettings | ApplicationsSettings,
     driver_times: bool,
     where: Where,
-) -> tuple[WhatIf | ApplicationsWhatIf, ReplayReport]:
+) -> tuple[WhatIf | ApplicationsWhatIf, ReplayReport, Losses | None]:
     """Simulate the recording as it was, and all that `settings` ask for."""
     announce()
     if isinstance(settings, WhatIfSettings):
@@ -222,20 +226,21 @@ def _studied(
             divided = applications_what_if(
                 recording, settings, driver_times=driver_times, pool=pool, progress=progress
             )
-            return divided, divided.check()
+            return divided, divided.check(), None
+        as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
         check = run_replay(
             recording,
-            ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed),
+            as_recorded,
             progress=lambda done, _: bar.update(task, completed=done),
             pool=pool,
         )
         study = what_if(
             recording, settings, driver_times=driver_times, pool=pool, progress=progress
         )
-        return study, check
+        return study, check, losses(check, as_recorded, pool)
 
 
-def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport) -> None:
+def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport, lost: Losses | None) -> None:
     console, settings = stdout(markup=False), study.settings
     for line in (*facts(study), verdict(check)):
         wrapped(console, line)

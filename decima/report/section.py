@@ -48,6 +48,8 @@ class Bars(NamedTuple):
 
     title: str
     shares: Mapping[str, Mapping[str, float]]  # shares by bar, by part
+    x: str  # what the whole bar is
+    colours: Mapping[str, str | None]  # by part, in their order; None: that of the background
 
     def to_json(self) -> dict[str, Any]:
         """Return the chart as `drawParts` of the page's script takes it."""

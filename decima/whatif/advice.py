@@ -12,10 +12,11 @@ from decima.whatif.closed_loop import MOSTLY
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.check import Fidelity, relative_error
 from decima.whatif.replay.recording import FIFO, ORDERS, POOLS
-from decima.whatif.replay.report import USELESS_PERCENT, conditions_words
-from decima.whatif.report import groups, percent, seconds, share, signed
+from decima.whatif.replay.report import USELESS_PERCENT, can_be_trusted, conditions_words
+from decima.whatif.report import groups
 from decima.whatif.results import ApplicationsWhatIf, Result, Study, WhatIf
 from decima.whatif.settings import DYNAMIC, OWN_WAYS, STATIC
+from decima.whatif.text import percent, seconds, share, signed
 from spark_sim import Protocol
 from spark_sim.tables import NONE
 from traces.files.names import counted
@@ -73,12 +74,6 @@ def facts(study: Study) -> list[str]:
         *conditions,
         *recording.summary.left_out(),
     ]
-
-
-def can_be_trusted(check: ReplayReport) -> bool:
-    """Return whether the simulator repeats the recording well enough for advice."""
-    fidelity = check.fidelity("all")
-    return fidelity is not None and not fidelity.above(USELESS_PERCENT)
 
 
 def findings(study: Study, check: ReplayReport) -> Iterator[str]:
