@@ -103,6 +103,7 @@ def replay(
 def _print(report: ReplayReport, lost: Losses | None, worst: int) -> None:
     console = stdout(markup=False)
     recording = report.recording
+    wrapped(console, verdict(report))
     jobs_of = np.bincount(recording.application, minlength=len(report.slots))
     applications = recording.trace.metadata["applications"]
     for facts, jobs, slots, policy in zip(
@@ -113,8 +114,6 @@ def _print(report: ReplayReport, lost: Losses | None, worst: int) -> None:
         console.print(f"{facts['name']}: {numbers}, Spark {version}, under {policy}")
     for line in (*conditions_words(recording), *recording.summary.left_out()):
         console.print(line)
-    console.print()
-    wrapped(console, verdict(report))
     console.print()
     console.print(fidelity_table(report))
     if worst > 0:

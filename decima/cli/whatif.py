@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from decima.cli.console import bullets, progress_bar, stdout, wrapped
 from decima.cli.logs import Logs, log_arguments
@@ -33,7 +35,7 @@ from decima.whatif import (
     load,
     what_if,
 )
-from decima.whatif.advice import caveats, facts, findings
+from decima.whatif.advice import advised, caveats, facts, findings, headline
 from decima.whatif.applications.workload import check_applications, cluster_slots
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
@@ -42,7 +44,7 @@ from decima.whatif.replay.losses import Losses, losses
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import FAIR
 from decima.whatif.replay.recording import POOLS as POOLED
-from decima.whatif.replay.report import verdict
+from decima.whatif.replay.report import parts_table, parts_words, verdict
 from decima.whatif.report import (
     allocation_table,
     applications_json,
@@ -50,6 +52,7 @@ from decima.whatif.report import (
     to_json,
     tuned_lines,
 )
+from decima.whatif.results import Study
 from decima.whatif.settings import OWN_WAYS, Sharing
 from decima.whatif.study import run_ways, total_runs
 from spark_sim import Protocol
@@ -60,6 +63,7 @@ from traces.files.writing import write_json
 from traces.spark_log import GroupBy
 
 _CHECK_DRAWS = 5
+_EXPLAINED_JOBS = 10  # whose time is divided
 _DEFAULT = WhatIfSettings(executors=1)
 
 
@@ -104,6 +108,9 @@ _DEFAULT = WhatIfSettings(executors=1)
 )
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
+@click.option(
+    "--explain", is_flag=True, help="Print all: reasons to doubt, who gains, where the time went."
+)
 @JSON
 @REPORT
 def whatif(
@@ -118,6 +125,7 @@ def whatif(
     moving_delay_s: float | None,
     no_driver_times: bool,
     where: Where,
+    explain: bool,
     json_path: Path | None,
     page: Path | None,
     **options: Any,
@@ -147,13 +155,17 @@ def whatif(
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
     check_models(settings.policies)
     study, check, lost = _studied(recording, settings, not no_driver_times, where)
-    _print(study, check, lost)
+    if explain:
+        _print_all(study, check, lost)
+    else:
+        _print(study, check)
     if json_path is not None:
         if isinstance(study, WhatIf):
             content = {**to_json(study), "replay": check.to_json()["fidelity"]}
         else:
             content = applications_json(study)
         content["parts_s"] = [parts_json(recording, row) for row in range(len(recording.driver))]
+        content["advised"] = [recommended._asdict() for recommended in advised(study, check)]
         content["losses"] = None if lost is None else lost.to_json()
         write_json(json_path, content)
     if page is not None:
@@ -240,7 +252,42 @@ def _studied(
         return study, check, losses(check, as_recorded, pool)
 
 
-def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport, lost: Losses | None) -> None:
+def _print(study: Study, check: ReplayReport) -> None:
+    """Print the verdict, the table, and the settings that are advised."""
+    console = stdout(markup=False)
+    recording = study.recording
+    for line in (
+        headline(study, check),
+        verdict(check),
+        parts_words(recording),
+        *recording.summary.left_out(),
+    ):
+        wrapped(console, line)
+    console.print()
+    console.print(summary_table(study))
+    _print_advised(console, study, check)
+    console.print()
+    doubts = counted(sum(1 for _ in caveats(study, check)), "reason")
+    wrapped(
+        console,
+        f"--explain: {doubts} to doubt these figures, who gains, what was recorded, and where the "
+        "time went.",
+    )
+
+
+def _print_advised(console: Console, study: Study, check: ReplayReport) -> None:
+    first = headline(study, check)
+    for words, files in advised(study, check):
+        console.print()
+        if words != first:
+            wrapped(console, words)
+        for place, lines in files.items():
+            wrapped(console, f"{place}:")
+            console.print(textwrap.indent(lines, "    "), soft_wrap=True)
+
+
+def _print_all(study: Study, check: ReplayReport, lost: Losses | None) -> None:
+    """Print all sentences and tables (`--explain`)."""
     console, settings = stdout(markup=False), study.settings
     for line in (*facts(study), verdict(check)):
         wrapped(console, line)
@@ -281,3 +328,9 @@ def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport, lost: Losses
         f"JCT: job completion time; negative differences are better. [95 % intervals]: over "
         f"{counted(settings.draws, 'draw')} of task durations ({drawn}), {second}",
     )
+    if study.recording.breakdowns:
+        console.print("\nWhere the time went")
+        console.print(parts_table(study.recording, _EXPLAINED_JOBS))
+    if lost is not None:
+        wrapped(console, lost.words())
+    _print_advised(console, study, check)

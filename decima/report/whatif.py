@@ -10,7 +10,7 @@ from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
 from decima.report.section import Bars, Lines, Section, completion, forest, series
 from decima.report.timelines import Run, gantt, graphs
-from decima.whatif.advice import caveats, facts, findings
+from decima.whatif.advice import advised, caveats, facts, findings
 from decima.whatif.replay import Recording, ReplayReport
 from decima.whatif.replay.breakdown import BY_PRECEDENCE, PARTS
 from decima.whatif.replay.losses import Losses
@@ -57,6 +57,7 @@ def whatif_section(study: Study, check: ReplayReport) -> Section:
         "facts": [*facts(study), verdict(check)],
         "findings": list(findings(study, check)),
         "caveats": list(caveats(study, check)),
+        "advised": list(advised(study, check)),
         "reference": study.settings.reference,
         "policies": {name: policy_cells(study, name) for name in study.policies},
         "summaries": {name: _summary(study, name) for name in study.policies},

@@ -34,10 +34,11 @@ def can_be_trusted(report: ReplayReport) -> bool:
 
 
 def fidelity_table(report: ReplayReport) -> Table:
-    """One row for each group of jobs."""
+    """One row for each group of jobs; none for all where these are one group."""
     headings = ("jobs", "median |error|", "mean bias", "aim", "without driver times")
     table = aligned(("jobs that ran",), headings)
-    for group in GROUPS:
+    is_one_group = report.overlapped.all() or not report.overlapped.any()
+    for group in GROUPS[:-1] if is_one_group else GROUPS:
         simulated, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
         if simulated is None or tasks_only is None:
             continue
@@ -135,7 +136,7 @@ def conditions_words(recording: Recording) -> Iterator[str]:
     if followers > 0:
         yield (
             f"{counted(followers, 'job')} came after another had ended, as from a client that "
-            "waits: replayed so, with the recorded pause."
+            "waits: replayed with the recorded pause."
         )
 
 
@@ -148,13 +149,13 @@ def verdict(report: ReplayReport) -> str:
     if fidelity is None:
         return ""
     words = (
-        f"Simulated durations are typically {fidelity.median_error_percent:.1f} % off the recorded "
-        f"ones, {fidelity.bias_percent:+.1f} % on average"
+        f"The replay is {fidelity.median_error_percent:.1f} % off in the median, "
+        f"{fidelity.bias_percent:+.1f} % on average"
     )
     if not fidelity.above(TRUSTED_PERCENT):
         is_whole = report.recording.summary.parts_missing == 0
         but = "" if is_whole else ", but parts of the logs are missing, and jobs with them"
-        return f"{words}: the simulator's figures for these jobs can be relied on{but}."
+        return f"{words}: its figures can be relied on{but}."
     is_useless = bool(fidelity.above(USELESS_PERCENT))
     bound_percent = USELESS_PERCENT if is_useless else TRUSTED_PERCENT
     above = fidelity.above(bound_percent)
