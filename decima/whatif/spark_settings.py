@@ -76,7 +76,8 @@ def allocation_files(study: WhatIf, change: AllocationChange) -> Files:
     """Lines that change dynamic allocation, with those that the study was asked to assume."""
     assumed = study.settings.allocation or {}
     values = {name: value for name, value in assumed.items() if name not in (EXECUTOR_SLOTS, START)}
-    values |= (pair.split("=") for pair in change.setting.split(", "))
+    for pair in change.setting.split(", "):
+        name, _, values[name] = pair.partition("=")
     lines = (f"{PREFIX}{name} {value}" for name, value in values.items())
     return {DEFAULTS: "\n".join([f"{ENABLED} true", *lines])}
 
