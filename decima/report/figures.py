@@ -99,9 +99,13 @@ def _saved(figure: Figure, form: str, command: str) -> bytes:
 
 
 def _lines(axes: Axes, chart: Lines) -> None:
-    for index, (name, values) in enumerate(chart.series.y.items()):
+    for index, (name, every) in enumerate(chart.series.y.items()):
+        points = list(zip(chart.series.x, every, strict=True))
+        if chart.spans_gaps:
+            points = [point for point in points if point[1] is not None]
+        values = [value for _, value in points]
         axes.plot(
-            chart.series.x,
+            [x for x, _ in points],
             [float("nan") if value is None else value for value in values],
             label=_plain(name),
             color=_COLOURS[index % len(_COLOURS)],

@@ -11,6 +11,7 @@ from decima.registry import HEURISTICS
 from decima.report.section import Bars, Lines, Section, completion, forest, series
 from decima.report.timelines import Run, gantt, graphs
 from decima.whatif.advice import advised, caveats, facts, findings
+from decima.whatif.budget import HEADINGS, Budget
 from decima.whatif.replay import Recording, ReplayReport
 from decima.whatif.replay.breakdown import BY_PRECEDENCE, PARTS
 from decima.whatif.replay.losses import Losses
@@ -40,9 +41,16 @@ _PART_COLOURS = (
 _LEAST_CHANGE = 0.01  # relative change of a job's JCT that counts as sooner or later
 
 
-def whatif_sections(study: Study, check: ReplayReport, lost: Losses | None = None) -> list[Section]:
+def whatif_sections(
+    study: Study,
+    check: ReplayReport,
+    lost: Losses | None = None,
+    planned: Budget | None = None,
+) -> list[Section]:
     """All sections of the page of `decima whatif`."""
     sections = [whatif_section(study, check)]
+    if planned is not None:
+        sections.append(budget_section(planned))
     if study.recording.breakdowns:
         sections.append(breakdown_section(study.recording, lost))
     waiting = waiting_section(study, check) if isinstance(study, WhatIf) else None
@@ -158,6 +166,39 @@ def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
                 shares,
                 "share of the JCT, %",
                 dict(zip(labels, _PART_COLOURS, strict=True)),
+            )
+        ],
+    )
+
+
+def budget_section(planned: Budget) -> Section:
+    """Section on the fewest executors that keep the p95, and their cost."""
+    cost = {policy: values.mean(axis=1) for policy, values in planned.cost.items()}
+    p95_s = {policy: values.mean(axis=1) for policy, values in planned.p95_s.items()}
+    x = np.unique(np.concatenate(list(cost.values())))
+    lines = {}
+    for policy in cost:
+        lines[policy] = np.full(len(x), np.nan)
+        lines[policy][np.searchsorted(x, cost[policy])] = p95_s[policy]
+    return Section(
+        anchor="budget",
+        heading="On a budget",
+        template="budget.html",
+        content={
+            "target": planned.target_words(),
+            "price": f"{planned.terms.price:g}",
+            "advised": planned.words(),
+            "files": planned.files(),
+            "headings": HEADINGS,
+            "rows": list(planned.rows()),
+        },
+        charts=[
+            Lines(
+                "p95 of JCT by cost; a point is a number of executors, recorded arrivals",
+                series(x, lines),
+                "cost",
+                "p95 of JCT, s",
+                spans_gaps=True,
             )
         ],
     )

@@ -82,6 +82,11 @@ def allocation_files(study: WhatIf, change: AllocationChange) -> Files:
     return {DEFAULTS: "\n".join([f"{ENABLED} true", *lines])}
 
 
+def instance_lines(executors: int) -> str:
+    """Lines that give an application a fixed number of executors."""
+    return f"{ENABLED} false\nspark.executor.instances {executors}"
+
+
 def _division_files(study: ApplicationsWhatIf, best: str) -> Files:
     workload = study.workload
     if best == STATIC:

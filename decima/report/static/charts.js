@@ -89,8 +89,8 @@ function drawLines(figure, form) {
       y: { distr: form.log_y ? 3 : 1 } },
     axes: [axis(series.x, { label: form.x }), axis(every, { size: axisSize })],
     series: [{ label: form.x, value: valueWords },
-      ...names.map((name, index) => ({ label: name, width: 1.6, paths, points: pointsOf(form.stepped),
-        value: valueWords, ...lineOf(index) }))],
+      ...names.map((name, index) => ({ label: name, width: 1.6, paths, spanGaps: form.spans_gaps,
+        points: pointsOf(form.stepped), value: valueWords, ...lineOf(index) }))],
     cursor: { drag: { x: true, y: false } },
     hooks: { draw: [(plot) => markPlaces(plot, form.marks)] },
   };
