@@ -101,7 +101,7 @@ def test_the_answer_for_the_sample_log_fits_one_screen(command: str, tmp_path: P
     assert max(map(len, map(str.rstrip, lines[:3]))) <= COLUMNS
     if command == "whatif":
         assert lines[0].startswith("Next to nothing to gain: waiting for other jobs is at most 0 %")
-        assert lines[2].startswith("Where the time of the jobs went: driver ")
+        assert lines[2].startswith("Where the time went: driver ")
         assert lines[-1].startswith("--explain: 2 reasons to doubt these figures")
     trusted = lines[1 if command == "whatif" else 0]
     assert trusted.startswith("The replay is ")

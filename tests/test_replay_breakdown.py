@@ -263,7 +263,7 @@ def test_the_table_and_the_page_of_the_parts(tmp_path: Path) -> None:
         ["shop/unnamed job 0", "etl", "0.80 s", "50 %", "25 %", "25 %"],
     ]
     assert parts_words(recording) == (
-        "Where the time of the jobs went: running 50 %, stragglers 25 %, failed work 25 %."
+        "Where the time went: running 50 %, stragglers 25 %, failed work 25 %."
     )
     section = breakdown_section(recording, None)
     (chart,) = section.charts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.resources import files as resources
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,21 @@ def test_each_policy_has_its_settings(best: str, settings: dict[str, str]) -> No
     assert ("the program of each job" in files) == (best == "spark_fair")
     apart = what_was_found(policies={"strict_fair": FIFO, best: ALL}, protocol="executors")
     assert policy_files(apart, best) == {}
+
+
+def test_the_plugin_knows_every_setting_that_is_printed() -> None:
+    """Names as `Settings.java` has them; an unknown one would stop the application."""
+    known = resources("decima.spark").joinpath("java/plugin/Settings.java").read_text()
+    divided = ApplicationsSettings(6, ("recorded", "strict_fair"), draws=1, moving_delay_s=0.5)
+    printed = [
+        policy_files(what_was_found(tuned=TUNED), "tuned_srw"),
+        policy_files(what_was_found(), "tuned_weighted_fair"),
+        policy_files(applications_what_if(alternating(), divided), "strict_fair"),
+    ]
+    names = {name for files in printed for name in settings_of(files) if "decima" in name}
+    assert len(names) == 7
+    for name in names:
+        assert f'"{name.removeprefix("spark.decima.")}"' in known
 
 
 def test_nothing_is_advised_where_the_replay_fails_or_nothing_waits() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import main
+from decima.report.figures import write_figures
 from decima.report.page import page
 from decima.report.whatif import budget_section
 from decima.whatif import WhatIf, what_if
@@ -120,6 +122,26 @@ def test_the_page_and_the_json_of_a_budget(planned: Budget) -> None:
     content = planned.to_json()
     assert json.loads(json.dumps(content)) == content
     assert content["policies"]["fifo"]["fewest_executors"] == 4
+
+
+def test_figures_join_the_points_of_a_policy(planned: Budget, tmp_path: Path) -> None:
+    """Policies have points at costs of their own; a line of one has no gap at those of another."""
+    dear = {**planned.cost, "spark_fair": 1.5 * planned.cost["fifo"]}
+    section = budget_section(replace(planned, cost=dear))
+    assert None in section.charts[0].to_json()["series"]["y"]["fifo"]
+    svg, _ = write_figures(tmp_path, [section], "c")
+    lines = [path for path in re.findall(r'<path d="([^"]*)"', svg.read_text()) if "L" in path]
+    drawn = [path for path in lines if path.count("L") + 1 == len(planned.executors)]
+    assert len(drawn) == len(planned.cost)
+
+
+def test_a_replay_that_fails_has_no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decima.cli.whatif.can_be_trusted", lambda _: False)
+    few = ["whatif", str(REAL), "--draws", "1", "--sequences", "1", "--policies", "fifo"]
+    result = CliRunner().invoke(main, [*few, "--price", "2"])
+    assert result.exit_code == 0, result.output
+    assert "No budget: the replay is not to be trusted." in result.output
+    assert "fewest executors" not in result.output
 
 
 def test_the_command_prints_a_budget_and_refuses_what_is_none(tmp_path: Path) -> None:

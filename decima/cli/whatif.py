@@ -175,7 +175,7 @@ def whatif(
     check_models(settings.policies)
     terms = None if price is None else Terms(price, deadline)
     answers = _answered(recording, settings, terms, not no_driver_times, where)
-    study, check, lost, planned = answers
+    study, check, lost, _, planned = answers
     if explain:
         _print_all(answers)
     else:
@@ -244,6 +244,7 @@ class _Answers(NamedTuple):
     study: WhatIf | ApplicationsWhatIf
     check: ReplayReport
     lost: Losses | None
+    terms: Terms | None
     planned: Budget | None
 
 
@@ -272,7 +273,7 @@ def _answered(
             divided = applications_what_if(
                 recording, settings, driver_times=driver_times, pool=pool, progress=progress
             )
-            return _Answers(divided, divided.check(), None, None)
+            return _Answers(divided, divided.check(), None, None, None)
         as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
         check = run_replay(
             recording,
@@ -287,7 +288,7 @@ def _answered(
         planned = None
         if terms is not None and can_be_trusted(check):
             planned = budget(study, terms, pool=pool, progress=progress)
-        return _Answers(study, check, lost, planned)
+        return _Answers(study, check, lost, terms, planned)
 
 
 def _all_advised(answers: _Answers) -> list[Advised]:
@@ -326,6 +327,8 @@ def _print_advised(console: Console, answers: _Answers) -> None:
         console.print()
         wrapped(console, f"Fewest executors that keep {answers.planned.target_words()}:")
         console.print(budget_table(answers.planned))
+    elif answers.terms is not None:
+        console.print("\nNo budget: the replay is not to be trusted.")
     first = headline(answers.study, answers.check)
     for words, files in _all_advised(answers):
         console.print()
@@ -338,7 +341,7 @@ def _print_advised(console: Console, answers: _Answers) -> None:
 
 def _print_all(answers: _Answers) -> None:
     """Print all sentences and tables (`--explain`)."""
-    study, check, lost, _ = answers
+    study, check, lost, *_ = answers
     console, settings = stdout(markup=False), study.settings
     for line in (*facts(study), verdict(check)):
         wrapped(console, line)

@@ -118,7 +118,7 @@ def parts_words(recording: Recording) -> str:
         for place in np.argsort(-shares, kind="stable").tolist()
         if shares[place] >= _LEAST_SHARE_PERCENT
     ]
-    return f"Where the time of the jobs went: {', '.join(named)}."
+    return f"Where the time went: {', '.join(named)}."
 
 
 def conditions_words(recording: Recording) -> Iterator[str]:
