@@ -90,6 +90,55 @@ def test_stages_that_wait_while_slots_are_free_are_the_jobs_own(tmp_path: Path) 
     assert parts == {"own_stages": 100, "driver": 30, "running": 50}
 
 
+def test_stages_are_not_waited_for_while_a_task_may_start(tmp_path: Path) -> None:
+    """The second task starts 40 ms late; then one of three slots is free, and a stage waits."""
+    (parts,) = parts_of(
+        tmp_path,
+        executor(cores=3),
+        start(0, 0, [stage(0, 2), stage(1, 1, [0])]),
+        submitted(0, 2),
+        task(0, 0, 0, 100),
+        task(0, 1, 40, 100),
+        submitted(1, 1),
+        task(1, 0, 100, 150),
+        end(0, 150),
+    )
+    assert parts == {"running": 40 + 50, "own_stages": 60}
+
+
+def test_what_will_be_lost_does_not_wait_before(tmp_path: Path) -> None:
+    """The first stage runs again at last; until then it was done, and the others wait in turn."""
+    (parts,) = parts_of(
+        tmp_path,
+        executor(cores=2),
+        start(0, 0, [stage(0, 1), stage(1, 1, [0]), stage(2, 1, [0, 1])]),
+        submitted(0, 1),
+        task(0, 0, 0, 100),
+        submitted(1, 1),
+        task(1, 0, 100, 200),
+        submitted(0, 1, 1),
+        task(0, 0, 200, 300, attempt=1),
+        submitted(2, 1),
+        task(2, 0, 300, 350),
+        end(0, 350),
+    )
+    assert parts == {"own_stages": 200, "failed": 100, "running": 50}
+
+
+def test_a_copy_goes_on_where_its_task_fails(tmp_path: Path) -> None:
+    """Both together take 140 ms, the copy 100."""
+    (parts,) = parts_of(
+        tmp_path,
+        executor(cores=2),
+        start(0, 0, [stage(0, 1)]),
+        submitted(0, 1),
+        task(0, 0, 0, 60, reason="ExceptionFailure"),
+        task(0, 0, 40, 140, Speculative=True),
+        end(0, 140),
+    )
+    assert parts == {"running": 100, "failed": 40}
+
+
 @pytest.mark.parametrize(("fails_after", "failed"), [(100, 100), (20, 20), (300, 300)])
 def test_a_retry_costs_what_its_task_took_too_long(
     fails_after: int, failed: int, tmp_path: Path
