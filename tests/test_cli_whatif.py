@@ -26,7 +26,7 @@ from tests.spark_events import (
 )
 
 REAL = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
-COLUMNS = 100
+COLUMNS, SCREEN = 100, 24
 
 
 def run(*arguments: str | Path) -> Result:
@@ -40,7 +40,7 @@ def test_replay_prints_errors_by_group_and_job() -> None:
     assert "spark-4.3-zstd: 4 jobs, 2 slots, Spark 4.3.0, under fifo" in result.output
     assert "alone" in result.output
     assert "revenue by region" in result.output
-    assert "Simulated durations are typically" in result.output
+    assert "The replay is " in result.output
 
 
 def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
@@ -52,6 +52,8 @@ def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
     assert content["applications"] == [{"name": "spark-4.3-zstd", "policy": "fifo", "slots": 4}]
     assert [len(content["jobs"]), content["fidelity"]["all"]["jobs"]] == [4, 4]
     assert content["fidelity"]["overlapping"] is None
+    for job in content["jobs"]:
+        assert sum(job["parts_s"].values()) == pytest.approx(job["recorded_s"])
     assert min(job["simulated_s"] for job in content["jobs"]) > 0
 
 
@@ -61,7 +63,7 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
     output = tmp_path / "whatif.json"
     few = ("--draws", "2", "--sequences", "2")
     page = tmp_path / "whatif.html"
-    options = ("--protocol", protocol, *few, "--json", output, "--report", page)
+    options = ("--protocol", protocol, *few, "--explain", "--json", output, "--report", page)
     result = run("whatif", REAL, *options)
     assert result.exit_code == 0, result.output
     for words in (
@@ -86,6 +88,24 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
     assert f"<b>{average_s:.1f} s" in text or f"<b>{average_s:.2f} s" in text
     for words in ("4 jobs are few", "Policies on 2 slots", "no other jobs"):
         assert words in text
+
+
+@pytest.mark.parametrize("command", ["replay", "whatif"])
+def test_the_answer_for_the_sample_log_fits_one_screen(command: str, tmp_path: Path) -> None:
+    """The verdict comes first, then why it can be trusted; the rest is named, or a table."""
+    assert run("traces", "sample-logs", tmp_path).exit_code == 0
+    result = run(command, tmp_path, "--draws", "2")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert len(lines) <= SCREEN
+    assert max(map(len, map(str.rstrip, lines[:3]))) <= COLUMNS
+    if command == "whatif":
+        assert lines[0].startswith("Next to nothing to gain: waiting for other jobs is at most 0 %")
+        assert lines[2].startswith("Where the time went: driver ")
+        assert lines[-1].startswith("--explain: 2 reasons to doubt these figures")
+    trusted = lines[1 if command == "whatif" else 0]
+    assert trusted.startswith("The replay is ")
+    assert trusted.endswith("its figures can be relied on.")
 
 
 def test_whatif_takes_its_reference_and_executors_from_the_user() -> None:
@@ -150,7 +170,8 @@ def test_whatif_of_applications_tells_all_in_a_hundred_columns(tmp_path: Path) -
     logs = [log(tmp_path / key, key, at_ms) for key, at_ms in (("one", 0), ("two", 2_000))]
     output, page = tmp_path / "found.json", tmp_path / "page.html"
     few = ("--draws", "2", "--policies", "recorded,static,fifo,dynamic,strict_fair")
-    result = run("whatif", *logs, "--applications", *few, "--json", output, "--report", page)
+    files = ("--json", output, "--report", page)
+    result = run("whatif", *logs, "--applications", *few, "--explain", *files)
     assert result.exit_code == 0, result.output
     for words in (
         "No other policy is better than recorded",

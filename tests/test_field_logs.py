@@ -227,7 +227,8 @@ def test_executors_that_move_do_not_come_and_go(tmp_path: Path) -> None:
     words = "The recorded slots came and went"
     for protocol, is_fixed in (("executors", True), ("session", False)):
         command = ["whatif", str(tmp_path), "--protocol", protocol, "--policies", "fifo,spark_fair"]
-        done = CliRunner().invoke(main, [*command, "--draws", "1", "--sequences", "1"])
+        few = ["--draws", "1", "--sequences", "1", "--explain"]
+        done = CliRunner().invoke(main, [*command, *few])
         assert done.exit_code == 0, done.output
         assert (words in done.stdout) == is_fixed
     with pytest.raises(ValueError, match="slots that vary need the protocol session"):

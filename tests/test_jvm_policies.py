@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decima.policy_names import IN_JVM
 from decima.registry import Heuristic
 from decima.spark import jar
-from decima.spark.jvm import IN_JVM
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes, Talk
 from tests.live import SLOTS, Live, info, report, stage_done, started, task_set

@@ -40,7 +40,7 @@ def test_the_replay_tables_by_hand() -> None:
     assert content["fidelity"]["all"]["tasks_only"]["bias_percent"] == pytest.approx(-50.0)
     assert content["jobs"][4] == {
         "name": "job 4", "recorded_s": 26.0, "simulated_s": pytest.approx(41.6), "spread_s": 0.25,
-        "tasks_only_s": 13.0, "overlapped": True,
+        "tasks_only_s": 13.0, "overlapped": True, "pool": None, "parts_s": None,
     }  # fmt: skip
 
 

@@ -257,7 +257,7 @@ def test_names_of_applications_are_no_markup(
     odd = replace(made, trace=trace)
     monkeypatch.setattr("decima.cli.whatif.read_recording", lambda *_, **__: odd)
     asked = ["whatif", str(tmp_path), "--applications", "--executors", "6", "--moving-delay", "0.5"]
-    few = ["--draws", "2", "--policies", "recorded,strict_fair", "--report", str(page)]
+    few = ["--draws", "2", "--policies", "recorded,strict_fair", "--explain", "--report", str(page)]
     result = CliRunner().invoke(main, [*asked, *few])
     assert result.exit_code == 0, result.output
     shown, text = " ".join(result.output.split()), page.read_text()

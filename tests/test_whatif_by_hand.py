@@ -12,7 +12,7 @@ import pytest
 
 from decima.report.whatif import whatif_section
 from decima.whatif import Result, SizeResult, WhatIf, WhatIfSettings
-from decima.whatif.advice import can_be_trusted, caveats, findings
+from decima.whatif.advice import caveats, findings
 from decima.whatif.changes import AllocationChange, PoolChange
 from decima.whatif.load import (
     by_length,
@@ -24,7 +24,7 @@ from decima.whatif.load import (
 )
 from decima.whatif.replay import DriverRecord, Recording, ReplayReport
 from decima.whatif.replay.pools import Pool
-from decima.whatif.replay.report import verdict
+from decima.whatif.replay.report import can_be_trusted, verdict
 from decima.whatif.report import summary_table, to_json
 from spark_sim import Allocation
 from tests.commands import cells_of
@@ -113,8 +113,8 @@ def test_the_verdict_who_gains_and_how() -> None:
     """20, 19 and 14.67 s recorded, 21, 19.97 and 15.73 s resampled."""
     verdict, who, how = findings(what_was_found(tuned=TUNED), checked())
     assert verdict.startswith(
-        "tuned_srw instead of fifo: average JCT -27 % [-30, -23] with the recorded arrivals, "
-        "-25 % [-27, -24] with resampled ones; the slowest jobs pay, p95 +6 % [+1, +12]."
+        "tuned_srw instead of fifo: average JCT -27 % [-30, -23] (resampled: -25 % [-27, -24]); "
+        "the slowest jobs pay, p95 +6 % [+1, +12]."
     )
     assert "50 % [48, 53]" in verdict  # waiting
     assert "short jobs -75 %, middle jobs -58 %, long jobs -3 %" in who

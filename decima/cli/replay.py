@@ -7,15 +7,22 @@ from pathlib import Path
 import click
 import numpy as np
 
-from decima.cli.console import progress_bar, stdout
+from decima.cli.console import progress_bar, stdout, wrapped
 from decima.cli.logs import Logs, log_arguments
 from decima.cli.options import GROUP_BY, JSON, check_models, config_options
 from decima.rl.option_types import INPUT, POLICIES, Whole
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.allocation import NAMES, parse_changes
+from decima.whatif.replay.losses import Losses, losses
 from decima.whatif.replay.pools import Pools, read_pools
-from decima.whatif.replay.report import conditions_words, fidelity_table, verdict, worst_jobs_table
+from decima.whatif.replay.report import (
+    conditions_words,
+    fidelity_table,
+    parts_table,
+    verdict,
+    worst_jobs_table,
+)
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
 from traces.files.names import counted
@@ -86,14 +93,17 @@ def replay(
         report = run_replay(
             recording, settings, progress=lambda done, _: bar.update(task, completed=done)
         )
-    _print(report, worst)
+        lost = losses(report, settings)
+    _print(report, lost, worst)
     if json_path is not None:
-        write_json(json_path, report.to_json())
+        content = {**report.to_json(), "losses": None if lost is None else lost.to_json()}
+        write_json(json_path, content)
 
 
-def _print(report: ReplayReport, worst: int) -> None:
+def _print(report: ReplayReport, lost: Losses | None, worst: int) -> None:
     console = stdout(markup=False)
     recording = report.recording
+    wrapped(console, verdict(report))
     jobs_of = np.bincount(recording.application, minlength=len(report.slots))
     applications = recording.trace.metadata["applications"]
     for facts, jobs, slots, policy in zip(
@@ -109,5 +119,7 @@ def _print(report: ReplayReport, worst: int) -> None:
     if worst > 0:
         console.print("\nThe largest errors")
         console.print(worst_jobs_table(report, worst))
-    console.print()
-    console.print(verdict(report))
+        console.print("\nWhere the time went (docs/whatif.md)")
+        console.print(parts_table(recording, worst))
+    if lost is not None:
+        wrapped(console, lost.words())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+from rich.console import Console
 
 from decima.cli.console import bullets, progress_bar, stdout, wrapped
 from decima.cli.logs import Logs, log_arguments
@@ -22,7 +24,7 @@ from decima.cli.options import (
 )
 from decima.cli.replay import ALLOCATION, POOLS
 from decima.cli.workers import Where, open_pool, worker_options
-from decima.rl.option_types import POLICIES, Whole
+from decima.rl.option_types import POLICIES, Number, Whole
 from decima.rl.statistics import method
 from decima.whatif import (
     ApplicationsSettings,
@@ -33,14 +35,17 @@ from decima.whatif import (
     load,
     what_if,
 )
-from decima.whatif.advice import caveats, facts, findings
+from decima.whatif.advice import Advised, advised, caveats, facts, findings, headline
 from decima.whatif.applications.workload import check_applications, cluster_slots
+from decima.whatif.budget import SHARES, Budget, Terms, budget, budget_table
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
+from decima.whatif.replay.check import parts_json
+from decima.whatif.replay.losses import Losses, losses
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import FAIR
 from decima.whatif.replay.recording import POOLS as POOLED
-from decima.whatif.replay.report import verdict
+from decima.whatif.replay.report import can_be_trusted, parts_table, parts_words, verdict
 from decima.whatif.report import (
     allocation_table,
     applications_json,
@@ -54,10 +59,14 @@ from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
 from traces.files.names import counted
+from traces.files.numbers import MAX_TIME_MS
 from traces.files.writing import write_json
+from traces.numbers import MS_PER_S
 from traces.spark_log import GroupBy
 
 _CHECK_DRAWS = 5
+_MOST_MONEY = 1e9
+_EXPLAINED_JOBS = 10  # whose time is divided
 _DEFAULT = WhatIfSettings(executors=1)
 
 
@@ -100,8 +109,21 @@ _DEFAULT = WhatIfSettings(executors=1)
     ApplicationsSettings,
     moving_delay_s="With --applications: seconds until an executor comes (default: as measured).",
 )
+@click.option(
+    "--price",
+    type=Number(0.0, _MOST_MONEY, above=True),
+    help="Of an executor-hour: finds the fewest executors that keep the p95, and their cost.",
+)
+@click.option(
+    "--deadline",
+    type=Number(0.0, MAX_TIME_MS / MS_PER_S, above=True),
+    help="With --price: seconds that the p95 must keep (default: the p95 as recorded).",
+)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
+@click.option(
+    "--explain", is_flag=True, help="Print all: reasons to doubt, who gains, where the time went."
+)
 @JSON
 @REPORT
 def whatif(
@@ -114,8 +136,11 @@ def whatif(
     group_by: str,
     is_of_applications: bool,
     moving_delay_s: float | None,
+    price: float | None,
+    deadline: float | None,
     no_driver_times: bool,
     where: Where,
+    explain: bool,
     json_path: Path | None,
     page: Path | None,
     **options: Any,
@@ -127,9 +152,13 @@ def whatif(
     several policies and on half and twice the executors, and recommends the largest improvement.
     """
     if is_of_applications:
-        refuse_given("--applications", "allocation", "protocol", "sequences")
+        refuse_given("--applications", "allocation", "protocol", "sequences", "price", "deadline")
     elif moving_delay_s is not None:
         raise click.UsageError("--moving-delay is for --applications")
+    if price is not None:
+        refuse_given("--price", "allocation")
+    elif deadline is not None:
+        raise click.UsageError("--deadline needs --price")
     recording = read_recording(logs.fetch(), group_by=GroupBy(group_by), pools=pools)
     names = None if policies is None else parse_names(policies)
     settings: WhatIfSettings | ApplicationsSettings
@@ -144,19 +173,28 @@ def whatif(
     else:
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
     check_models(settings.policies)
-    study, check = _studied(recording, settings, not no_driver_times, where)
-    _print(study, check)
+    terms = None if price is None else Terms(price, deadline)
+    answers = _answered(recording, settings, terms, not no_driver_times, where)
+    study, check, lost, _, planned = answers
+    if explain:
+        _print_all(answers)
+    else:
+        _print(answers)
     if json_path is not None:
         if isinstance(study, WhatIf):
             content = {**to_json(study), "replay": check.to_json()["fidelity"]}
         else:
             content = applications_json(study)
+        content["parts_s"] = [parts_json(recording, row) for row in range(len(recording.driver))]
+        content["advised"] = [change._asdict() for change in _all_advised(answers)]
+        content["budget"] = None if planned is None else planned.to_json()
+        content["losses"] = None if lost is None else lost.to_json()
         write_json(json_path, content)
     if page is not None:
         from decima.report.whatif import whatif_sections
 
         title = counted(len(recording.slots), "application") if is_of_applications else logs.title
-        write_report(page, whatif_sections(study, check), f"What if: {title}")
+        write_report(page, whatif_sections(study, check, lost, planned), f"What if: {title}")
 
 
 def _session_settings(
@@ -200,17 +238,30 @@ def _session_settings(
     )
 
 
-def _studied(
+class _Answers(NamedTuple):
+    """All that is simulated."""
+
+    study: WhatIf | ApplicationsWhatIf
+    check: ReplayReport
+    lost: Losses | None
+    terms: Terms | None
+    planned: Budget | None
+
+
+def _answered(
     recording: Recording,
     settings: WhatIfSettings | ApplicationsSettings,
+    terms: Terms | None,
     driver_times: bool,
     where: Where,
-) -> tuple[WhatIf | ApplicationsWhatIf, ReplayReport]:
-    """Simulate the recording as it was, and all that `settings` ask for."""
+) -> _Answers:
+    """Simulate the recording as it was, and all that `settings` and `terms` ask for."""
     announce()
     if isinstance(settings, WhatIfSettings):
         label, runs = "replay check", total_runs(settings)
         runs += 2 * _CHECK_DRAWS * len(recording.slots)
+        if terms is not None:
+            runs += len(SHARES) * len(settings.policies) * settings.shared_draws
     else:
         label, runs = "applications", settings.draws * len(run_ways(settings))
     with open_pool(where, "decima whatif") as pool, progress_bar(label, runs) as (bar, task):
@@ -222,20 +273,75 @@ def _studied(
             divided = applications_what_if(
                 recording, settings, driver_times=driver_times, pool=pool, progress=progress
             )
-            return divided, divided.check()
+            return _Answers(divided, divided.check(), None, None, None)
+        as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
         check = run_replay(
             recording,
-            ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed),
+            as_recorded,
             progress=lambda done, _: bar.update(task, completed=done),
             pool=pool,
         )
         study = what_if(
             recording, settings, driver_times=driver_times, pool=pool, progress=progress
         )
-        return study, check
+        lost = losses(check, as_recorded, pool)
+        planned = None
+        if terms is not None and can_be_trusted(check):
+            planned = budget(study, terms, pool=pool, progress=progress)
+        return _Answers(study, check, lost, terms, planned)
 
 
-def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport) -> None:
+def _all_advised(answers: _Answers) -> list[Advised]:
+    changes = list(advised(answers.study, answers.check))
+    if answers.planned is not None and (words := answers.planned.words()) is not None:
+        changes.append(Advised(words, answers.planned.files()))
+    return changes
+
+
+def _print(answers: _Answers) -> None:
+    """Print the verdict, the tables, and the settings that are advised."""
+    console = stdout(markup=False)
+    study, check = answers.study, answers.check
+    recording = study.recording
+    for line in (
+        headline(study, check),
+        verdict(check),
+        parts_words(recording),
+        *recording.summary.left_out(),
+    ):
+        wrapped(console, line)
+    console.print()
+    console.print(summary_table(study))
+    _print_advised(console, answers)
+    console.print()
+    doubts = counted(sum(1 for _ in caveats(study, check)), "reason")
+    wrapped(
+        console,
+        f"--explain: {doubts} to doubt these figures, who gains, what was recorded, and where the "
+        "time went.",
+    )
+
+
+def _print_advised(console: Console, answers: _Answers) -> None:
+    if answers.planned is not None:
+        console.print()
+        wrapped(console, f"Fewest executors that keep {answers.planned.target_words()}:")
+        console.print(budget_table(answers.planned))
+    elif answers.terms is not None:
+        console.print("\nNo budget: the replay is not to be trusted.")
+    first = headline(answers.study, answers.check)
+    for words, files in _all_advised(answers):
+        console.print()
+        if words != first:
+            wrapped(console, words)
+        for place, lines in files.items():
+            wrapped(console, f"{place}:")
+            console.print(textwrap.indent(lines, "    "), soft_wrap=True)
+
+
+def _print_all(answers: _Answers) -> None:
+    """Print all sentences and tables (`--explain`)."""
+    study, check, lost, *_ = answers
     console, settings = stdout(markup=False), study.settings
     for line in (*facts(study), verdict(check)):
         wrapped(console, line)
@@ -276,3 +382,9 @@ def _print(study: WhatIf | ApplicationsWhatIf, check: ReplayReport) -> None:
         f"JCT: job completion time; negative differences are better. [95 % intervals]: over "
         f"{counted(settings.draws, 'draw')} of task durations ({drawn}), {second}",
     )
+    if study.recording.breakdowns:
+        console.print("\nWhere the time went")
+        console.print(parts_table(study.recording, _EXPLAINED_JOBS))
+    if lost is not None:
+        wrapped(console, lost.words())
+    _print_advised(console, answers)

@@ -41,6 +41,8 @@ HEADINGS = {
 """headings of the columns: name and unit"""
 
 _SIZE_GROUPS = 12
+_USE = {"work": "#0072b2", "first tasks": "#56b4e9", "moving": "#e69f00", "idle": None}
+"""colours of the parts of the executors' time"""
 _MOST_STEPS = 1_500  # most steps of the jobs in the system over time, about a chart's width
 
 
@@ -212,7 +214,12 @@ def charts(results: Results) -> list[Lines | Bars]:
             "jobs",
             stepped=True,
         ),
-        Bars("What the executors' time went into, all sequences", shares),
+        Bars(
+            "What the executors' time went into, all sequences",
+            shares,
+            "share of the executors' time, %",
+            _USE,
+        ),
     ]
 
 

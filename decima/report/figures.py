@@ -29,7 +29,7 @@ _COLOURS = (
 )  # fmt: skip
 """Okabe and Ito's colours, distinguishable with colour blindness"""
 _DASHES = ("-", "--", ":", "-.")
-_PARTS = {"work": "#0072b2", "first tasks": "#56b4e9", "moving": "#e69f00", "idle": "#e8eaed"}
+_BACKGROUND = "#e8eaed"  # of a bar
 _FORMATS = ("svg", "png")
 _DPI = 200
 _LONGEST_NAME = 60
@@ -99,9 +99,13 @@ def _saved(figure: Figure, form: str, command: str) -> bytes:
 
 
 def _lines(axes: Axes, chart: Lines) -> None:
-    for index, (name, values) in enumerate(chart.series.y.items()):
+    for index, (name, every) in enumerate(chart.series.y.items()):
+        points = list(zip(chart.series.x, every, strict=True))
+        if chart.spans_gaps:
+            points = [point for point in points if point[1] is not None]
+        values = [value for _, value in points]
         axes.plot(
-            chart.series.x,
+            [x for x, _ in points],
             [float("nan") if value is None else value for value in values],
             label=_plain(name),
             color=_COLOURS[index % len(_COLOURS)],
@@ -157,12 +161,18 @@ def _forest(axes: Axes, drawn: Forest) -> None:
 def _bars(axes: Axes, chart: Bars) -> None:
     names = list(chart.shares)
     begin = [0.0] * len(names)
-    for part, colour in _PARTS.items():
+    for part, colour in chart.colours.items():
         width = [100 * chart.shares[name][part] for name in names]
-        axes.barh([_plain(name) for name in names], width, left=begin, color=colour, label=part)
+        axes.barh(
+            [_plain(name) for name in names],
+            width,
+            left=begin,
+            color=_BACKGROUND if colour is None else colour,
+            label=part,
+        )
         begin = [a + b for a, b in zip(begin, width, strict=True)]
     axes.invert_yaxis()
-    axes.set(xlabel="share of the executors' time, %", xlim=(0, 100))
+    axes.set(xlabel=chart.x, xlim=(0, 100))
     axes.legend(fontsize=7, ncols=4, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 

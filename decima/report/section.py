@@ -37,6 +37,7 @@ class Lines(NamedTuple):
     log_y: bool = False
     stepped: bool = False
     marks: Sequence[tuple[float, str]] = ()  # places on the x axis, with a word for what begins
+    spans_gaps: bool = False  # whether a line goes on where it has no value
 
     def to_json(self) -> dict[str, Any]:
         """Return the chart as `drawLines` of the page's script takes it."""
@@ -48,6 +49,8 @@ class Bars(NamedTuple):
 
     title: str
     shares: Mapping[str, Mapping[str, float]]  # shares by bar, by part
+    x: str  # what the whole bar is
+    colours: Mapping[str, str | None]  # by part, in their order; None: that of the background
 
     def to_json(self) -> dict[str, Any]:
         """Return the chart as `drawParts` of the page's script takes it."""

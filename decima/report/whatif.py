@@ -8,32 +8,51 @@ import numpy as np
 
 from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
-from decima.report.section import Lines, Section, completion, forest, series
+from decima.report.section import Bars, Lines, Section, completion, forest, series
 from decima.report.timelines import Run, gantt, graphs
-from decima.whatif.advice import can_be_trusted, caveats, facts, findings
-from decima.whatif.replay import ReplayReport
+from decima.whatif.advice import advised, caveats, facts, findings
+from decima.whatif.budget import HEADINGS, Budget
+from decima.whatif.replay import Recording, ReplayReport
+from decima.whatif.replay.breakdown import BY_PRECEDENCE, PARTS
+from decima.whatif.replay.losses import Losses
+from decima.whatif.replay.pools import DEFAULT_POOL
 from decima.whatif.replay.recording import POOLS
-from decima.whatif.replay.report import verdict
+from decima.whatif.replay.report import can_be_trusted, parts_words, verdict
 from decima.whatif.report import (
     ALLOCATION_HEADINGS,
+    Cell,
     allocation_rows,
     group_rows,
     policy_cells,
-    seconds,
 )
 from decima.whatif.results import Study, WhatIf
 from decima.whatif.settings import OWN_WAYS
 from decima.whatif.study import tasks_of
+from decima.whatif.text import seconds
 from traces.files.names import counted
 from traces.numbers import MS_PER_S
 
 _MOST_JOBS = 200  # rows of the table of jobs: of more, those that gain and those that lose most
+_MOST_BARS = 15
+_PART_COLOURS = (
+    "#d55e00", "#e69f00", "#56b4e9", "#0072b2", "#cc79a7", "#a0522d", "#8c8c8c",
+)  # fmt: skip
+"""of the parts of the JCT, in the order of `PARTS`"""
 _LEAST_CHANGE = 0.01  # relative change of a job's JCT that counts as sooner or later
 
 
-def whatif_sections(study: Study, check: ReplayReport) -> list[Section]:
+def whatif_sections(
+    study: Study,
+    check: ReplayReport,
+    lost: Losses | None = None,
+    planned: Budget | None = None,
+) -> list[Section]:
     """All sections of the page of `decima whatif`."""
     sections = [whatif_section(study, check)]
+    if planned is not None:
+        sections.append(budget_section(planned))
+    if study.recording.breakdowns:
+        sections.append(breakdown_section(study.recording, lost))
     waiting = waiting_section(study, check) if isinstance(study, WhatIf) else None
     return sections if waiting is None else [*sections, waiting]
 
@@ -46,6 +65,7 @@ def whatif_section(study: Study, check: ReplayReport) -> Section:
         "facts": [*facts(study), verdict(check)],
         "findings": list(findings(study, check)),
         "caveats": list(caveats(study, check)),
+        "advised": list(advised(study, check)),
         "reference": study.settings.reference,
         "policies": {name: policy_cells(study, name) for name in study.policies},
         "summaries": {name: _summary(study, name) for name in study.policies},
@@ -101,6 +121,86 @@ def whatif_section(study: Study, check: ReplayReport) -> Section:
         content=content,
         forest=forest(title, differences) if is_trusted else None,
         charts=[*charts, completion("the recorded jobs", mean_s)],
+    )
+
+
+def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
+    """Section on where the time of the recorded jobs went, the longest jobs first."""
+    parts_ms = np.array(recording.breakdowns)
+    order = np.argsort(-recording.recorded_ms, kind="stable")[:_MOST_JOBS].tolist()
+    names = [job.name for job in recording.trace.jobs]
+    pools = [record.pool for record in recording.driver]
+    labels = [part.label for part in PARTS.values()]
+    rows = []
+    for row in order:
+        whole_s = float(parts_ms[row].sum()) / MS_PER_S
+        cells = [Cell(whole_s, seconds(whole_s), "")]
+        for part_s in (parts_ms[row] / MS_PER_S).tolist():
+            share = f"{100 * part_s / whole_s:.0f} %" if part_s > 0 else ""
+            cells.append(Cell(part_s, seconds(part_s) if part_s > 0 else "", share))
+        rows.append({"name": names[row], "pool": pools[row] or DEFAULT_POOL, "cells": cells})
+    has_pools = any(pool is not None for pool in pools)
+    bars = {"all jobs": parts_ms.sum(axis=0)}
+    bars |= {names[row]: parts_ms[row] for row in order[:_MOST_BARS]}
+    shares = {
+        name: dict(zip(labels, (row_ms / max(row_ms.sum(), 1e-9)).tolist(), strict=True))
+        for name, row_ms in bars.items()
+    }
+    return Section(
+        anchor="breakdown",
+        heading="Where the time went",
+        template="breakdown.html",
+        content={
+            "headline": parts_words(recording),
+            "losses": None if lost is None else lost.words(),
+            "meanings": [(part.label, part.meaning) for part in BY_PRECEDENCE],
+            "headings": ["job", *(["pool"] if has_pools else []), "JCT", *labels],
+            "has_pools": has_pools,
+            "rows": rows,
+            "shown": len(rows),
+            "total": len(names),
+        },
+        charts=[
+            Bars(
+                "Where the time of the longest jobs went",
+                shares,
+                "share of the JCT, %",
+                dict(zip(labels, _PART_COLOURS, strict=True)),
+            )
+        ],
+    )
+
+
+def budget_section(planned: Budget) -> Section:
+    """Section on the fewest executors that keep the p95, and their cost."""
+    cost = {policy: values.mean(axis=1) for policy, values in planned.cost.items()}
+    p95_s = {policy: values.mean(axis=1) for policy, values in planned.p95_s.items()}
+    x = np.unique(np.concatenate(list(cost.values())))
+    lines = {}
+    for policy in cost:
+        lines[policy] = np.full(len(x), np.nan)
+        lines[policy][np.searchsorted(x, cost[policy])] = p95_s[policy]
+    return Section(
+        anchor="budget",
+        heading="On a budget",
+        template="budget.html",
+        content={
+            "target": planned.target_words(),
+            "price": f"{planned.terms.price:g}",
+            "advised": planned.words(),
+            "files": planned.files(),
+            "headings": HEADINGS,
+            "rows": list(planned.rows()),
+        },
+        charts=[
+            Lines(
+                "p95 of JCT by cost; a point is a number of executors, recorded arrivals",
+                series(x, lines),
+                "cost",
+                "p95 of JCT, s",
+                spans_gaps=True,
+            )
+        ],
     )
 
 

@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from decima.policy import Policy
+from decima.policy_names import decides_in_jvm
 from decima.spark.auto import Auto, News
-from decima.spark.jvm import decides_in_jvm
 from decima.spark.loading import PolicyFor, ready_policy
 from decima.spark.settings import AttachError
 from decima.spark.tables import LiveTables

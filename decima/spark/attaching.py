@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from decima.policy import Policy
-from decima.policy_names import is_learned, model_path
+from decima.policy_names import decides_in_jvm, is_learned, model_path
 from decima.registry import Heuristic, Parameters
 from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.auto import AUTO, Auto, AutoSettings, EvaluatorProcess
 from decima.spark.decision_log import DecisionLogFiles
-from decima.spark.jvm import ControlError, check_session, decides_in_jvm, new_object
+from decima.spark.jvm import ControlError, check_session, new_object
 from decima.spark.loading import (
     read_card,
     read_parameters,

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from decima.policy_names import LEARNED_SUFFIX, SHIPPED_MODEL
 from decima.rl.parallel.session import NEWEST_MAJOR, OLDEST
 from decima.spark.jar import plugin_jar
 from decima.spark.settings import AttachError, missing
-
-IN_JVM = ("fifo", "spark_fair", "strict_fair", "tuned_srw", "es_rule", SHIPPED_MODEL)
-"""policies that decide inside the JVM by name, as model files do (`Policies.java`)"""
 
 Load = Callable[[Any, Any], tuple[Any, str]]
 """makes a class loader and its jar, given the JVM and its gateway"""
@@ -20,11 +16,6 @@ Load = Callable[[Any, Any], tuple[Any, str]]
 _loaders: WeakKeyDictionary[Any, dict[Load, tuple[Any, str]]] = WeakKeyDictionary()
 """by gateway: py4j remembers methods by class name, so a second copy of a class would be called
 with the first one's methods"""
-
-
-def decides_in_jvm(name: str) -> bool:
-    """Return whether the policy called `name` needs no Python."""
-    return name in IN_JVM or name.endswith(LEARNED_SUFFIX)
 
 
 def check_session(spark: Any) -> Any:

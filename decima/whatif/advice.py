@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from decima.rl.statistics import difference_percent
 from decima.whatif import load
 from decima.whatif.applications.workload import cluster_slots, slots_each
-from decima.whatif.changes import AllocationChange
+from decima.whatif.changes import AllocationChange, PoolChange
 from decima.whatif.closed_loop import MOSTLY
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.check import Fidelity, relative_error
 from decima.whatif.replay.recording import FIFO, ORDERS, POOLS
-from decima.whatif.replay.report import USELESS_PERCENT, conditions_words
-from decima.whatif.report import groups, percent, seconds, share, signed
+from decima.whatif.replay.report import USELESS_PERCENT, can_be_trusted, conditions_words
+from decima.whatif.report import groups
 from decima.whatif.results import ApplicationsWhatIf, Result, Study, WhatIf
 from decima.whatif.settings import DYNAMIC, OWN_WAYS, STATIC
+from decima.whatif.spark_settings import Files, allocation_files, policy_files, pool_files
+from decima.whatif.text import percent, seconds, share, signed
 from spark_sim import Protocol
 from spark_sim.tables import NONE
 from traces.files.names import counted
@@ -75,62 +78,109 @@ def facts(study: Study) -> list[str]:
     ]
 
 
-def can_be_trusted(check: ReplayReport) -> bool:
-    """Return whether the simulator repeats the recording well enough for advice."""
-    fidelity = check.fidelity("all")
-    return fidelity is not None and not fidelity.above(USELESS_PERCENT)
+class Advised(NamedTuple):
+    """A change that is recommended."""
+
+    words: str
+    files: Files
 
 
-def findings(study: Study, check: ReplayReport) -> Iterator[str]:
-    """Yield the verdict in one line, then who gains, how to get it, and settings to change."""
+def advised(study: Study, check: ReplayReport) -> Iterator[Advised]:
+    """Yield the changes that are recommended, with the lines of Spark's settings that make them."""
     if not can_be_trusted(check):
-        yield (
+        return
+    if (best := _recommended(study)) is not None:
+        yield Advised(headline(study, check), policy_files(study, best))
+    if isinstance(study, WhatIf):
+        if not _is_little(study) and (pool := study.best_pool_change()) is not None:
+            yield Advised(_pool_words(study, *pool), pool_files(study, pool[0]))
+        if _is_allocation_trusted(study):
+            for label, found in (
+                ("faster", study.fastest_allocation()),
+                ("cheaper", study.cheapest_allocation()),
+            ):
+                if found is not None:
+                    words = f"Allocation, {label}: {_allocation_effect(study, *found)}."
+                    yield Advised(words, allocation_files(study, found[0]))
+
+
+def headline(study: Study, check: ReplayReport) -> str:
+    """Return the verdict in one sentence."""
+    if not can_be_trusted(check):
+        return (
             f"No policy is recommended: the simulator does not repeat this recording"
             f"{_error(check.fidelity('all'))}, so its results for waiting, other policies and more "
             "slots may be as wrong. `decima replay` names the jobs."
         )
-        return
-    waiting = study.waiting()
-    reference = study.settings.reference
-    is_little = waiting.upper < LITTLE_WAITING_PERCENT
-    best = None if is_little else study.best()
-    whose = "applications" if isinstance(study, ApplicationsWhatIf) else "jobs"
-    limit = (
-        f"Waiting for other {whose} is {share(waiting)} of the average JCT under {reference}: "
-        "no policy can save more."
-    )
-    if is_little:
-        words = (
+    waiting, reference = study.waiting(), study.settings.reference
+    whose = _whose(study)
+    if _is_little(study):
+        return (
             f"Next to nothing to gain: waiting for other {whose} is at most {waiting.upper:.0f} % "
             f"of the average JCT under {reference}."
         )
-        if isinstance(study, WhatIf) and study.all_slots is not None:
-            change = difference_percent(study.all_slots.avg_s, study.reference.avg_s)
-            if change.mean <= -LITTLE_WAITING_PERCENT:
-                words += (
-                    " But jobs wait for executors: if none ever went, the average JCT would change "
-                    f"by {percent(change)}."
-                )
-        yield words
-    elif best is not None:
+    if (best := _recommended(study)) is not None:
         result = study.policies[best]
         tail = difference_percent(result.p95_s, study.reference.p95_s)
         pays = f"; the slowest jobs pay, p95 {percent(tail)}"
-        yield (
+        return (
             f"{best} instead of {reference}: {_both(study, result)}"
-            f"{pays if tail.mean > TAIL_PRICE_PERCENT else ''}. {limit}"
+            f"{pays if tail.mean > TAIL_PRICE_PERCENT else ''}."
         )
+    if len(study.policies) > 1:
+        return f"No other policy is better than {reference} with certainty."
+    return _limit_words(study)
+
+
+def findings(study: Study, check: ReplayReport) -> Iterator[str]:
+    """Yield the verdict, then who gains, how to get it, and settings to change."""
+    first = headline(study, check)
+    if not can_be_trusted(check):
+        yield first
+        return
+    best = _recommended(study)
+    if _is_little(study):
+        if isinstance(study, WhatIf) and study.all_slots is not None:
+            change = difference_percent(study.all_slots.avg_s, study.reference.avg_s)
+            if change.mean <= -LITTLE_WAITING_PERCENT:
+                first += (
+                    " But jobs wait for executors: if none ever went, the average JCT would change "
+                    f"by {percent(change)}."
+                )
     elif len(study.policies) > 1:
-        yield f"No other policy is better than {reference} with certainty. {limit}"
-    else:
-        yield limit
+        first += f" {_limit_words(study)}"
+    yield first
     if best is not None:
         yield _who_words(study, best)
         yield how_words(study, best)
     if isinstance(study, WhatIf):
-        if not is_little and (pool := study.best_pool_change()) is not None:
-            yield f"Pools: with {pool[0].words()} in fairscheduler.xml, {_both(study, pool[1])}."
+        if not _is_little(study) and (pool := study.best_pool_change()) is not None:
+            yield _pool_words(study, *pool)
         yield from _allocation_words(study)
+
+
+def _is_little(study: Study) -> bool:
+    """Return whether jobs wait for others so little that no policy can matter."""
+    return study.waiting().upper < LITTLE_WAITING_PERCENT
+
+
+def _recommended(study: Study) -> str | None:
+    return None if _is_little(study) else study.best()
+
+
+def _whose(study: Study) -> str:
+    return "applications" if isinstance(study, ApplicationsWhatIf) else "jobs"
+
+
+def _limit_words(study: Study) -> str:
+    return (
+        f"Waiting for other {_whose(study)} is {share(study.waiting())} of the average JCT under "
+        f"{study.settings.reference}: no policy can save more."
+    )
+
+
+def _pool_words(study: WhatIf, change: PoolChange, result: Result) -> str:
+    return f"Pools: with {change.words()} in fairscheduler.xml, {_both(study, result)}."
 
 
 def _error(fidelity: Fidelity | None) -> str:
@@ -144,7 +194,7 @@ def _both(study: Study, result: Result, base: Result | None = None) -> str:
     drawn, second = map(percent, study.differences(result, base))
     if isinstance(study, ApplicationsWhatIf):
         return f"average JCT {drawn} over draws of durations, {second} over stretches of the jobs"
-    return f"average JCT {drawn} with the recorded arrivals, {second} with resampled ones"
+    return f"average JCT {drawn} (resampled: {second})"
 
 
 def _who_words(study: Study, best: str) -> str:
@@ -227,12 +277,17 @@ def allocation_fidelity(study: WhatIf) -> Fidelity | None:
     return Fidelity.of(relative_error(simulated_s, study.recording.recorded_ms / MS_PER_S))
 
 
+def _is_allocation_trusted(study: WhatIf) -> bool:
+    fidelity = allocation_fidelity(study)
+    return fidelity is not None and not fidelity.above(USELESS_PERCENT)
+
+
 def _allocation_words(study: WhatIf) -> Iterator[str]:
     """Describe what other settings of dynamic allocation would change, and what they cost."""
     fidelity = allocation_fidelity(study)
     if fidelity is None:
         return
-    if fidelity.above(USELESS_PERCENT):
+    if not _is_allocation_trusted(study):
         yield (
             "Allocation: no advice on its settings, since the model of dynamic allocation does "
             f"not repeat this recording{_error(fidelity)}."

@@ -157,6 +157,31 @@ def tasks_of(study: WhatIf, policy: str) -> tuple[Arrivals, Table]:
     return course.arrivals, simulator.timeline()
 
 
+def jct_by_slots(
+    study: WhatIf,
+    slots: Sequence[int],
+    *,
+    pool: WorkerPool = HERE,
+    progress: Progress | None = None,
+) -> dict[tuple[int, str], Float64]:
+    """(shared draws, J) JCT of each job with so many slots that never go, under each policy.
+
+    Keys are the number of slots and the policy. Arrivals are the recorded ones, parameters those
+    that were fitted on the study's own number of slots.
+    """
+    shared = _shared_inputs(study.recording, study.settings, study.driver_times)
+    tuned = study.main.tuned
+    cells = {
+        (number, name): (
+            Run(number, name, tuned.get(name), "recorded", 0, is_fixed=True),
+            study.settings.shared_draws,
+        )
+        for number in slots
+        for name in study.settings.policies
+    }
+    return _Study(shared, pool, progress or (lambda *_: None))._played(cells, "budget")
+
+
 def total_runs(settings: WhatIfSettings) -> int:
     """Upper bound of the number of runs of `what_if`."""
     policies, sizes = len(settings.policies), len(settings.sizes)

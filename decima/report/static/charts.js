@@ -1,7 +1,5 @@
 // Lines by uPlot, bars by plain elements.
 
-const PARTS = { work: "#0072b2", "first tasks": "#56b4e9", moving: "#e69f00", idle: null };
-
 const MOST_NAMED = 24; // a longer list of names scrolls
 const WHOLE_STEPS = Array.from({ length: 17 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 
@@ -91,8 +89,8 @@ function drawLines(figure, form) {
       y: { distr: form.log_y ? 3 : 1 } },
     axes: [axis(series.x, { label: form.x }), axis(every, { size: axisSize })],
     series: [{ label: form.x, value: valueWords },
-      ...names.map((name, index) => ({ label: name, width: 1.6, paths, points: pointsOf(form.stepped),
-        value: valueWords, ...lineOf(index) }))],
+      ...names.map((name, index) => ({ label: name, width: 1.6, paths, spanGaps: form.spans_gaps,
+        points: pointsOf(form.stepped), value: valueWords, ...lineOf(index) }))],
     cursor: { drag: { x: true, y: false } },
     hooks: { draw: [(plot) => markPlaces(plot, form.marks)] },
   };
@@ -102,27 +100,33 @@ function drawLines(figure, form) {
   return plot;
 }
 
-function drawParts(figure, shares) {
+// Words on a part are black or white, whichever is further from its colour.
+function wordColour(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return 0.3 * red + 0.6 * green + 0.1 * blue < 120 ? "#fff" : "#111";
+}
+
+function drawParts(figure, { shares, colours }) {
   const place = figure.querySelector(".plot");
   const grid = make("div", { class: "parts" });
   for (const [policy, parts] of Object.entries(shares)) {
     const bar = make("div", { class: "bar", role: "img" });
     const words = [];
-    for (const [part, colour] of Object.entries(PARTS)) {
+    for (const [part, colour] of Object.entries(colours)) {
       const percent = 100 * parts[part], text = percentText(parts[part]);
       words.push(`${part} ${text}`);
       const span = make("span", { title: `${part} ${text}` });
       span.style.width = `${percent}%`;
       if (colour !== null) span.style.background = colour;
       if (percent >= 12) span.textContent = text;
-      if (colour !== null) span.style.color = part === "work" ? "#fff" : "#111";
+      if (colour !== null) span.style.color = wordColour(colour);
       bar.append(span);
     }
     bar.setAttribute("aria-label", `${policy}: ${words.join(", ")}`);
     grid.append(make("div", {}, policy), bar);
   }
   const key = make("div", { class: "key" });
-  for (const [part, colour] of Object.entries(PARTS)) {
+  for (const [part, colour] of Object.entries(colours)) {
     const patch = make("i");
     patch.style.background = colour === null ? "var(--idle)" : colour;
     key.append(make("span", {}, patch, part));
@@ -134,7 +138,7 @@ function drawCharts() {
   const plots = [];
   for (const figure of document.querySelectorAll("figure[data-chart]")) {
     const chart = DATA.charts[figure.dataset.chart];
-    if (chart.kind === "parts") drawParts(figure, chart.shares);
+    if (chart.kind === "parts") drawParts(figure, chart);
     else plots.push([drawLines(figure, chart), figure.querySelector(".plot")]);
   }
   return plots.filter(([plot]) => plot !== null);

@@ -8,7 +8,7 @@ stage took.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from decima.policies import check_name, networks_of
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce, WorkerPool
+from decima.whatif.replay.breakdown import PARTS
 from decima.whatif.replay.recording import POOLS, Recording
 from decima.whatif.replay.workload import ReplayWorkload
 from spark_sim import Allocation, Cluster, Protocol, Slots, Streams
@@ -138,10 +139,20 @@ class ReplayReport:
                     "spread_s": float(self.spread_s[row]),
                     "tasks_only_s": float(self.tasks_only_s[row]),
                     "overlapped": bool(self.overlapped[row]),
+                    "pool": self.recording.driver[row].pool,
+                    "parts_s": parts_json(self.recording, row),
                 }
                 for row, name in enumerate(names)
             ],
         }
+
+
+def parts_json(recording: Recording, row: int) -> dict[str, float] | None:
+    """The parts of a job's JCT in seconds, by name; None where they are not known."""
+    if not recording.breakdowns:
+        return None
+    parts_ms = recording.breakdowns[row]
+    return {name: ms / MS_PER_S for name, ms in zip(PARTS, parts_ms, strict=True)}
 
 
 GROUPS = ("alone", "overlapping", "all")
@@ -172,11 +183,40 @@ def replay(
     pool: WorkerPool = HERE,
 ) -> ReplayReport:
     """Simulate every application of `recording` as it ran; `pool` does not change the result."""
-    total = 2 * settings.draws * len(recording.slots)
+    policies, most_slots, jct_s = simulated(recording, settings, (True, False), progress, pool)
+    with_driver, tasks_only = jct_s[True], jct_s[False]
+    return ReplayReport(
+        recording,
+        policies,
+        most_slots,
+        recording.recorded_ms / MS_PER_S,
+        with_driver.mean(axis=0),
+        with_driver.std(axis=0),
+        tasks_only.mean(axis=0),
+        overlapping(recording),
+    )
+
+
+class Simulated(NamedTuple):
+    """What the simulations of all applications give."""
+
+    policies: tuple[str, ...]  # of each application
+    slots: tuple[int, ...]  # of each application, at most at once
+    jct_s: Mapping[bool, Float64]  # (draws, J) with and without the driver's times
+
+
+def simulated(
+    recording: Recording,
+    settings: ReplaySettings,
+    driver_times: Sequence[bool] = (True,),
+    progress: CheckProgress | None = None,
+    pool: WorkerPool = HERE,
+) -> Simulated:
+    """Simulate every application as it ran, with the driver's times or without them, or both."""
+    total = len(driver_times) * settings.draws * len(recording.slots)
     done = 0
     jobs = len(recording.trace.jobs)
-    with_driver = np.empty((settings.draws, jobs))
-    tasks_only = np.empty((settings.draws, jobs))
+    all_s = {is_: np.empty((settings.draws, jobs)) for is_ in driver_times}
     policies = tuple(settings.policy or recording.policy(a) for a in range(len(recording.slots)))
     most_slots, tasks = [], {}
     for application, policy in enumerate(policies):
@@ -189,26 +229,15 @@ def replay(
             slots = recording.allocation(application, settings.allocation)
             most = curve.most if slots is None else slots.slots
         most_slots.append(most)
-        for driver_times in (True, False):
-            task = _Task(application, driver_times, policy, slots, most)
-            tasks[application, driver_times] = task
+        for is_ in driver_times:
+            tasks[application, is_] = _Task(application, is_, policy, slots, most)
     shared = (SentOnce(recording), SentOnce(networks_of(policies)), settings)
-    for (application, driver_times), jct_s in pool.map(_simulated_s, shared, tasks, label="replay"):
-        simulated_s = with_driver if driver_times else tasks_only
-        simulated_s[:, recording.application == application] = jct_s
+    for (application, is_), jct_s in pool.map(_simulated_s, shared, tasks, label="replay"):
+        all_s[is_][:, recording.application == application] = jct_s
         done += settings.draws
         if progress is not None:
             progress(done, total)
-    return ReplayReport(
-        recording,
-        policies,
-        tuple(most_slots),
-        recording.recorded_ms / MS_PER_S,
-        with_driver.mean(axis=0),
-        with_driver.std(axis=0),
-        tasks_only.mean(axis=0),
-        overlapping(recording),
-    )
+    return Simulated(policies, tuple(most_slots), all_s)
 
 
 def _simulated_s(

@@ -18,6 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.whatif.replay.allocation import Behaviour, Changes, executors_of, task_changes
+from decima.whatif.replay.breakdown import (
+    Attempts,
+    Breakdown,
+    Room,
+    StageRecord,
+    breakdown,
+)
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
@@ -71,11 +78,19 @@ class Life(NamedTuple):
     """from its start to its first executor; None where that is unknown, or in the driver"""
 
 
+class NotedJob(NamedTuple):
+    """Data of one job."""
+
+    job: Job  # with the times that tasks held their slots, retries included
+    driver: DriverRecord
+    clean: Job  # as `job`, without attempts that failed or were needless
+    breakdown: Breakdown
+
+
 class LogNote(NamedTuple):
     """Data that a replay needs of one log; times are on the log's own clock."""
 
-    jobs: tuple[Job, ...]  # with the times that tasks held their slots, retries included
-    driver: tuple[DriverRecord, ...]  # of each job
+    jobs: tuple[NotedJob, ...]
     slots: Changes  # slots that came and went, those that jobs left out took away
     behaviour: Behaviour  # of the executors
     life: Life
@@ -130,7 +145,7 @@ class _Log:
             application, self._placement, (since.astype(np.int64), np.maximum(first, since))
         )
         self._slots = self._executors.changes()
-        self._no_room: dict[_Need, tuple[Float64, Float64]] = {}
+        self._rooms: dict[_Need, Room] = {}
 
     def note(self) -> LogNote:
         # Median time from need to first task over the stages that found a free slot.
@@ -142,10 +157,11 @@ class _Log:
         in_trace = np.zeros(len(self._won), np.bool_)
         for rows in self._attempts:
             in_trace[np.concatenate(rows)] = True
-        jobs, driver = [], []
+        jobs = []
         for place, recorded in enumerate(self._jobs):
-            jobs.append(self._job(place))
-            driver.append(self._record(recorded, self._stages[place], typical_ms))
+            job = self._job(place)
+            record = self._record(recorded, self._stages[place], typical_ms)
+            jobs.append(NotedJob(job, record, self._clean(place, job), self._breakdown(place)))
         times, by = [], []  # at which tasks began and ceased to wait
         for stages_of_job, attempts in zip(self._stages, self._attempts, strict=True):
             for since_ms, tries in zip(stages_of_job.since_ms.tolist(), attempts, strict=True):
@@ -167,7 +183,7 @@ class _Log:
             last_ms if log.end_ms is None else max(last_ms, float(log.end_ms)),
             executor_ms,
         )
-        return LogNote(tuple(jobs), tuple(driver), slots, behaviour, life)
+        return LogNote(tuple(jobs), slots, behaviour, life)
 
     def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
         launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won
@@ -203,6 +219,46 @@ class _Log:
             stages.append(replace(stage, num_tasks=len(held) + missing, durations=(level,)))
         return replace(job, stages=tuple(stages))
 
+    def _clean(self, place: int, job: Job) -> Job:
+        """Return `job` with one attempt at each task: the first that succeeded."""
+        stages, had_one_attempt = list(job.stages), True
+        for row, (stage, attempts) in enumerate(
+            zip(self._jobs[place].job.stages, self._attempts[place], strict=True)
+        ):
+            level = stage.durations[0]
+            durations_ms = np.concatenate(level.waves)
+            if len(durations_ms) < len(attempts):
+                once = LevelDurations.of(level.executors, rest_ms=durations_ms)
+                num_tasks = max(stage.num_tasks, len(durations_ms))
+                stages[row] = replace(stages[row], num_tasks=num_tasks, durations=(once,))
+                had_one_attempt = False
+        return job if had_one_attempt else replace(job, stages=tuple(stages))
+
+    def _breakdown(self, place: int) -> Breakdown:
+        recorded, times = self._jobs[place], self._stages[place]
+        needs = self._needs(recorded.job.stages)
+        stages = [
+            StageRecord(
+                Attempts(
+                    self._partition[rows],
+                    self._placement.launch_ms[rows],
+                    self._placement.finish_ms[rows],
+                    self._won[rows],
+                ),
+                since_ms,
+                last_ms,
+                self._room(need),
+            )
+            for rows, since_ms, last_ms, need in zip(
+                self._attempts[place],
+                times.since_ms.tolist(),
+                times.last_ms.tolist(),
+                needs,
+                strict=True,
+            )
+        ]
+        return breakdown(float(recorded.start_ms), float(recorded.end_ms), stages)
+
     def _record(self, recorded: RecordedJob, times: _Stages, typical_ms: float) -> DriverRecord:
         since = times.since_ms
         waited_ms = np.maximum(times.first_ms - since, 0.0)
@@ -223,10 +279,7 @@ class _Log:
     def _spark_jobs(self, job: Job) -> tuple[int, ...]:
         return tuple(self._application.first_job[number] for number in _numbers(job))
 
-    def _without_room(
-        self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
-    ) -> Float64:
-        """(S,) how long each of the stages could not have started a task between the times."""
+    def _needs(self, stages: Sequence[Stage]) -> list[_Need]:
         own_executors = self._placement.needs.own_executors
         needs = []
         for stage in stages:
@@ -235,33 +288,48 @@ class _Log:
                 requested = self._application.listed[_number(stage)].profile
                 profile = requested if requested in own_executors else DEFAULT
             needs.append(_Need(stage.slots, stage.num_tasks if stage.barrier else 1, profile))
+        return needs
+
+    def _without_room(
+        self, stages: Sequence[Stage], begin_ms: Float64, end_ms: NDArray[np.int64]
+    ) -> Float64:
+        """(S,) how long each of the stages could not have started a task between the times."""
+        needs = self._needs(stages)
         kinds = list(dict.fromkeys(needs))
         kind_of = np.array([kinds.index(need) for need in needs], np.int64)
         blocked_ms = np.zeros(len(stages))
         for kind, need in enumerate(kinds):
             rows = kind_of == kind
-            if need not in self._no_room:
-                self._no_room[need] = self._time_without_room(need)
-            times, total = self._no_room[need]
+            times, total = self._room(need).full
             until, since = (np.interp(at[rows], times, total) for at in (end_ms, begin_ms))
             blocked_ms[rows] = until - since
         return blocked_ms
 
-    def _time_without_room(self, need: _Need) -> tuple[Float64, Float64]:
-        """(M,) times, and (M,) for how long until then fewer tasks had room than must start."""
-        all_rows = np.arange(len(self._won))
+    def _room(self, need: _Need) -> Room:
+        if need not in self._rooms:
+            all_rows = np.arange(len(self._won))
+            self._rooms[need] = Room(
+                self._time_without_room(need, all_rows), self._time_without_room(need, all_rows[:0])
+            )
+        return self._rooms[need]
+
+    def _time_without_room(self, need: _Need, tasks: Int64) -> tuple[Float64, Float64]:
+        """(M,) times, and (M,) for how long until then fewer tasks had room than must start.
+
+        Beside the `tasks`, given as rows, that hold slots.
+        """
         if need.slots == 1 and need.profile is None:
-            tasks = task_changes(self._placement, all_rows)
-            return _time_below(self._slots.then(tasks), need.at_once)
-        executor = np.array(self._application.tasks.executor, np.int64)
-        order = np.argsort(executor, kind="stable")
-        edges = np.searchsorted(executor[order], np.arange(len(self._executors.slots) + 1))
+            held = task_changes(self._placement, tasks)
+            return _time_below(self._slots.then(held), need.at_once)
+        executor = np.array(self._application.tasks.executor, np.int64)[tasks]
+        order = tasks[np.argsort(executor, kind="stable")]
+        edges = np.searchsorted(np.sort(executor), np.arange(len(self._executors.slots) + 1))
         parts = []
         for number, executor_of_log in enumerate(self._application.executors):
             if need.profile not in (None, executor_of_log.profile):
                 continue
-            tasks = task_changes(self._placement, order[edges[number] : edges[number + 1]])
-            times, free = self._executors.only(number).changes().then(tasks).steps()
+            held = task_changes(self._placement, order[edges[number] : edges[number + 1]])
+            times, free = self._executors.only(number).changes().then(held).steps()
             fit = np.maximum(free, 0) // need.slots
             parts.append(Changes(times, np.diff(fit, prepend=0)))
         if not parts:  # the log lacks the executors of this profile

@@ -82,11 +82,11 @@ def read_pools(path: Path) -> Pools:
 def allocation_file(pools: Pools) -> str:
     """The text of an allocation file with these pools."""
     rows = "".join(
-        f"<pool name={quoteattr(name)}><schedulingMode>{pool.mode}</schedulingMode>"
-        f"<weight>{pool.weight}</weight><minShare>{pool.min_share}</minShare></pool>"
+        f"  <pool name={quoteattr(name)}><schedulingMode>{pool.mode}</schedulingMode>"
+        f"<weight>{pool.weight}</weight><minShare>{pool.min_share}</minShare></pool>\n"
         for name, pool in pools.described.items()
     )
-    return f"<allocations>{rows}</allocations>"
+    return f"<allocations>\n{rows}</allocations>"
 
 
 def _pool(element: ElementTree.Element, where: str) -> Pool:

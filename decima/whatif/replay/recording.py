@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from decima.whatif.closed_loop import predecessors
 from decima.whatif.replay.allocation import Behaviour, Changes, allocation, curve, is_dynamic
-from decima.whatif.replay.driver import DriverRecord, Life, LogNote, note
+from decima.whatif.replay.breakdown import Breakdown
+from decima.whatif.replay.driver import DriverRecord, Life, LogNote, NotedJob, note
 from decima.whatif.replay.pools import Pools
 from spark_sim import Allocation, Slots
 from spark_sim.needs import neediest_stage
 from spark_sim.tables import NONE
-from traces import Trace
+from traces import Job, Trace
 from traces.numbers import Float64, Int64
 from traces.spark_log import GroupBy, ImportSummary
 from traces.spark_log.files import find_logs
@@ -63,6 +64,10 @@ class Recording:
     all that is known"""
     given_pools: Pools | None = None
     """of the allocation file that a person named; None where there is none"""
+    breakdowns: tuple[Breakdown, ...] = ()
+    """for each job the parts of its JCT; () where only jobs are known"""
+    clean_jobs: tuple[Job, ...] = ()
+    """the jobs with one attempt at each task, the first that succeeded; () likewise"""
 
     @property
     def recorded_ms(self) -> Float64:
@@ -96,6 +101,10 @@ class Recording:
         if self.follows:
             return np.array(self.follows, np.int64)
         return np.full(len(self.trace.jobs), NONE)
+
+    def with_jobs(self, jobs: tuple[Job, ...]) -> Recording:
+        """Return the recording with other tasks of the same jobs."""
+        return replace(self, trace=replace(self.trace, jobs=jobs))
 
     def curve(self, application: int) -> Slots:
         """The slots over time of one application."""
@@ -177,20 +186,16 @@ def read_recording(
     logs = joined(read_log(log, how, note) for log in find_logs(paths))
     trace, summary = trace_of_logs(logs, paths, group_by=group_by)
     application = Recording(trace, summary, ()).application
-    jobs, driver = list(trace.jobs), [DriverRecord.none(job) for job in trace.jobs]
+    noted_jobs: dict[int, NotedJob] = {}
     curves, behaviours, lives = [], [], []
     origin_ms = float(min(job.start_ms for log in logs for job in log.jobs))
     for position, log in enumerate(log for log in logs if log.jobs):
         notes: tuple[LogNote, ...] = log.notes  # one for each attempt to run the application
-        noted = [
-            pair for attempt in notes for pair in zip(attempt.jobs, attempt.driver, strict=True)
-        ]
+        noted = [job for attempt in notes for job in attempt.jobs]
         # Jobs of the trace are in the order of submission.
         order = np.argsort([recorded.start_ms for recorded in log.jobs], kind="stable")
         rows = np.flatnonzero(application == position).tolist()
-        for row, place in zip(rows, order.tolist(), strict=True):
-            job, driver[row] = noted[place]
-            jobs[row] = replace(job, name=jobs[row].name, arrival_ms=jobs[row].arrival_ms)
+        noted_jobs |= {row: noted[place] for row, place in zip(rows, order.tolist(), strict=True)}
         changes = Changes(
             *map(np.concatenate, zip(*(attempt.slots for attempt in notes), strict=True))
         )
@@ -200,15 +205,27 @@ def read_recording(
         begin_ms = min(attempt.life.begin_ms for attempt in notes) - origin_ms
         end_ms = max(attempt.life.end_ms for attempt in notes) - origin_ms
         lives.append(Life(begin_ms, end_ms, notes[0].life.executor_ms))
+    jobs, clean_jobs = (
+        tuple(
+            replace(job, name=named.name, arrival_ms=named.arrival_ms)
+            for job, named in zip(column, trace.jobs, strict=True)
+        )
+        for column in (
+            [noted_jobs[row].job for row in range(len(trace.jobs))],
+            [noted_jobs[row].clean for row in range(len(trace.jobs))],
+        )
+    )
     recording = Recording(
-        replace(trace, jobs=tuple(jobs)),
+        replace(trace, jobs=jobs),
         summary,
-        tuple(driver),
+        tuple(noted_jobs[row].driver for row in range(len(jobs))),
         tuple(curves),
         (),
         tuple(behaviours),
         tuple(lives),
         pools,
+        tuple(noted_jobs[row].breakdown for row in range(len(jobs))),
+        clean_jobs,
     )
     return replace(recording, follows=_follows(recording))
 

@@ -9,10 +9,14 @@ from rich.table import Table
 
 from decima.rl.tables import aligned
 from decima.whatif.replay.allocation import mean_slots
+from decima.whatif.replay.breakdown import PARTS
 from decima.whatif.replay.check import GROUPS, ReplayReport
+from decima.whatif.replay.pools import DEFAULT_POOL
 from decima.whatif.replay.recording import POOLS, Recording
+from decima.whatif.text import seconds
 from spark_sim.tables import NONE
 from traces.files.names import counted
+from traces.numbers import MS_PER_S
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
@@ -20,13 +24,21 @@ TRUSTED_PERCENT = TARGET_PERCENT["overlapping"]
 """up to this median error and bias the simulator can be relied on"""
 USELESS_PERCENT = 2 * TRUSTED_PERCENT  # above it the simulator misses something that matters
 _NAME_WIDTH = 40
+_LEAST_SHARE_PERCENT = 0.5  # a smaller part is not named
+
+
+def can_be_trusted(report: ReplayReport) -> bool:
+    """Return whether the simulator repeats the recording well enough for advice."""
+    fidelity = report.fidelity("all")
+    return fidelity is not None and not fidelity.above(USELESS_PERCENT)
 
 
 def fidelity_table(report: ReplayReport) -> Table:
-    """One row for each group of jobs."""
+    """One row for each group of jobs; none for all where these are one group."""
     headings = ("jobs", "median |error|", "mean bias", "aim", "without driver times")
     table = aligned(("jobs that ran",), headings)
-    for group in GROUPS:
+    is_one_group = report.overlapped.all() or not report.overlapped.any()
+    for group in GROUPS[:-1] if is_one_group else GROUPS:
         simulated, tasks_only = report.fidelity(group), report.fidelity(group, driver_times=False)
         if simulated is None or tasks_only is None:
             continue
@@ -44,12 +56,16 @@ def fidelity_table(report: ReplayReport) -> Table:
 
 def worst_jobs_table(report: ReplayReport, count: int) -> Table:
     """The `count` jobs with the largest errors."""
-    table = aligned(("job",), ("recorded", "simulated", "error", "tasks alone"))
+    recording = report.recording
+    pools = _pool_cells(recording)
+    headings = ("recorded", "simulated", "error", "tasks alone")
+    table = aligned(("job", *(("pool",) if pools else ())), headings)
     table.columns[0].max_width = _NAME_WIDTH
     table.add_column("ran", no_wrap=True)
     for row in np.argsort(-np.abs(report.error), kind="stable")[:count]:
         table.add_row(
-            report.recording.trace.jobs[row].name,
+            recording.trace.jobs[row].name,
+            *pools[row : row + 1],
             f"{report.recorded_s[row]:,.2f} s",
             f"{report.simulated_s[row]:,.2f} \N{PLUS-MINUS SIGN} {report.spread_s[row]:.2f} s",
             f"{100 * report.error[row]:+.0f} %",
@@ -57,6 +73,52 @@ def worst_jobs_table(report: ReplayReport, count: int) -> Table:
             "overlapping" if report.overlapped[row] else "alone",
         )
     return table
+
+
+def parts_table(recording: Recording, count: int) -> Table:
+    """Percent of the JCT for each part: of all jobs together, and of the `count` longest ones.
+
+    Parts that are nothing everywhere have no column.
+    """
+    parts_ms = np.array(recording.breakdowns)
+    shown = np.flatnonzero(parts_ms.sum(axis=0) > 0).tolist()
+    labels = list(PARTS.values())
+    pools = _pool_cells(recording)
+    words = ("job", *(("pool",) if pools else ()))
+    table = aligned(words, ("JCT", *(labels[place].label for place in shown)))
+    table.columns[0].max_width = _NAME_WIDTH
+    by_length = np.argsort(-recording.recorded_ms, kind="stable")[:count].tolist()
+    average = ("all jobs, on average", *([""] if pools else [])), parts_ms.mean(axis=0)
+    each = (
+        ((recording.trace.jobs[row].name, *pools[row : row + 1]), parts_ms[row])
+        for row in by_length
+    )
+    for names, row_ms in (average, *each):
+        whole_ms = row_ms.sum()
+        cells = (f"{100 * row_ms[place] / max(whole_ms, 1e-9):.0f} %" for place in shown)
+        table.add_row(*names, seconds(whole_ms / MS_PER_S), *cells)
+    return table
+
+
+def _pool_cells(recording: Recording) -> list[str]:
+    """The pool of each job; empty where the log names none."""
+    pools = [record.pool for record in recording.driver]
+    return [] if set(pools) == {None} else [pool or DEFAULT_POOL for pool in pools]
+
+
+def parts_words(recording: Recording) -> str:
+    """One sentence on where the time of all jobs went, the largest part first; "" if not known."""
+    if not recording.breakdowns:
+        return ""
+    total_ms = np.array(recording.breakdowns).sum(axis=0)
+    shares = 100 * total_ms / max(total_ms.sum(), 1e-9)
+    labels = [part.label for part in PARTS.values()]
+    named = [
+        f"{labels[place]} {shares[place]:.0f} %"
+        for place in np.argsort(-shares, kind="stable").tolist()
+        if shares[place] >= _LEAST_SHARE_PERCENT
+    ]
+    return f"Where the time went: {', '.join(named)}."
 
 
 def conditions_words(recording: Recording) -> Iterator[str]:
@@ -74,7 +136,7 @@ def conditions_words(recording: Recording) -> Iterator[str]:
     if followers > 0:
         yield (
             f"{counted(followers, 'job')} came after another had ended, as from a client that "
-            "waits: replayed so, with the recorded pause."
+            "waits: replayed with the recorded pause."
         )
 
 
@@ -87,13 +149,13 @@ def verdict(report: ReplayReport) -> str:
     if fidelity is None:
         return ""
     words = (
-        f"Simulated durations are typically {fidelity.median_error_percent:.1f} % off the recorded "
-        f"ones, {fidelity.bias_percent:+.1f} % on average"
+        f"The replay is {fidelity.median_error_percent:.1f} % off in the median, "
+        f"{fidelity.bias_percent:+.1f} % on average"
     )
     if not fidelity.above(TRUSTED_PERCENT):
         is_whole = report.recording.summary.parts_missing == 0
         but = "" if is_whole else ", but parts of the logs are missing, and jobs with them"
-        return f"{words}: the simulator's figures for these jobs can be relied on{but}."
+        return f"{words}: its figures can be relied on{but}."
     is_useless = bool(fidelity.above(USELESS_PERCENT))
     bound_percent = USELESS_PERCENT if is_useless else TRUSTED_PERCENT
     above = fidelity.above(bound_percent)

@@ -1,0 +1,140 @@
+"""Advice as lines of settings: what to write where, in the forms that Spark and the plugin read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.resources import files as resources
+from pathlib import Path
+
+import pytest
+
+from decima.report.page import page
+from decima.report.whatif import whatif_section
+from decima.training.tuning import read_tuned
+from decima.whatif.advice import advised, headline
+from decima.whatif.changes import AllocationChange, PoolChange
+from decima.whatif.replay.pools import Pool, read_pools
+from decima.whatif.settings import ApplicationsSettings
+from decima.whatif.spark_settings import allocation_files, policy_files, pool_files
+from decima.whatif.study import applications_what_if
+from spark_sim import Allocation
+from tests.test_whatif_applications import alternating
+from tests.test_whatif_by_hand import TUNED, checked, what_was_found
+
+ALL = ([9.0] * 6, [18.0, 19.7, 19.0])
+FIFO = ([10.0] * 6, [20.0, 22.0, 21.0])
+TRIAL = {"spark.decima.mode": "shadow", "spark.decima.decisionLog": "/path/to/day.jsonl"}
+PLUGIN = {
+    "spark.jars": "/path/to/decima-spark.jar",
+    "spark.plugins": "decima.spark.DecimaPlugin",
+}
+
+
+def settings_of(files: Mapping[str, str]) -> dict[str, str]:
+    """The settings in `spark-defaults.conf`: a name, a blank and a value in each line."""
+    lines = files["spark-defaults.conf"].splitlines()
+    return dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
+
+
+def test_a_policy_of_the_jvm_needs_the_plugin_and_its_tuned_parameters(tmp_path: Path) -> None:
+    study = what_was_found(tuned=TUNED)
+    (found,) = advised(study, checked())
+    assert found.words == headline(study, checked())
+    assert settings_of(found.files) == {
+        **PLUGIN, "spark.decima.policy": "tuned_srw",
+        "spark.decima.parameters": "/path/to/tuned.json", **TRIAL,
+    }  # fmt: skip
+    path = tmp_path / "tuned.json"
+    path.write_text(found.files["tuned.json"])
+    assert read_tuned(path) == ("tuned_srw", TUNED["tuned_srw"])
+    assert found.files["command line"] == "decima spark jar -o decima-spark.jar"
+    text = page([whatif_section(study, checked())], title="t", command="c")
+    assert "spark.decima.policy tuned_srw" in text
+
+
+@pytest.mark.parametrize(
+    ("best", "settings"),
+    [
+        ("fifo", {"spark.scheduler.mode": "FIFO"}),
+        ("spark_fair", {"spark.scheduler.mode": "FAIR"}),
+        ("es_rule", {**PLUGIN, "spark.decima.policy": "es_rule", **TRIAL}),
+        (
+            "tuned_weighted_fair",
+            {
+                **PLUGIN,
+                "spark.decima.policy": "tuned_weighted_fair",
+                "spark.decima.python": "/path/to/python",
+                **TRIAL,
+            },
+        ),
+    ],
+)
+def test_each_policy_has_its_settings(best: str, settings: dict[str, str]) -> None:
+    """Shipped parameters need no file, and a policy that is not in the JVM needs Python."""
+    study = what_was_found(policies={"strict_fair": FIFO, best: ALL})
+    files = policy_files(study, best)
+    assert settings_of(files) == settings
+    assert ("the program of each job" in files) == (best == "spark_fair")
+    apart = what_was_found(policies={"strict_fair": FIFO, best: ALL}, protocol="executors")
+    assert policy_files(apart, best) == {}
+
+
+def test_the_plugin_knows_every_setting_that_is_printed() -> None:
+    """Names as `Settings.java` has them; an unknown one would stop the application."""
+    known = resources("decima.spark").joinpath("java/plugin/Settings.java").read_text()
+    divided = ApplicationsSettings(6, ("recorded", "strict_fair"), draws=1, moving_delay_s=0.5)
+    printed = [
+        policy_files(what_was_found(tuned=TUNED), "tuned_srw"),
+        policy_files(what_was_found(), "tuned_weighted_fair"),
+        policy_files(applications_what_if(alternating(), divided), "strict_fair"),
+    ]
+    names = {name for files in printed for name in settings_of(files) if "decima" in name}
+    assert len(names) == 7
+    for name in names:
+        assert f'"{name.removeprefix("spark.decima.")}"' in known
+
+
+def test_nothing_is_advised_where_the_replay_fails_or_nothing_waits() -> None:
+    assert list(advised(what_was_found(), checked(1.3))) == []
+    assert list(advised(what_was_found(policies={"fifo": FIFO}), checked())) == []
+
+
+def test_a_pool_is_changed_in_the_file_of_all_pools(tmp_path: Path) -> None:
+    change = PoolChange("etl", Pool(weight=4), "weight 4")
+    study = what_was_found()
+    study = replace(study, pools=(change, study.policies["tuned_srw"]))
+    found = list(advised(study, checked()))[1]
+    assert found.words.startswith("Pools: with weight 4 for pool 'etl' in fairscheduler.xml, ")
+    assert found.files == pool_files(study, change)
+    assert settings_of(found.files)["spark.scheduler.mode"] == "FAIR"
+    path = tmp_path / "fairscheduler.xml"
+    path.write_text(found.files["fairscheduler.xml"])
+    assert read_pools(path) == change.applied(study.recording.pools(0))
+
+
+def test_allocation_is_changed_with_what_was_assumed() -> None:
+    """Settings that the study was asked to assume are Spark's, but for measured ones."""
+    study = what_was_found(allocation={"maxExecutors": "9", "executorStart": "4s"})
+    rules = Allocation(slots_each=1, least=2, most=9, first=2, present=2)
+    change = AllocationChange("executorIdleTimeout=15s, minExecutors=2", rules)
+    assert settings_of(allocation_files(study, change)) == {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.maxExecutors": "9",
+        "spark.dynamicAllocation.executorIdleTimeout": "15s",
+        "spark.dynamicAllocation.minExecutors": "2",
+    }
+
+
+def test_a_division_is_a_maximum_or_a_coordinator() -> None:
+    settings = ApplicationsSettings(
+        6, ("recorded", "static", "fifo", "dynamic", "strict_fair"), draws=2, moving_delay_s=0.5
+    )
+    study = applications_what_if(alternating(), settings)
+    found = {way: policy_files(study, way) for way in settings.policies[1:]}
+    assert settings_of(found["static"])["spark.cores.max"] == "2"
+    assert settings_of(found["fifo"]) == {"spark.dynamicAllocation.enabled": "false"}
+    assert settings_of(found["dynamic"])["spark.dynamicAllocation.enabled"] == "true"
+    assert settings_of(found["strict_fair"])["spark.decima.coordinator"] == "HOST:7087"
+    command = "decima coordinate --slots 6 --policy strict_fair --secret-file secret "
+    assert command in found["strict_fair"]["command line"]
