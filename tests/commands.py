@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-from click.testing import Result
+import pytest
+from click.testing import CliRunner, Result
 from rich.table import Table
 
 from decima import EvaluationConfig
+from decima.cli.main import main
 
 Command = Callable[..., Result]
 """called with further arguments, and `command` for another one than evaluate"""
@@ -25,6 +28,27 @@ def small_config(trace_file: Path, **changes: Any) -> EvaluationConfig:
         trace=str(trace_file), jobs=6, sequences=3, executors=4, interarrival_s=3
     )
     return replace(small, **changes)
+
+
+def decima(*words: object) -> Result:
+    """`decima` with these words, in this process."""
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def succeeded(result: Result) -> Result:
+    """The result of a command that ended well."""
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@contextmanager
+def raises_one_line(
+    kind: type[Exception] | tuple[type[Exception], ...], match: str | None = None
+) -> Iterator[pytest.ExceptionInfo[Exception]]:
+    """`pytest.raises` of an error whose message is one line."""
+    with pytest.raises(kind, match=match) as caught:
+        yield caught
+    assert "\n" not in str(caught.value)
 
 
 def refused(result: Result, *parts: str) -> None:

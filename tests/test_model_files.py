@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 from torch import Tensor
 
 from decima.agent import model as model_files
@@ -18,10 +17,9 @@ from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import ModelError, load_model, save_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.weights import NetworkConfig, weight_shapes
-from decima.cli.main import main
 from decima.rl.checkpoint import load_tensors, save_tensors
 from decima.rl.errors import RunError
-from tests.commands import refused
+from tests.commands import decima, raises_one_line, refused
 from tests.test_agent_support import VARIANTS
 
 
@@ -66,11 +64,10 @@ def test_other_files_are_no_models(good: Path, tmp_path: Path) -> None:
     ]
     for tensors, facts, part in cases:
         save_tensors(path, tensors, facts)
-        with pytest.raises(ModelError, match=part) as caught:
+        with raises_one_line(ModelError, match=part):
             load_model(path)
-        assert "\n" not in str(caught.value)
     torch.save({"weights": 1}, path)
-    refused(CliRunner().invoke(main, ["evaluate", "--policies", f"strict_fair,{path}"]), str(path))
+    refused(decima("evaluate", "--policies", f"strict_fair,{path}"), str(path))
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)

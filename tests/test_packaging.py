@@ -18,10 +18,10 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima_packages import NEEDS
 from deeprm.cli import main as deeprm
 from harmony.cli import main as harmony
+from tests.commands import decima, succeeded
 from tests.readme_blocks import blocks
 from traces.spark_log import read_spark_logs
 
@@ -175,10 +175,9 @@ def test_a_tutorial_needs_no_repository(page: Path) -> None:
 
 def test_the_sample_log_is_one_that_commands_read(tmp_path: Path) -> None:
     """Four jobs; a folder that cannot be made is one line."""
-    found = CliRunner().invoke(main, ["traces", "sample-logs", str(tmp_path / "logs")])
-    assert found.exit_code == 0, found.output
+    found = succeeded(decima("traces", "sample-logs", tmp_path / "logs"))
     trace, _ = read_spark_logs([tmp_path / "logs"])
     assert len(trace.jobs) == 4
     (tmp_path / "file").write_text("")
-    found = CliRunner().invoke(main, ["traces", "sample-logs", str(tmp_path / "file")])
+    found = decima("traces", "sample-logs", tmp_path / "file")
     assert (found.exit_code, found.stderr.count("\n")) == (2, 1)

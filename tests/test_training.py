@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner, Result
+from click.testing import Result
 from torch import Tensor
 
 from decima import EvaluationConfig, evaluate
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import load_model
-from decima.cli.main import main
 from decima.policy_names import model_path
 from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
@@ -28,7 +27,7 @@ from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.learner import CollapsedError, DecimaLearner, Pools
 from decima.training.session import MODEL, run_training
-from tests.commands import refused
+from tests.commands import decima, raises_one_line, refused, succeeded
 
 ROOT = Path(__file__).parents[1]
 
@@ -300,7 +299,7 @@ def test_averaged_weights_lag_behind(trace_file: Path) -> None:
 
 
 def command(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["train", *(str(argument) for argument in arguments)])
+    return decima("train", *(str(argument) for argument in arguments))
 
 
 def sets(trace_file: Path, *more: str) -> list[str]:
@@ -313,8 +312,7 @@ def test_a_trained_model_is_a_policy(
 ) -> None:
     """The command leaves a model with its card, which `decima evaluate` accepts."""
     out = tmp_path / "run"
-    found = command("--out", out, *sets(trace_file))
-    assert found.exit_code == 0, found.output
+    found = succeeded(command("--out", out, *sets(trace_file)))
     assert "model.safetensors" in found.output
     card = json.loads((out / "model.json").read_text())["card"]
     assert card["config"] == config_from(card["config"]).to_json() | card["config"]
@@ -344,8 +342,8 @@ def test_a_trained_model_is_a_policy(
 def test_a_run_that_is_stopped_early_leaves_a_model(trace_file: Path, tmp_path: Path) -> None:
     """Before its first validation: the newest weights, and a card that claims no score."""
     out = tmp_path / "run"
-    found = command("--out", out, "--minutes", "0.0001", *sets(trace_file, "validation.every=100"))
-    assert found.exit_code == 0, found.output
+    done = command("--out", out, "--minutes", "0.0001", *sets(trace_file, "validation.every=100"))
+    assert done.exit_code == 0, done.output
     assert load_model(out / MODEL).card["validation"] == {}
 
 
@@ -433,9 +431,8 @@ def test_a_collapsed_policy_is_reported(trace_file: Path, monkeypatch: pytest.Mo
     learner._entropy = 0.5
     validated_as(learner, [30.0], monkeypatch)
     learner._entropy = 0.001
-    with pytest.raises(CollapsedError, match=r"entropy is 0\.0010 .* at \+3\.0 %") as caught:
+    with raises_one_line(CollapsedError, match=r"entropy is 0\.0010 .* at \+3\.0 %") as caught:
         validated_as(learner, [3.0], monkeypatch)
-    assert "\n" not in str(caught.value)
     assert "reinforce.entropy_start" in str(caught.value)
 
 
