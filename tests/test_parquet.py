@@ -183,7 +183,7 @@ def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
         assert str(path) in str(caught.value)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_damage_never_escapes_as_another_error(data: st.DataObject, tmp_path: Path) -> None:
     """Cut or changed anywhere, a file is refused, or read as a trace; nothing else happens."""

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -401,11 +401,14 @@ def data_of(text: str) -> dict[str, Any]:
 def test_every_pair_of_policies_makes_a_page(
     trace_file: Path, classes: dict[str, Any], arrivals: dict[str, Any]
 ) -> None:
-    """Three jobs on two executors: every policy decides, and a page costs little."""
+    """Three jobs on two executors: every policy decides, beside the network and beside the next
+    one, in both orders.
+    """
     small: dict[str, Any] = {"executors": 2, "jobs": 3, "sequences": 2}
     config = EvaluationConfig(str(trace_file), POLICIES, **small, **classes, **arrivals)
     every = evaluate(config, timelines=range(2))
-    for pair in permutations(POLICIES, 2):
+    neighbours = {*pairwise(POLICIES), *((name, SHIPPED_MODEL) for name in HEURISTICS)}
+    for pair in {order for two in neighbours for order in permutations(two)}:
         both = {name: every.policies[name] for name in pair}
         report = Report(replace(every.config, policies=pair), every.trace, both)
         data = data_of(page(page_sections(report), title="t", command="c"))

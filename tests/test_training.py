@@ -223,18 +223,16 @@ def test_the_clock_starts_when_everything_is_compiled(trace_file: Path) -> None:
 
 CLASSES = ("workload.executors=6", "workload.classes=1x2,2x4", "workload.demands=drawn")
 VARIANTS = [
-    ("network.limit_head=false",),
-    ("network.messages=false", "network.two_level=false"),
+    ("network.limit_head=false", "credit.critic=false", "credit.horizon=none"),
+    ("network.messages=false", "network.two_level=false", "workload.protocol=session"),
     ("network.embeddings=false", "network.path_columns=false", "reinforce.entropy_start=0.01"),
-    ("workload.protocol=session",),
     ("workload.protocol=decima-sim", "imitate.teachers=['sjf_cp', 'fifo']"),
     ("objective=makespan", "reinforce.passes=1", "reinforce.minibatches=1"),
-    ("credit.critic=false", "credit.horizon=none"),
     ("credit.baseline=mean", "objective=rms_jct", "credit.trace=none"),
-    ("credit.baseline=none", "credit.differential=true", "episodes.ends=cut"),
-    ("reinforce.max_norm=none", "reinforce.max_kl=none", "reinforce.fallback=none"),
+    ("credit.baseline=none", "credit.differential=true", "episodes.ends=cut",
+     "reinforce.max_norm=none", "reinforce.max_kl=none", "reinforce.fallback=none"),
     CLASSES,
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=" ".join)
