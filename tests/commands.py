@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +22,8 @@ from decima.cli.main import main
 Command = Callable[..., Result]
 """called with further arguments, and `command` for another one than evaluate"""
 
+NOTHING_MORE: Mapping[str, str] = {}
+
 SMALL = ("--jobs", "6", "--sequences", "3", "--executors", "4", "--interarrival", "3")
 
 
@@ -33,6 +38,23 @@ def small_config(trace_file: Path, **changes: Any) -> EvaluationConfig:
 def decima(*words: object) -> Result:
     """`decima` with these words, in this process."""
     return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def python(
+    *words: object, folder: Path | None = None, environment: Mapping[str, str] = NOTHING_MORE
+) -> str:
+    """What Python prints, called with these words in a process that must end well."""
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, *map(str, words)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def succeeded(result: Result) -> Result:

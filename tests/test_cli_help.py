@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 
 import click
 import pytest
@@ -14,7 +12,7 @@ from click.testing import CliRunner
 from decima.cli.main import SUBCOMMANDS, main
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
-from tests.commands import below, decima, every_command, succeeded
+from tests.commands import below, decima, every_command, python, succeeded
 from traces import list_builtin, load_trace
 
 
@@ -49,10 +47,8 @@ def test_help_loads_nothing_heavy() -> None:
         "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
         "print(sorted({'numba', 'torch', 'pyarrow', 'numpy'} & set(sys.modules)))"
     )
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert found.stdout == "[]\n"
+    found = python("-c", code)
+    assert found == "[]\n"
 
 
 def test_every_command_has_a_line_in_the_help() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from decima.agent.kernels import AGENT
 from decima.kernels import POLICIES
 from spark_sim.compile import SIMULATOR, kernel
 from spark_sim.compiled.kernels import Kernels
+from tests.commands import python
 
 ROOT = Path(__file__).parents[1]
 
@@ -122,16 +120,9 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
             copy.with_name("__init__.py").write_text("")
             shutil.copy(ROOT / source, copy)
         (package / "tiny.py").write_text(TINY)
-        done = subprocess.run(
-            [sys.executable, "-m", "spark_sim.tiny"],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ""},
-            cwd=package.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        hits.append(done.stdout.split()[1])
+        environment = {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ""}
+        printed = python("-m", "spark_sim.tiny", folder=package.parent, environment=environment)
+        hits.append(printed.split()[1])
     assert hits == ["0", "1"]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.weights import NetworkConfig, weight_shapes
 from decima.rl.checkpoint import load_tensors, save_tensors
 from decima.rl.errors import RunError
-from tests.commands import decima, raises_one_line, refused
+from tests.commands import decima, python, raises_one_line, refused
 from tests.test_agent_support import VARIANTS
 
 
@@ -85,7 +83,7 @@ def test_a_learned_policy_decides_without_torch(trace_file: Path) -> None:
         f"evaluate(EvaluationConfig(trace={str(trace_file)!r}, policies=('decima',), jobs=2, "
         "sequences=1)); assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own
+    python("-c", program)
 
 
 GIANTS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.greeting import check_executors
 from decima.rl.parallel.session import open_session
-from tests.commands import decima, raises_one_line, refused
+from tests.commands import decima, python, raises_one_line, refused
 
 LOG = Path(__file__).parent / "data" / "spark_logs" / "spark-3.5-plain"
 
@@ -206,7 +205,5 @@ settle()
 counts.append(gc.get_freeze_count())
 print(counts[0] == 0, counts[1] > 1000, counts[2] == counts[1], counts[3] > counts[2] + 1000)
 """
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert found.stdout.split() == ["True"] * 4
+    found = python("-c", code)
+    assert found.split() == ["True"] * 4

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.commands import raises_one_line
+from tests.commands import python, raises_one_line
 from tests.test_trace_columns import flat
 from traces import (
     Job,
@@ -269,10 +267,8 @@ def test_a_small_file_that_unfolds_to_much_is_refused_unread(tmp_path: Path) -> 
         "try: read_trace(Path(sys.argv[1]), Bounds(values=100_000_000))\n"
         "except TraceError as error: print(error, '|', peak() - before)\n"
     )
-    done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
-    )
-    message, _, grown_mb = done.stdout.rpartition("|")
+    done = python("-c", code, str(path))
+    message, _, grown_mb = done.rpartition("|")
     assert "unfolds to 15,000,015 values, at most 2," in message
     assert message.strip().endswith(f"are read from {path.stat().st_size:,} bytes")
     assert int(grown_mb) < 25

@@ -24,6 +24,7 @@ from decima.spark.attaching import Guest
 from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
 from decima.spark.loading import TWO_JOBS, PolicyFor, learned, read_card
 from spark_sim import PASS, Action, Observation
+from tests.commands import python
 from tests.spark_work import Faulty, local_spark, several, spark_objects, until
 from traces.loopback import ADDRESS
 
@@ -120,10 +121,8 @@ own = Answers(PoliciesByName({"decima": ready_policy("decima")}))
 found = own.answer({"ask": "plan", "policy": "decima", **TWO_JOBS})
 print(len(found["actions"]) > 0, "torch" in sys.modules)
 """
-    done = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["True", "False"]
+    done = python("-c", code)
+    assert done.split() == ["True", "False"]
 
 
 def test_a_model_that_was_trained_again_is_read_again(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.learner import CollapsedError, DecimaLearner, Pools
 from decima.training.session import MODEL, run_training
-from tests.commands import decima, raises_one_line, refused, succeeded
+from tests.commands import decima, python, raises_one_line, refused, succeeded
 
 ROOT = Path(__file__).parents[1]
 
@@ -209,11 +207,8 @@ print(len(before), *sorted(compiled() - before))
 def test_the_clock_starts_when_everything_is_compiled(trace_file: Path) -> None:
     """A new learner has every kernel that playing, labels, updates and validation call."""
     changes = (f"workload.trace={trace_file}", *SMALL)
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", _COMPILED_LATER, *changes],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    before, *later = found.stdout.split(maxsplit=1)
+    found = python("-c", _COMPILED_LATER, *changes)
+    before, *later = found.split(maxsplit=1)
     assert int(before) >= 5
     assert later == []
 
