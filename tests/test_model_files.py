@@ -76,14 +76,26 @@ def test_the_shapes_of_a_model_are_those_of_the_network(variant: NetworkConfig) 
         assert weight_shapes(config) == {name: tuple(one.shape) for name, one in state.items()}
 
 
+WITHOUT_TORCH = """
+import sys
+from decima import EvaluationConfig, evaluate
+from decima.spark.answering import Answers, PoliciesByName
+from decima.spark.attaching import trained_slots_of
+from decima.spark.loading import TWO_JOBS, ready_policy
+
+evaluate(EvaluationConfig(trace=sys.argv[1], policies=("decima",), jobs=2, sequences=1))
+assert trained_slots_of("decima") is not None
+live = Answers(PoliciesByName({"decima": ready_policy("decima")}))
+plan = live.answer({"ask": "plan", "policy": "decima", **TWO_JOBS})
+print(len(plan["actions"]) > 0, "torch" in sys.modules)
+"""
+
+
 def test_a_learned_policy_decides_without_torch(trace_file: Path) -> None:
-    """torch takes seconds to load and hundreds of megabytes, and only training needs it."""
-    program = (
-        "import sys; from decima import EvaluationConfig, evaluate; "
-        f"evaluate(EvaluationConfig(trace={str(trace_file)!r}, policies=('decima',), jobs=2, "
-        "sequences=1)); assert 'torch' not in sys.modules"
-    )
-    python("-c", program)
+    """In an evaluation and beside a live Spark: torch takes seconds to load and hundreds of
+    megabytes, and only training needs it.
+    """
+    assert python("-c", WITHOUT_TORCH, trace_file).split() == ["True", "False"]
 
 
 GIANTS = {

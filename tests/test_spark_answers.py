@@ -24,7 +24,6 @@ from decima.spark.attaching import Guest
 from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
 from decima.spark.loading import TWO_JOBS, PolicyFor, learned, read_card
 from spark_sim import PASS, Action, Observation
-from tests.commands import python
 from tests.spark_work import Faulty, local_spark, several, spark_objects, until
 from traces.loopback import ADDRESS
 
@@ -106,23 +105,6 @@ def test_a_policy_is_made_anew_when_jobs_or_stages_have_changed() -> None:
 
 
 # --- loading -------------------------------------------------------------------------------------
-
-
-def test_a_learned_policy_is_loaded_without_torch() -> None:
-    """Which a driver would pay for with seconds and with hundreds of megabytes."""
-    code = """
-import sys
-from decima.spark.answering import Answers, PoliciesByName
-from decima.spark.attaching import trained_slots_of
-from decima.spark.loading import TWO_JOBS, ready_policy
-
-assert trained_slots_of("decima") is not None
-own = Answers(PoliciesByName({"decima": ready_policy("decima")}))
-found = own.answer({"ask": "plan", "policy": "decima", **TWO_JOBS})
-print(len(found["actions"]) > 0, "torch" in sys.modules)
-"""
-    done = python("-c", code)
-    assert done.split() == ["True", "False"]
 
 
 def test_a_model_that_was_trained_again_is_read_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from decima.cli.main import main
 from decima.errors import ConfigError
@@ -30,7 +30,8 @@ from decima.training.episodes import EpisodeSource
 from decima.training.session import run_training
 from deeprm.cli import main as deeprm
 from harmony.cli import main as harmony
-from tests.commands import decima, raises_one_line, refused
+from tests.commands import raises_one_line, refused
+from tests.test_training import command
 from traces import load_trace
 
 SMALL = (
@@ -62,10 +63,6 @@ except SystemExit:
 
 def small(trace_file: Path, *more: str) -> TrainConfig:
     return read_config(None, (f"workload.trace={trace_file}", *SMALL, *more))
-
-
-def command(*arguments: object) -> Result:
-    return decima("train", *(str(argument) for argument in arguments))
 
 
 def sets(trace_file: Path, *more: str) -> list[str]:
