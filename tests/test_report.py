@@ -396,16 +396,17 @@ def data_of(text: str) -> dict[str, Any]:
     return content
 
 
-@pytest.mark.parametrize("arrivals", [{"arrivals": "batch"}, {"interarrival_s": 3.0}], ids=str)
-@pytest.mark.parametrize("classes", [{}, {"classes": "4x1,8x1", "demands": "drawn"}], ids=str)
-def test_every_pair_of_policies_makes_a_page(
-    trace_file: Path, classes: dict[str, Any], arrivals: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [{"interarrival_s": 3.0}, {"arrivals": "batch", "classes": "4x1,8x1", "demands": "drawn"}],
+    ids=["one by one", "classes"],
+)
+def test_every_policy_makes_a_page_with_others(trace_file: Path, more: dict[str, Any]) -> None:
     """Three jobs on two executors: every policy decides, beside the network and beside the next
     one, in both orders.
     """
     small: dict[str, Any] = {"executors": 2, "jobs": 3, "sequences": 2}
-    config = EvaluationConfig(str(trace_file), POLICIES, **small, **classes, **arrivals)
+    config = EvaluationConfig(str(trace_file), POLICIES, **small, **more)
     every = evaluate(config, timelines=range(2))
     neighbours = {*pairwise(POLICIES), *((name, SHIPPED_MODEL) for name in HEURISTICS)}
     for pair in {order for two in neighbours for order in permutations(two)}:
