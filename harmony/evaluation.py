@@ -26,9 +26,6 @@ from harmony.schedulers import (
 )
 from harmony.tables import Float64, Jobs
 
-PAPERS = ("lb", "tetris", "tiresias", "lif_linear", "lif_quad")
-"""the paper's baselines, by the names in `baselines`"""
-
 
 def completion_of(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Float64:
     """Let a scheduler play each sequence once.

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-from click.testing import Result
+import pytest
+from click.testing import CliRunner, Result
 from rich.table import Table
 
 from decima import EvaluationConfig
+from decima.cli.main import main
 
 Command = Callable[..., Result]
 """called with further arguments, and `command` for another one than evaluate"""
+
+NOTHING_MORE: Mapping[str, str] = {}
 
 SMALL = ("--jobs", "6", "--sequences", "3", "--executors", "4", "--interarrival", "3")
 
@@ -25,6 +33,44 @@ def small_config(trace_file: Path, **changes: Any) -> EvaluationConfig:
         trace=str(trace_file), jobs=6, sequences=3, executors=4, interarrival_s=3
     )
     return replace(small, **changes)
+
+
+def decima(*words: object) -> Result:
+    """`decima` with these words, in this process."""
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def python(
+    *words: object, folder: Path | None = None, environment: Mapping[str, str] = NOTHING_MORE
+) -> str:
+    """What Python prints, called with these words in a process that must end well."""
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, *map(str, words)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def succeeded(result: Result) -> Result:
+    """The result of a command that ended well."""
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@contextmanager
+def raises_one_line(
+    kind: type[Exception] | tuple[type[Exception], ...], match: str | None = None
+) -> Iterator[pytest.ExceptionInfo[Exception]]:
+    """`pytest.raises` of an error whose message is one line."""
+    with pytest.raises(kind, match=match) as caught:
+        yield caught
+    assert "\n" not in str(caught.value)
 
 
 def refused(result: Result, *parts: str) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.report.whatif import whatif_section
 from decima.whatif import WhatIfSettings, what_if
 from decima.whatif.advice import allocation_fidelity, findings
@@ -29,7 +27,7 @@ from spark_sim import (
 )
 from spark_sim.observation import Action
 from spark_sim.tables import ANY
-from tests.commands import cells_of
+from tests.commands import cells_of, decima
 from tests.conftest import SHARED
 from tests.recordings import exact
 from tests.spark_events import EPOCH, Event, event, executor, simple_job, started, write
@@ -255,7 +253,7 @@ def test_changes_that_change_nothing_are_left_out(tmp_path: Path) -> None:
 def test_other_values_are_refused(tmp_path: Path, text: str, words: str) -> None:
     recorded(tmp_path)
     for command in ("replay", "whatif"):
-        result = CliRunner().invoke(main, [command, str(tmp_path), "--allocation", text])
+        result = decima(command, tmp_path, "--allocation", text)
         assert result.exit_code != 0
         assert isinstance(result.exception, TraceError | SystemExit)
         shown = " ".join(f"{result.output} {result.exception}".split())

@@ -16,17 +16,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decima.cli.main import main
 from decima.evaluation import timeline
 from decima.evaluation.timeline import read_timeline
 from decima.rl import run_folder
 from decima.rl.errors import RunError
 from decima.rl.run_folder import read_run
-from tests.commands import refused
+from tests.commands import decima, refused
 from traces import (
     Arrivals,
     Job,
@@ -93,7 +91,7 @@ def test_metrics_are_read_within_a_bound(tmp_path: Path, monkeypatch: pytest.Mon
     size = metrics.stat().st_size
     monkeypatch.setattr(run_folder, "METRICS_BOUNDS", LineBounds(size - 1))
     refused(
-        CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(tmp_path / "a.html")]),
+        decima("report", tmp_path, "-o", tmp_path / "a.html"),
         f"metrics.jsonl: more than {size - 1:,} bytes of content are not read",
     )
 
@@ -200,7 +198,7 @@ def test_a_trace_has_times_that_are_resolved(
     if suffix == ".csv":
         text = f"job,stage,arrival_ms,num_tasks,task_ms\na,s,{arrival_ms!r},{num_tasks},{task_ms}\n"
     path.write_text(text)
-    refused(CliRunner().invoke(main, ["traces", "info", str(path)]), words, "to a millisecond")
+    refused(decima("traces", "info", path), words, "to a millisecond")
 
 
 def test_the_last_time_that_is_resolved_is_read(tmp_path: Path) -> None:

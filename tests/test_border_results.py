@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import evaluate
 from decima.report import comparison_sections, results_of
@@ -23,7 +21,7 @@ from decima.spark.loading import trained_slots
 from decima.spark.review import review as reviewed
 from decima.spark.settings import AttachError
 from deeprm.study import Models
-from tests.commands import refused
+from tests.commands import decima, refused, succeeded
 from traces import Job, Stage, Trace, TraceError, load_trace
 from traces.dataset import write_dataset
 from traces.files.errors import FileError
@@ -76,7 +74,7 @@ def decision_log_at(folder: Path, *rows: Any) -> Path:
 
 
 def review(path: Path) -> Any:
-    return CliRunner().invoke(main, ["spark", "review", str(path)])
+    return decima("spark", "review", path)
 
 
 def test_a_decision_log_is_read_within_a_bound(
@@ -154,8 +152,7 @@ def test_a_decision_log_with_names_that_no_file_holds(tmp_path: Path) -> None:
     rows = (HEAD, PLAN | {"sets": [[0, 0, odd, 4, 1, 2, False]]}, JOB | {"job": odd, "name": odd})
     path = decision_log_at(tmp_path, *rows)
     picture = tmp_path / "slots.svg"
-    result = CliRunner().invoke(main, ["spark", "review", str(path), "--draw", str(picture)])
-    assert result.exit_code == 0, result.output
+    succeeded(decima("spark", "review", path, "--draw", picture))
     assert "ud800" in picture.read_text()
     with pytest.raises(AttachError, match="not a decision log"):
         read_decision_log(decision_log_at(tmp_path, "x"))
@@ -217,7 +214,7 @@ def test_a_result_file_holds_what_can_be(
     file = tmp_path / "r.json"
     file.write_text(json.dumps(with_value(results, value, *path)))
     page = tmp_path / "p.html"
-    refused(CliRunner().invoke(main, ["report", str(file), "-o", str(page)]), words)
+    refused(decima("report", file, "-o", page), words)
     assert not page.exists()
 
 
@@ -228,8 +225,7 @@ def test_a_result_file_with_names_that_no_page_holds(
     odd = with_value(odd, "odder \ud800", "config", "trace")
     (tmp_path / "r.json").write_text(json.dumps(odd))
     page = tmp_path / "p.html"
-    result = CliRunner().invoke(main, ["report", str(tmp_path / "r.json"), "-o", str(page)])
-    assert result.exit_code == 0, result.output
+    succeeded(decima("report", tmp_path / "r.json", "-o", page))
     assert "odder \\ud800" in page.read_text()
 
 
@@ -241,7 +237,7 @@ def test_a_dataset_names_files_that_can_be(tmp_path: Path) -> None:
     for name in ("\ud800", "\x1b[31m", "a" * 10_000, "..", ""):
         content["parts"].append({"file": name, "jobs": 1})
         manifest.write_text(json.dumps(content))
-        info = CliRunner().invoke(main, ["traces", "info", str(tmp_path / "set")])
+        info = decima("traces", "info", tmp_path / "set")
         refused(info, "trace.json: ", "is no part of it")
         del content["parts"][-1]
 
@@ -261,8 +257,7 @@ def test_a_run_with_names_that_no_page_holds(tmp_path: Path) -> None:
     row = {"iteration": 0, "validation/score": -3.0, "validation/above_\ud800": 5.0}
     (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     page = tmp_path / "p.html"
-    result = CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(page)])
-    assert result.exit_code == 0, result.output
+    succeeded(decima("report", tmp_path, "-o", page))
     assert "\\ud800" in page.read_text("utf-8")
 
 

@@ -15,7 +15,7 @@ from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
 from spark_sim import Cluster, ExecutorClass, SimulationError
 from spark_sim.env import SparkEnv
-from tests.commands import Command, refused
+from tests.commands import Command, refused, succeeded
 from tests.stories import build
 from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of
 from traces import Job, Trace, load_trace, to_arrays, write_trace
@@ -98,8 +98,7 @@ def test_impossible_classes_are_one_line(
 def test_classes_are_reported(run: Command, tmp_path: Path) -> None:
     """How busy each was and the memory left idle, for people and in JSON."""
     path = tmp_path / "r.json"
-    found = run("--classes", "0.5x2,1x2", "--demands", "drawn", "--json", path)
-    assert found.exit_code == 0, found.output
+    found = succeeded(run("--classes", "0.5x2,1x2", "--demands", "drawn", "--json", path))
     assert "2 of 0.5 GB" in found.output
     report = json.loads(path.read_text())
     for policy in report["policies"].values():
@@ -113,8 +112,7 @@ def test_classes_are_reported(run: Command, tmp_path: Path) -> None:
 def test_timelines_say_how_large_the_executor_is(run: Command, tmp_path: Path) -> None:
     """By its class; without classes there is no such column."""
     path = tmp_path / "t.parquet"
-    found = run("--classes", "0.5x1,1x3", "--demands", "drawn", "--timeline", path)
-    assert found.exit_code == 0, found.output
+    succeeded(run("--classes", "0.5x1,1x3", "--demands", "drawn", "--timeline", path))
     rows = read_timeline(path)
     executor, memory_mb = (rows[name].to_pylist() for name in ("executor", "executor_memory_mb"))
     pairs = set(zip(executor, memory_mb, strict=True))

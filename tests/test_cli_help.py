@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 
 import click
 import pytest
@@ -14,7 +12,7 @@ from click.testing import CliRunner
 from decima.cli.main import SUBCOMMANDS, main
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
-from tests.commands import below, every_command
+from tests.commands import below, decima, every_command, python, succeeded
 from traces import list_builtin, load_trace
 
 
@@ -23,8 +21,7 @@ from traces import list_builtin, load_trace
 )
 def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]) -> None:
     """It calls this command, or one below it, with arguments and options that it has."""
-    result = CliRunner().invoke(main, [*words, "--help"])
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima(*words, "--help"))
     *_, heading, example = result.output.rstrip().splitlines()
     assert heading.strip() == "Example:"
     program, *arguments = shlex.split(example)
@@ -50,14 +47,12 @@ def test_help_loads_nothing_heavy() -> None:
         "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
         "print(sorted({'numba', 'torch', 'pyarrow', 'numpy'} & set(sys.modules)))"
     )
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert found.stdout == "[]\n"
+    found = python("-c", code)
+    assert found == "[]\n"
 
 
 def test_every_command_has_a_line_in_the_help() -> None:
-    help_text = CliRunner().invoke(main, ["--help"]).output
+    help_text = decima("--help").output
     assert set(below(main)) == set(SUBCOMMANDS)
     for name, line in SUBCOMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(line)}$", help_text, re.MULTILINE)

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from decima.cli.errors import OneLineErrors
 from decima.cli.traces import traces
-from tests.commands import refused
+from tests.commands import refused, succeeded
 from tests.test_decima_sim_import import waves, write_query
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, write_trace
 
@@ -58,8 +58,7 @@ def test_show_prints_the_stages_of_a_job() -> None:
 
 def test_show_without_a_job_lists_the_jobs(tmp_path: Path) -> None:
     """Every name is one that the command takes; there is nothing to draw of all of them."""
-    result = run("show", EXAMPLES / "jobs.json")
-    assert result.exit_code == 0
+    result = succeeded(run("show", EXAMPLES / "jobs.json"))
     heading, *rows = [line.split() for line in result.stdout.splitlines()]
     assert heading == ["job", "stages", "tasks", "work", "executor-s"]
     assert [row[:3] for row in rows] == [["report", "4", "253"], ["lookup", "2", "5"]]
@@ -72,8 +71,7 @@ def test_show_without_a_job_lists_the_jobs(tmp_path: Path) -> None:
 def test_show_draws_a_file(tmp_path: Path) -> None:
     """With -o the graph goes to an SVG or PNG."""
     for name in ("job.svg", "job.png"):
-        result = run("show", "random-dag", "job3", "-o", tmp_path / name)
-        assert result.exit_code == 0
+        succeeded(run("show", "random-dag", "job3", "-o", tmp_path / name))
         assert (tmp_path / name).stat().st_size > 1_000
 
 
@@ -87,8 +85,7 @@ def test_names_from_files_are_not_taken_for_markup(tmp_path: Path) -> None:
 
 def test_validate_says_one_line() -> None:
     """A valid file exits with 0."""
-    result = run("validate", EXAMPLES / "jobs.csv")
-    assert result.exit_code == 0
+    result = succeeded(run("validate", EXAMPLES / "jobs.csv"))
     assert result.stdout.count("\n") == 1
     assert "valid, 2 jobs, 6 stages, 258 tasks" in result.stdout
 
@@ -113,8 +110,7 @@ def test_every_format_is_imported_to_a_trace_file(tmp_path: Path) -> None:
     output = tmp_path / "out.parquet"
 
     def imported(*arguments: object) -> tuple[list[str], str]:
-        result = run("import", *arguments, "-o", output)
-        assert result.exit_code == 0, result.stderr
+        result = succeeded(run("import", *arguments, "-o", output))
         assert f"wrote {output}" in result.stdout
         return [job.name for job in read_trace(output).jobs], result.stdout
 
@@ -145,8 +141,7 @@ def test_several_files_become_one_trace(tmp_path: Path) -> None:
     """Named after the output, with all their jobs; equal job names are refused."""
     (tmp_path / "more.csv").write_text("job,stage,num_tasks,task_ms\nthird,s,1,5\n")
     output = tmp_path / "all.parquet"
-    result = run("import", "csv", EXAMPLES / "jobs.csv", tmp_path / "more.csv", "-o", output)
-    assert result.exit_code == 0
+    succeeded(run("import", "csv", EXAMPLES / "jobs.csv", tmp_path / "more.csv", "-o", output))
     assert [job.name for job in load_trace(output).jobs] == ["report", "lookup", "third"]
     assert load_trace(output).name == "all"
     twice = run("import", "csv", EXAMPLES / "jobs.csv", EXAMPLES / "jobs.csv", "-o", output)
@@ -249,8 +244,7 @@ def test_names_that_a_terminal_would_obey_are_shown_as_escapes(kind: str, tmp_pa
     """From every importer: imported, validated, told and shown; none of it reaches a terminal."""
     importer, path = hostile_file(kind, tmp_path)
     output = tmp_path / "t.parquet"
-    imported = run("import", importer, path, "-o", output)
-    assert imported.exit_code == 0, imported.output
+    imported = succeeded(run("import", importer, path, "-o", output))
     (job,) = read_trace(output).jobs
     results = [
         imported,
@@ -270,6 +264,5 @@ def test_a_file_whose_name_is_hostile_is_named_in_escapes(tmp_path: Path) -> Non
     """Paths come from outside as well, by a glob over a folder that others may write to."""
     path = tmp_path / "\x1b[31m\udcff.csv"
     path.write_text("job,stage,num_tasks,task_ms\nj,a,1,1\n")
-    result = run("validate", path)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("validate", path))
     assert r"\x1b[31m\udcff.csv: valid" in result.stdout

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.rl.parallel import local
 from decima.rl.parallel.errors import ClusterError
-from tests.commands import Command, refused
+from tests.commands import Command, decima, refused, succeeded
 from tests.test_training import sets
 
 NO_MASTER = "spark://nowhere:7077: nobody answers there"
@@ -55,7 +53,7 @@ def test_a_training_on_no_cluster_leaves_no_folder(
     """Which would have to be removed before the next try."""
     out = tmp_path / "run"
     words = ["--out", out, "--set", f"workload.trace={trace_file}", "--cluster", "spark://no:1"]
-    refused(CliRunner().invoke(main, ["train", *map(str, words)]), NO_MASTER)
+    refused(decima("train", *words), NO_MASTER)
     assert not out.exists()
 
 
@@ -77,8 +75,7 @@ def test_options_that_contradict_each_other_are_refused(
 def test_several_processes_tune_as_one_does(run: Command, tmp_path: Path) -> None:
     for workers in (1, 2):
         words = ("--policy", "tuned_weighted_fair", "-o", tmp_path / f"{workers}.json")
-        found = run(*words, "--workers", workers, command="tune")
-        assert found.exit_code == 0, found.output
+        succeeded(run(*words, "--workers", workers, command="tune"))
     assert (tmp_path / "1.json").read_bytes() == (tmp_path / "2.json").read_bytes()
 
 
@@ -117,13 +114,12 @@ def test_a_training_whose_worker_is_killed_can_be_resumed(
 ) -> None:
     out = tmp_path / "run"
     words = ["train", "--out", str(out), "--workers", "2", *sets(trace_file)]
-    result = CliRunner().invoke(main, words)
+    result = decima(*words)
     assert result.exit_code == 2, result.output
     last = result.stderr.splitlines()[-1]
     assert last.startswith("error: a worker process was ended by SIGKILL")
     assert last.endswith(f"`decima train --out {out} --resume` continues the run")
-    resumed = CliRunner().invoke(main, ["train", "--out", str(out), "--resume"])
-    assert resumed.exit_code == 0, resumed.output
+    succeeded(decima("train", "--out", out, "--resume"))
     assert (out / "model.safetensors").exists()
 
 

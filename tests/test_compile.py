@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from decima.kernels import POLICIES
 from spark_sim.compile import SIMULATOR, kernel
 from spark_sim.compiled import shipped
 from spark_sim.compiled.kernels import Kernels
+from tests.commands import python
 
 ROOT = Path(__file__).parents[1]
 
@@ -125,16 +123,8 @@ def tiny_package(folder: Path) -> Path:
 
 def tiny(folder: Path, cache: Path, **environment: str) -> list[str]:
     """What the kernel of that package returns, and the number of hits in the cache."""
-    done = subprocess.run(
-        [sys.executable, "-m", "spark_sim.tiny"],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": "", **environment},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    place = {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": ""}
+    return python("-m", "spark_sim.tiny", folder=folder, environment=place | environment).split()
 
 
 def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path) -> None:

@@ -148,13 +148,6 @@ def test_a_cap_is_shared_by_the_applications_of_its_group(caps: dict[str, int]) 
     assert targets == {"a": 2, "b": 1, "c": 3}
 
 
-def test_an_application_gets_no_more_than_its_own_settings_allow() -> None:
-    made = coordinator(8)
-    made.register(registered("a", most=2), 0, 0.0)
-    made.report("a", report(0, columns([20])), 10.0)
-    assert made.plan(11.0).targets == {"a": 2}
-
-
 def test_the_moving_delay_is_measured_from_request_to_registration() -> None:
     """Not before the cluster had room: an executor that leaves finishes its tasks first."""
     made = two(moving_delay_s=1.0)

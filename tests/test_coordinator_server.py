@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.spark.coordinator import messages, server
 from decima.spark.coordinator.log import CoordinatorLog
 from decima.spark.coordinator.server import CoordinatorServer
@@ -29,6 +27,7 @@ from decima.spark.settings import AttachError
 from spark_sim import Action, Observation
 from tests.applications import columns, registration
 from tests.certificates import make_certificate, trusting
+from tests.commands import decima
 from traces.files.private import read_secret
 from traces.files.tls import tls_of
 
@@ -399,7 +398,7 @@ def secret_file(tmp_path: Path) -> Path:
 )
 def test_a_mistake_is_one_line(secret_file: Path, options: list[str], reason: str) -> None:
     arguments = ["coordinate", "--slots", "8", "--secret-file", str(secret_file), *options]
-    found = CliRunner().invoke(main, arguments)
+    found = decima(*arguments)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
     assert reason in found.output
 

@@ -20,7 +20,7 @@ from decima.report.results import results_of
 from decima.rl.statistics import difference_percent
 from decima.whatif import WhatIfSettings
 from spark_sim import Action, IllegalActionError, Observation
-from tests.commands import Command, refused, small_config
+from tests.commands import Command, refused, small_config, succeeded
 
 GREEDY = """
 from dataclasses import dataclass
@@ -69,8 +69,7 @@ def test_an_installed_package_names_its_policies(
         assert [is_custom(name) for name in ("mine", "fifo", "yours")] == [True, False, False]
         few = ("--jobs", "4", "--sequences", "2", "--executors", "8")
         policies = "strict_fair,mine,greedy:Greedy"
-        done = run(*few, "--policies", policies, "--json", "out.json")
-        assert done.exit_code == 0, done.stderr
+        succeeded(run(*few, "--policies", policies, "--json", "out.json"))
         found = json.loads(Path("out.json").read_text())["policies"]
         assert found["mine"]["jct_s"] == found["greedy:Greedy"]["jct_s"]
         refused(run("--policies", "mine", "--cluster", "local[1]"), "'mine' is code of your own")
@@ -90,9 +89,8 @@ def test_a_class_of_ones_own_is_compared(
 
     _module.cache_clear()
     out = folder / "out.json"
-    result = run("--policies", f"{name},fifo", "--workers", workers, "--json", out,
-                 "--report", folder / "page.html", "--timeline", folder / "tasks.csv")  # fmt: skip
-    assert result.exit_code == 0, result.output
+    files = ("--json", out, "--report", folder / "page.html", "--timeline", folder / "tasks.csv")
+    result = succeeded(run("--policies", f"{name},fifo", "--workers", workers, *files))
     assert f"vs {name} " in result.stdout
     content = json.loads(out.read_text())
     assert list(content["policies"]) == [name, "fifo"]

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import traces.dataset
-from decima.cli.main import main
-from tests.commands import refused
+from tests.commands import decima, refused, succeeded
 from tests.shapes import chain, fork_join
 from traces import Trace, TraceError, load_trace, read_trace, write_trace
 from traces.bounds import Bounds
@@ -93,7 +91,7 @@ def test_a_damaged_folder_is_refused_in_one_line(
     manifest = json.loads((folder / MANIFEST).read_text())
     damage(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest))
-    result = CliRunner().invoke(main, ["traces", "info", str(folder)])
+    result = decima("traces", "info", folder)
     refused(result, words)
 
 
@@ -108,9 +106,8 @@ def test_logs_are_imported_to_a_folder_as_to_a_file(tmp_path: Path) -> None:
     source = LOGS / "spark-4.3-zstd"
     for output in ("logs.parquet", "logs"):
         command = ["traces", "import", "spark", str(source), "-o", str(tmp_path / output)]
-        result = CliRunner().invoke(main, command)
-        assert result.exit_code == 0, result.output
+        result = succeeded(decima(*command))
     write_trace(load_trace(tmp_path / "logs"), tmp_path / "again.parquet")
     assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "logs.parquet").read_bytes()
-    result = CliRunner().invoke(main, command)
+    result = decima(*command)
     refused(result, "logs: is there already")

@@ -20,12 +20,12 @@ from deeprm.schedulers import SJF, load_model, new_network, save_model
 from deeprm.session import new_run, references
 from deeprm.study import STUDY, Models, Training
 from deeprm.training_config import TrainConfig
+from tests.commands import succeeded
 from tests.studies import DEEPRM
 
 
 def test_a_training_is_compared_with_the_heuristics(tmp_path: Path) -> None:
-    result = DEEPRM.train(tmp_path / "run", "--load", "0.3", "--objective", "completion")
-    assert result.exit_code == 0, result.output
+    result = succeeded(DEEPRM.train(tmp_path / "run", "--load", "0.3", "--objective", "completion"))
     assert re.search(
         r"best validation [0-9.]+, average completion \(Tetris\* [0-9.]+, hold [0-9.]+, SJF "
         r"[0-9.]+ on the same",
@@ -87,9 +87,8 @@ def test_every_figure_is_measured_and_drawn(
     (models / "curves.json").write_text(json.dumps({"paper-70-0": curve}))
     out = tmp_path / "figures"
 
-    result = DEEPRM.run("reproduce", "--out", str(out), "--models", str(models), "--sets", "4")
+    succeeded(DEEPRM.run("reproduce", "--out", str(out), "--models", str(models), "--sets", "4"))
 
-    assert result.exit_code == 0, result.output
     assert sorted(path.name for path in out.iterdir()) == sorted(
         f"{name}.{ending}" for name in FIGURES for ending in ("json", "png", "svg")
     )

@@ -12,6 +12,7 @@ from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER
 from deeprm.jobs import draw_jobs
+from tests.commands import raises_one_line, succeeded
 from tests.studies import DEEPRM
 
 TABLE = """arrival,duration,demand_1,demand_2
@@ -64,12 +65,10 @@ def test_a_public_trace_becomes_a_table(
 ) -> None:
     """A step is a minute, the largest request 10 units. Failed and partial tasks are left out."""
     trace, out = written(tmp_path / "trace.csv", text), tmp_path / "jobs.csv"
-    result = DEEPRM.run("import", form, str(trace), "-o", str(out))
-    assert result.exit_code == 0, result.output
+    result = succeeded(DEEPRM.run("import", form, str(trace), "-o", str(out)))
     assert words in result.output
     assert out.read_text().splitlines() == ["arrival,duration,demand_1,demand_2", *table]
-    compared = DEEPRM.run("evaluate", "--jobs", str(out), "--sets", "2")
-    assert compared.exit_code == 0, compared.output
+    succeeded(DEEPRM.run("evaluate", "--jobs", str(out), "--sets", "2"))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +87,5 @@ def test_a_public_trace_becomes_a_table(
 )
 def test_a_table_that_cannot_be_played_is_refused(text: str, words: str, tmp_path: Path) -> None:
     config = replace(PAPER, jobs_file=str(written(tmp_path / "jobs.csv", text)))
-    with pytest.raises(StudyError, match=words) as caught:
+    with raises_one_line(StudyError, match=words):
         draw_jobs(config, 1, 0, Purpose.TEST)
-    assert "\n" not in str(caught.value)

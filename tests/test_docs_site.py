@@ -1,4 +1,7 @@
-"""The documentation site: what it asks for, and its search in a real browser, opened from disk."""
+"""The documentation site: what it asks for, and its search in a real browser, opened from disk.
+
+Slow (it is built): `pytest -m slow tests/test_docs_site.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
 from tests.browser import complaints, requests, until
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 _SEARCH = """

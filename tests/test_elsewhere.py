@@ -20,10 +20,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.spark.jar import spark_jars
+from tests.commands import decima, succeeded
 from traces import load_trace
 from traces.errors import TraceError
 from traces.spark_log import elsewhere, read_spark_logs
@@ -253,28 +252,22 @@ def test_a_replay_of_a_history_servers_logs(
         send(handler, LISTED if "logs" not in handler.path else content.getvalue())
 
     with serving(answer) as (address, asked):
-        done = CliRunner().invoke(
-            main, ["replay", address, "--application", "app-1", "--draws", "1"]
-        )
-        assert done.exit_code == 0, done.output
+        done = succeeded(decima("replay", address, "--application", "app-1", "--draws", "1"))
         assert "revenue by region" in done.output
         page = tmp_path.parent / "page.html"
         monkeypatch.setattr(sys, "argv", ["decima", "whatif", "s3://key:secret@bucket", address])
         options = ["--application", "app-1", "--draws", "2", "--sequences", "1"]
-        done = CliRunner().invoke(
-            main, ["whatif", address, *options, "--policies", "fifo", "--report", str(page)]
-        )
+        done = decima("whatif", address, *options, "--policies", "fifo", "--report", page)
         assert done.exit_code == 0, done.output
         assert f"What if: {address}" in page.read_text()
         assert "s3://...@bucket" in page.read_text()
         assert "secret" not in page.read_text()
         imported = tmp_path.parent / "imported.parquet"
         one = ["traces", "import", "spark", address, "--application", "app-1", "-o", str(imported)]
-        done = CliRunner().invoke(main, one)
-        assert done.exit_code == 0, done.output
+        done = succeeded(decima(*one))
         assert load_trace(str(imported)).job_names == read_spark_logs([log])[0].job_names
         assert len(asked) == 3
-        broken = CliRunner().invoke(main, ["whatif", address, "--application", "../odd"])
+        broken = decima("whatif", address, "--application", "../odd")
         assert broken.exit_code == 2, broken.output
     assert not list(tmp_path.iterdir())
 
@@ -296,7 +289,7 @@ def test_a_command_refuses_what_it_cannot_copy(
     Path("logs").mkdir()
     Path("httpd").mkdir()
     for command in (["whatif", "--json"], ["traces", "import", "spark", "-o"]):
-        done = CliRunner().invoke(main, [*command, "out.parquet", *options])
+        done = decima(*command, "out.parquet", *options)
         assert done.exit_code == 2
         assert words in done.output
         assert "Traceback" not in done.output

@@ -49,6 +49,7 @@ def printed(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_policy_of_ones_own_has_its_difference() -> None:
     """Both values of `slack` are in the table, with an interval each."""
     found = printed("write_a_policy", "--jobs", "15", "--sequences", "3")
@@ -118,6 +119,7 @@ def test_ppo_learns_to_be_below_strict_fair() -> None:
     assert int(lower) > 10
 
 
+@pytest.mark.slow
 def test_advice_comes_from_the_sample_log() -> None:
     """Recorded jobs never wait; submitted faster, they wait for each other."""
     found = printed("what_if_on_a_log", "--draws", "3", "--sequences", "6")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from decima.agent import columns, plan_probabilities
 from decima.agent import model as model_files
@@ -21,7 +21,6 @@ from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
 from decima.agent.weights import NetworkConfig
-from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
@@ -41,7 +40,7 @@ from decima.report.explain.reasons import LEAST_WEIGHT, MESSAGES, REASONS, TABLE
 from decima.report.explain.words import in_words
 from gnn.heads import Head
 from spark_sim import PASS
-from tests.commands import refused
+from tests.commands import decima, refused, succeeded
 from tests.networks import random_network
 from tests.shapes import chain, fork_join
 from traces import Trace, write_trace
@@ -441,7 +440,7 @@ def tiny() -> tuple[str, ...]:
 
 
 def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["explain", *(str(argument) for argument in arguments)])
+    return decima("explain", *(str(argument) for argument in arguments))
 
 
 def test_the_command_prints_and_writes_the_same(
@@ -451,8 +450,7 @@ def test_the_command_prints_and_writes_the_same(
     output = tmp_path / "decision.json"
     model = saved(decided(), tmp_path)
     chosen = ("--decision", BUSY, "--json", output)
-    result = invoke("--trace", trace_file, *tiny, "--model", model, *chosen)
-    assert result.exit_code == 0, result.output
+    result = succeeded(invoke("--trace", trace_file, *tiny, "--model", model, *chosen))
     content = json.loads(output.read_text())
     assert (content["decision"], content["sequence"], content["model"]) == (BUSY, 0, model)
     heading = rf"decision {BUSY}(, planned at \d+)? at {content['time_s']:.1f} s"

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.whatif import WhatIfSettings
 from decima.whatif.closed_loop import predecessors
 from decima.whatif.replay import (
@@ -23,6 +21,7 @@ from decima.whatif.replay import (
 from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.driver import held_ms
 from decima.whatif.replay.pools import Pool, Pools, read_pools
+from tests.commands import decima, succeeded
 from tests.conftest import SHARED
 from tests.recordings import read_events
 from tests.spark_events import (
@@ -227,9 +226,7 @@ def test_executors_that_move_do_not_come_and_go(tmp_path: Path) -> None:
     words = "The recorded slots came and went"
     for protocol, is_fixed in (("executors", True), ("session", False)):
         command = ["whatif", str(tmp_path), "--protocol", protocol, "--policies", "fifo,spark_fair"]
-        few = ["--draws", "1", "--sequences", "1", "--explain"]
-        done = CliRunner().invoke(main, [*command, *few])
-        assert done.exit_code == 0, done.output
+        done = succeeded(decima(*command, "--draws", "1", "--sequences", "1", "--explain"))
         assert (words in done.stdout) == is_fixed
     with pytest.raises(ValueError, match="slots that vary need the protocol session"):
         WhatIfSettings(2, protocol="executors", slots_vary=True)

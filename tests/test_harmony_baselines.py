@@ -12,7 +12,7 @@ from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER, Config
-from harmony.evaluation import PAPERS, baselines
+from harmony.evaluation import baselines
 from harmony.interference import (
     LINEAR,
     QUADRATIC,
@@ -40,6 +40,8 @@ from harmony.tables import Jobs
 from tests.harmony_clusters import ONLY, TINY, least_completion
 
 FSDP, MOE, GRAPH, MOBILE, XL = "FSDP", "MoE", "GraphSage", "MobileNetV3", "Transformer-XL"
+PAPERS = ("lb", "tetris", "tiresias", "lif_linear", "lif_quad")
+"""the paper's baselines"""
 NAMES = (*PAPERS, "tiresias_las", "lookahead", "lookahead_gittins")
 
 

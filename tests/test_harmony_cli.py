@@ -19,6 +19,7 @@ from harmony.models import load_model, new_network, new_reward_model
 from harmony.network import Size
 from harmony.study import Training
 from harmony.training_config import RewardConfig, TrainConfig
+from tests.commands import succeeded
 from tests.harmony_clusters import save_model
 from tests.studies import HARMONY, few_samples
 
@@ -30,8 +31,7 @@ def test_a_training_is_compared_with_the_heuristics(
 ) -> None:
     """`evaluate` has them all, with any arrivals."""
     few_samples(monkeypatch)
-    result = HARMONY.train(tmp_path / "run", "--seed", "3")
-    assert result.exit_code == 0, result.output
+    result = succeeded(HARMONY.train(tmp_path / "run", "--seed", "3"))
     assert re.search(
         r"best validation [0-9.]+, geometric mean of completion times in intervals "
         r"\(Tiresias [0-9.]+, LB [0-9.]+ on the same data\); model",
@@ -44,8 +44,7 @@ def test_a_training_is_compared_with_the_heuristics(
     trace = tmp_path / "times.json"
     trace.write_text('{"arrivals": [1, 2, 4, 8]}')
     how = ("--arrivals", "trace", "--trace", str(trace))
-    result = HARMONY.run("evaluate", *how, "--sequences", "2", str(model))
-    assert result.exit_code == 0, result.output
+    result = succeeded(HARMONY.run("evaluate", *how, "--sequences", "2", str(model)))
     rows = {line.split()[0] for line in result.output.splitlines()}
     assert {"lb", "tiresias", "lif_quad", "lookahead", str(model)} < rows
 
@@ -75,16 +74,14 @@ def test_equal_times_of_arrival_are_doubted(
     monkeypatch.setattr("harmony.evaluation.compare", lambda *_: iter(rows))
     trace = tmp_path / "times.json"
     trace.write_text('{"arrivals": [5, 5, 5]}')
-    result = HARMONY.run("evaluate", "--arrivals", "trace", "--trace", str(trace))
-    assert result.exit_code == 0
+    result = succeeded(HARMONY.run("evaluate", "--arrivals", "trace", "--trace", str(trace)))
     assert result.stdout.split() == ["scheduler", "completion", "lb", "1.00"]
     assert result.stderr.startswith(f"warning: {trace}: its 3 times are all 5, so jobs arrive 3 at")
     assert result.stderr.count("\n") == 1
 
 
 def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> None:
-    result = HARMONY.train(tmp_path / "recipe", "--what", "recipe", iterations=1)
-    assert result.exit_code == 0, result.output
+    result = succeeded(HARMONY.train(tmp_path / "recipe", "--what", "recipe", iterations=1))
     assert load_model(tmp_path / "recipe" / "model.safetensors").config.entropy == 0.5
     settings = ("samples=60", "iterations=1", "size.width=16", "size.heads=2")
     changes = [part for setting in settings for part in ("--set", setting)]
@@ -122,11 +119,9 @@ def test_every_figure_is_measured_and_drawn(
     write_models(models, [Training(kind, "6", seed) for kind in kinds for seed in (0, 1)])
     out = tmp_path / "figures"
 
-    result = HARMONY.run(
-        "reproduce", "--out", str(out), "--models", str(models), "--sequences", "3"
-    )
+    done = HARMONY.run("reproduce", "--out", str(out), "--models", str(models), "--sequences", "3")
+    assert done.exit_code == 0, done.output
 
-    assert result.exit_code == 0, result.output
     assert sorted(path.name for path in out.iterdir()) == sorted(
         f"{name}.{ending}" for name in FIGURES for ending in ("json", "png", "svg")
     )

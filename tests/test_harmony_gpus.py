@@ -25,6 +25,7 @@ from harmony.serving import place
 from harmony.tables import NONE, WORKER
 from harmony.tokens import see
 from harmony.training_config import TrainConfig
+from tests.commands import succeeded
 from tests.harmony_clusters import ONLY, TINY, act, random_actions, save_model
 from tests.studies import HARMONY, few_samples
 from tests.test_harmony_jobs import ALIBABA, HEADER, PHILLY, written
@@ -165,16 +166,11 @@ def test_a_policy_is_trained_and_compared_with_types(
     """`--gpu` gives the servers, and the network its columns."""
     few_samples(monkeypatch)
     gpus = ("--gpu", "P100:4:1", "--gpu", "V100:3:2")
-    result = HARMONY.train(
-        tmp_path / "run", *gpus, "--set", "cluster.gpu_required_share=0.3", iterations=1
-    )
-    assert result.exit_code == 0, result.output
+    share = ("--set", "cluster.gpu_required_share=0.3")
+    succeeded(HARMONY.train(tmp_path / "run", *gpus, *share, iterations=1))
     model = str(tmp_path / "run" / "model.safetensors")
-    compared = HARMONY.run(
-        "evaluate", *gpus, "--set", "jobs=4", "--set", "gpu_required_share=0.3",
-        "--sequences", "2", model,
-    )  # fmt: skip
-    assert compared.exit_code == 0, compared.output
+    few = ("--set", "jobs=4", "--set", "gpu_required_share=0.3", "--sequences", "2")
+    compared = succeeded(HARMONY.run("evaluate", *gpus, *few, model))
     assert "lookahead_gittins" in compared.output
 
 
@@ -222,8 +218,7 @@ def test_the_type_that_a_job_ran_on_is_imported(
     options = ["--gpu", "V100:3:2", "--gpu", "12GB:3:1"]
     if machines is not None:
         options += ["--machines", str(written(tmp_path / "machines", machines))]
-    result = HARMONY.run("import", form, str(trace), "-o", str(out), *options)
-    assert result.exit_code == 0, result.output
+    succeeded(HARMONY.run("import", form, str(trace), "-o", str(out), *options))
     header, *table = (line.split(",") for line in out.read_text().splitlines())
     assert header[-1] == "gpu"
     assert [",".join((arrival, *rest)) for arrival, _, *rest in table] == rows

@@ -18,6 +18,7 @@ from harmony.config import PAPER
 from harmony.jobs import draw_jobs, job_sequence
 from harmony.measured import measured, types_of
 from harmony.tables import NONE
+from tests.commands import raises_one_line, succeeded
 from tests.harmony_clusters import ONLY, TINY, act
 from tests.studies import HARMONY, few_samples
 
@@ -108,8 +109,7 @@ def test_a_public_trace_becomes_a_table(
 ) -> None:
     """At most 3 workers; an owner's jobs are of one model. Jobs without a GPU are left out."""
     trace, out = written(tmp_path / "trace", text), tmp_path / "jobs.csv"
-    result = HARMONY.run("import", form, str(trace), "-o", str(out))
-    assert result.exit_code == 0, result.output
+    succeeded(HARMONY.run("import", form, str(trace), "-o", str(out)))
     table = [line.split(",") for line in out.read_text().splitlines()[1:]]
     assert [",".join((arrival, *rest)) for arrival, _, *rest in table] == rows
     assert {model for _, model, *_ in table} <= set(measured().models)
@@ -128,16 +128,14 @@ def test_a_public_trace_becomes_a_table(
 )
 def test_a_table_of_jobs_that_cannot_run_is_refused(text: str, words: str, tmp_path: Path) -> None:
     config = replace(PAPER, jobs_file=str(written(tmp_path / "jobs.csv", text)))
-    with pytest.raises(StudyError, match=words) as caught:
+    with raises_one_line(StudyError, match=words):
         draw_jobs(config, 1, 0, Purpose.TEST)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_owner_that_no_file_can_hold_has_jobs(tmp_path: Path) -> None:
     """A name with half a character in it, as JSON can write one."""
     trace = written(tmp_path / "trace", json.dumps([{**PHILLY[0], "user": "\udf73"}]))
-    result = HARMONY.run("import", "philly", str(trace), "-o", str(tmp_path / "jobs.csv"))
-    assert result.exit_code == 0, result.output
+    succeeded(HARMONY.run("import", "philly", str(trace), "-o", str(tmp_path / "jobs.csv")))
     assert len((tmp_path / "jobs.csv").read_text().splitlines()) == 2
 
 
@@ -197,9 +195,8 @@ def test_a_table_that_is_none_is_refused(
     changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     path = own(tmp_path, **changes)
-    with pytest.raises(StudyError, match=words) as caught:
+    with raises_one_line(StudyError, match=words):
         measured(path)
-    assert "\n" not in str(caught.value)
 
 
 def test_one_command_trains_on_ones_own_table(
@@ -208,11 +205,9 @@ def test_one_command_trains_on_ones_own_table(
     """The policy knows two models, is compared on them, and refused where there are six."""
     few_samples(monkeypatch)
     table = own(tmp_path)
-    result = HARMONY.train(tmp_path / "run", "--table", table)
-    assert result.exit_code == 0, result.output
+    succeeded(HARMONY.train(tmp_path / "run", "--table", table))
     model = str(tmp_path / "run" / MODEL)
-    compared = HARMONY.run("evaluate", "--table", table, "--sequences", "2", model)
-    assert compared.exit_code == 0, compared.output
+    succeeded(HARMONY.run("evaluate", "--table", table, "--sequences", "2", model))
     refused = HARMONY.run("evaluate", "--sequences", "2", model)
     assert refused.exit_code == 2
     assert "a network for 2 models, where the table of interference has 6" in refused.stderr

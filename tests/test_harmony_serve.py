@@ -31,6 +31,7 @@ from harmony.serving import (
 )
 from harmony.training_config import TrainConfig
 from tests.certificates import make_certificate, trusting
+from tests.commands import raises_one_line
 from tests.studies import HARMONY
 from traces.files.tls import tls_of
 
@@ -115,9 +116,8 @@ def test_the_rest_of_a_job_that_is_placed_in_part() -> None:
 def test_a_description_that_contradicts_itself_is_refused(
     changes: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(StudyError, match=words) as caught:
+    with raises_one_line(StudyError, match=words):
         place(new_network(CONFIG.size).policy, PAPER, described(**changes))
-    assert "\n" not in str(caught.value)
 
 
 def test_without_the_secret_a_request_is_forbidden(server: PlacementServer) -> None:

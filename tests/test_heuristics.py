@@ -27,6 +27,7 @@ from tests.workloads import Workload, workloads
 from traces import Job, Stage, Trace, to_arrays
 from traces.synthetic import LayeredShape, layered_job
 
+SESSION = Protocol.SESSION
 EVERY_PROTOCOL = pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
 
 
@@ -90,14 +91,6 @@ def test_fifo_serves_jobs_by_arrival_each_with_all_it_can_use() -> None:
         "e3 b.x 2000-3000",
     ]
     assert story.completed["a"] < story.completed["b"] < story.completed["c"]
-
-
-def test_sjf_serves_the_job_with_the_least_total_work() -> None:
-    """c has 2 s of work, b 3 s, a 4 s; the order of arrival does not matter."""
-    jobs = [job(name, stage("x", count, 1000)) for name, count in (("a", 4), ("b", 3), ("c", 2))]
-    story = tell(jobs, "sjf_cp")
-    assert story.completed["c"] < story.completed["b"] < story.completed["a"]
-    assert tell(jobs, "fifo").tasks[0].split()[1] == "a.x"
 
 
 def test_sjf_goes_by_total_and_srw_by_remaining_work() -> None:
@@ -287,28 +280,21 @@ def test_an_illegal_choice_of_a_compiled_heuristic_names_it(
         Heuristic("fifo").play(simulator)
 
 
-@pytest.mark.parametrize("protocol", [Protocol.EXECUTORS, Protocol.SESSION])
-@pytest.mark.parametrize("name", HEURISTICS)
-def test_what_is_stored_in_a_round_changes_no_choice(name: str, protocol: Protocol) -> None:
-    """Played at once, with storage, or choice by choice without: sixty jobs, the same tasks."""
-    played, stepped = (_crowded(name, protocol, steps) for steps in (False, True))
-
-    assert played.timeline().tobytes() == stepped.timeline().tobytes()
-    assert played.state.clock.tobytes() == stepped.state.clock.tobytes()
+CROWDED = [
+    *((name, protocol, 30) for name in HEURISTICS for protocol in (Protocol.EXECUTORS, SESSION)),
+    *((name, SESSION, 120) for name, spec in HEURISTICS.items() if spec.limits != ANY_LIMIT),
+]
 
 
-@pytest.mark.parametrize("executors", [60, 120, 300])
-@pytest.mark.parametrize(
-    "name", [name for name, spec in HEURISTICS.items() if spec.limits != ANY_LIMIT]
-)
-def test_plans_that_stay_change_no_task(name: str, executors: int) -> None:
-    """Played at once, rounds ask about jobs that changed, choice by choice about all: with slots
-    left over, tasks are the same, and so are the numbers of rounds and choices.
+@pytest.mark.parametrize(("name", "protocol", "executors"), CROWDED)
+def test_what_is_kept_between_choices_changes_no_task(
+    name: str, protocol: Protocol, executors: int
+) -> None:
+    """Played at once, with what a round stores and, in a session, asking only about jobs that
+    changed; or choice by choice, about all: the same tasks, rounds and choices, also with slots
+    left over.
     """
-    played, stepped = (
-        _crowded(name, Protocol.SESSION, steps, executors) for steps in (False, True)
-    )
-
+    played, stepped = (_crowded(name, protocol, steps, executors) for steps in (False, True))
     assert played.timeline().tobytes() == stepped.timeline().tobytes()
     assert played.state.clock.tobytes() == stepped.state.clock.tobytes()
 

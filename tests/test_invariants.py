@@ -18,7 +18,7 @@ from tests.recount import check_executors_protocol, check_session_protocol, prom
 from tests.workloads import Arbitrary, Capped, Workload, most_at_once, workloads
 
 PROPERTY = settings(
-    max_examples=120,
+    max_examples=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 CHECKS = {

@@ -19,7 +19,7 @@ from decima.evaluation.config import EvaluationConfig
 from decima.objectives import objective_named
 from decima.rl.parallel.local import HERE
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, Candidates
-from tests.commands import SMALL, refused
+from tests.commands import SMALL, refused, succeeded
 from tests.test_metrics import metrics
 from tests.test_training import sets
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, to_arrays, write_trace
@@ -161,8 +161,7 @@ def test_changes_of_a_trace_keep_both(trace: Trace, tmp_path: Path) -> None:
     assert worth(drawn_demands(trace, 100.0, np.random.default_rng(0))) == WORTH
     (tmp_path / "other.csv").write_text("job,stage,num_tasks,task_ms,weight\nlast,a,1,5,7\n")
     files = (tmp_path / "jobs.csv", tmp_path / "other.csv")
-    result = decima("traces", "import", "csv", *files, "-o", tmp_path / "all.parquet")
-    assert result.exit_code == 0, result.output
+    succeeded(decima("traces", "import", "csv", *files, "-o", tmp_path / "all.parquet"))
     assert worth(read_trace(tmp_path / "all.parquet")) == WORTH | {"last": (7.0, None)}
 
 
@@ -210,9 +209,8 @@ def weighted_file(trace_file: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 def evaluated(path: Path, objective: str, out: Path) -> dict[str, Any]:
     """The results of `decima evaluate --objective` on the trace."""
-    result = decima("evaluate", "--trace", path, *SMALL, "--policies", "fifo,sjf_cp",
-                    "--objective", objective, "--json", out)  # fmt: skip
-    assert result.exit_code == 0, result.output
+    few = ("--trace", path, *SMALL, "--policies", "fifo,sjf_cp")
+    result = succeeded(decima("evaluate", *few, "--objective", objective, "--json", out))
     assert objective in result.stdout.splitlines()[0]
     found: dict[str, Any] = json.loads(out.read_text())
     return found
@@ -228,8 +226,7 @@ def test_an_evaluation_compares_by_weights(weighted_file: Path, tmp_path: Path) 
             weights = [200.0 if name == "chain" else 1.0 for name in sequence["name"]]
             assert figure == pytest.approx(np.average(jct_s, weights=weights), abs=1e-3)
     page = tmp_path / "page.html"
-    result = decima("report", tmp_path / "out.json", "-o", page)
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima("report", tmp_path / "out.json", "-o", page))
     assert "weighted average JCT" in page.read_text()
 
 
@@ -283,14 +280,14 @@ def test_a_run_without_a_job_that_has_a_deadline_decides_nothing() -> None:
 def test_parameters_are_tuned_to_the_weighted_jct(weighted_file: Path, tmp_path: Path) -> None:
     """They are better by weights than those for the average JCT, which are better by that."""
     config = EvaluationConfig(trace=str(weighted_file), jobs=20, executors=3, interarrival_s=3.0)
-    cluster = ("--jobs", 20, "--executors", 3, "--interarrival", 3, "--sequences", 3)
+    cluster = ("--trace", weighted_file, "--policy", "tuned_srw", "--jobs", 20,
+               "--executors", 3, "--interarrival", 3, "--sequences", 3)  # fmt: skip
     names = ("avg_jct", "weighted_jct")
     parameters = []
     for name in names:
         path = tmp_path / f"{name}.json"
-        result = decima("tune", "--trace", weighted_file, "--policy", "tuned_srw", *cluster,
-                        "--objective", name, "--held-back", 4, "-o", path)  # fmt: skip
-        assert result.exit_code == 0, result.output
+        goal = ("--objective", name, "--held-back", 4, "-o", path)
+        succeeded(decima("tune", *cluster, *goal))
         training = json.loads(path.read_text())["training"]
         assert training["objective"] == name
         parameters.append(("tuned_srw", training["found"]))
@@ -310,8 +307,8 @@ def test_a_training_is_scored_by_weights_and_deadlines(weighted_file: Path, tmp_
     for name, title in (("weighted_jct", "weighted average JCT"), ("deadlines", "deadline")):
         arguments = ["--objective", name, *few]
         out = tmp_path / name
-        result = decima("train", "--out", out, *arguments, "--set", "reinforce.iterations=0")
-        assert result.exit_code == 0, result.output
+        only = ("--set", "reinforce.iterations=0")
+        result = succeeded(decima("train", "--out", out, *arguments, *only))
         assert title in result.stdout
         more = ("--set", "reinforce.iterations=1")
         refused(decima("train", "--out", tmp_path / "x", *arguments, *more), name, "reinforce")
@@ -319,8 +316,7 @@ def test_a_training_is_scored_by_weights_and_deadlines(weighted_file: Path, tmp_
 
 def test_the_rule_is_fitted_to_the_weighted_jct(weighted_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "rule.json"
-    result = decima("fit-rule", "--trace", weighted_file, *SMALL, "--objective", "weighted_jct",
-                    "--generations", 1, "--validation", 2, "-o", out)  # fmt: skip
-    assert result.exit_code == 0, result.output
+    few = ("--trace", weighted_file, *SMALL, "--generations", 1, "--validation", 2)
+    result = succeeded(decima("fit-rule", *few, "--objective", "weighted_jct", "-o", out))
     assert "weighted average JCT" in result.stdout
     assert json.loads(out.read_text())["config"]["objective"] == "weighted_jct"

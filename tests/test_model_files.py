@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 from torch import Tensor
 
 from decima.agent import model as model_files
@@ -18,10 +15,9 @@ from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import ModelError, load_model, save_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.weights import NetworkConfig, weight_shapes
-from decima.cli.main import main
 from decima.rl.checkpoint import load_tensors, save_tensors
 from decima.rl.errors import RunError
-from tests.commands import refused
+from tests.commands import decima, python, raises_one_line, refused
 from tests.test_agent_support import VARIANTS
 
 
@@ -66,11 +62,10 @@ def test_other_files_are_no_models(good: Path, tmp_path: Path) -> None:
     ]
     for tensors, facts, part in cases:
         save_tensors(path, tensors, facts)
-        with pytest.raises(ModelError, match=part) as caught:
+        with raises_one_line(ModelError, match=part):
             load_model(path)
-        assert "\n" not in str(caught.value)
     torch.save({"weights": 1}, path)
-    refused(CliRunner().invoke(main, ["evaluate", "--policies", f"strict_fair,{path}"]), str(path))
+    refused(decima("evaluate", "--policies", f"strict_fair,{path}"), str(path))
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
@@ -81,14 +76,26 @@ def test_the_shapes_of_a_model_are_those_of_the_network(variant: NetworkConfig) 
         assert weight_shapes(config) == {name: tuple(one.shape) for name, one in state.items()}
 
 
+WITHOUT_TORCH = """
+import sys
+from decima import EvaluationConfig, evaluate
+from decima.spark.answering import Answers, PoliciesByName
+from decima.spark.attaching import trained_slots_of
+from decima.spark.loading import TWO_JOBS, ready_policy
+
+evaluate(EvaluationConfig(trace=sys.argv[1], policies=("decima",), jobs=2, sequences=1))
+assert trained_slots_of("decima") is not None
+live = Answers(PoliciesByName({"decima": ready_policy("decima")}))
+plan = live.answer({"ask": "plan", "policy": "decima", **TWO_JOBS})
+print(len(plan["actions"]) > 0, "torch" in sys.modules)
+"""
+
+
 def test_a_learned_policy_decides_without_torch(trace_file: Path) -> None:
-    """torch takes seconds to load and hundreds of megabytes, and only training needs it."""
-    program = (
-        "import sys; from decima import EvaluationConfig, evaluate; "
-        f"evaluate(EvaluationConfig(trace={str(trace_file)!r}, policies=('decima',), jobs=2, "
-        "sequences=1)); assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own
+    """In an evaluation and beside a live Spark: torch takes seconds to load and hundreds of
+    megabytes, and only training needs it.
+    """
+    assert python("-c", WITHOUT_TORCH, trace_file).split() == ["True", "False"]
 
 
 GIANTS = {

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from decima import evaluate
 from decima.agent.model import load_model
-from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.evaluation.runner import play
 from decima.objectives import OBJECTIVES, check_objective, objective_named
@@ -27,7 +25,7 @@ from decima.training.learner import DecimaLearner
 from decima.training.session import config_of
 from spark_sim import Cluster
 from spark_sim.metrics import RunMetrics, measure
-from tests.commands import Command, refused, small_config
+from tests.commands import Command, decima, refused, small_config, succeeded
 from tests.stories import build, stage
 from tests.test_training import sets
 from traces import Job
@@ -128,8 +126,7 @@ def test_a_training_for_the_makespan_is_chosen_by_it(
     few = sets(trace_file, "imitate.iterations=1", "reinforce.iterations=1", "evolve.iterations=1",
                "validation.every=1")  # fmt: skip
     arguments = ["train", "--out", str(out), "--objective", "makespan", *few]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima(*arguments))
     assert "makespan" in result.stdout
     assert "average JCT" not in result.stdout
     # The same weights are scored again, by the figures of whole runs.
@@ -151,14 +148,14 @@ def test_code_of_ones_own_is_named_in_the_command_only(trace_file: Path, tmp_pat
     recipe.write_text(f'objective = "{code}:cost"\n')
     out = tmp_path / "run"
     few = sets(trace_file, "imitate.iterations=1", "reinforce.iterations=0", "evolve.iterations=1")
-    by_file = CliRunner().invoke(main, ["train", "--config", str(recipe), "--out", str(out), *few])
+    by_file = decima("train", "--config", recipe, "--out", out, *few)
     refused(by_file, "--objective", "must not run")
     own = ["--objective", f"{code}:cost"]
-    assert CliRunner().invoke(main, ["train", "--out", str(out), *few, *own]).exit_code == 0
+    assert decima("train", "--out", out, *few, *own).exit_code == 0
     resume = ["train", "--out", str(out), "--resume"]
-    refused(CliRunner().invoke(main, resume), "--objective", "cost.py:cost")
-    refused(CliRunner().invoke(main, [*resume, "--objective", "p95"]), "'p95'", "cost.py:cost")
-    assert CliRunner().invoke(main, [*resume, *own]).exit_code == 0
+    refused(decima(*resume), "--objective", "cost.py:cost")
+    refused(decima(*resume, "--objective", "p95"), "'p95'", "cost.py:cost")
+    assert decima(*resume, *own).exit_code == 0
 
 
 def test_executors_of_a_cluster_lack_the_code(run: Command, tmp_path: Path) -> None:
@@ -192,8 +189,7 @@ def test_an_objective_of_ones_own_sees_which_job_is_which(trace_file: Path, tmp_
     out = tmp_path / "run"
     few = sets(trace_file, "imitate.iterations=1", "reinforce.iterations=0", "evolve.iterations=1")
     arguments = ["train", "--out", str(out), "--objective", f"{code}:weighted", *few]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    succeeded(decima(*arguments))
 
 
 def test_an_output_does_not_replace_a_models_card(run: Command, tmp_path: Path) -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 import zipfile
 from email import message_from_string
@@ -18,10 +15,10 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima_packages import NEEDS
 from deeprm.cli import main as deeprm
 from harmony.cli import main as harmony
+from tests.commands import decima, python, succeeded
 from tests.readme_blocks import blocks
 from traces.spark_log import read_spark_logs
 
@@ -55,11 +52,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
         shutil.copytree(
             ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.jar")
         )
-    done = subprocess.run(  # noqa: S603 - our own build
-        [sys.executable, "-c", _BUILD], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return zipfile.ZipFile(folder / "dist" / done.stdout.split()[-1])
+    name = python("-c", _BUILD, folder=folder).split()[-1]
+    return zipfile.ZipFile(folder / "dist" / name)
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +103,8 @@ def test_gymnasium_makes_each_environment_without_an_import(
     names = sorted(set(re.findall(r"\b\w+\.env:\w+/\w+-v\d", page)))
     assert len(names) == 4
     code = f"import gymnasium; print([gymnasium.make(one).spec.id for one in {names}])"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str([name.partition(":")[2] for name in names])
+    printed = python("-c", code, folder=tmp_path, environment={"PYTHONPATH": str(tmp_path)})
+    assert printed.strip() == str([name.partition(":")[2] for name in names])
 
 
 def test_an_index_shows_no_link_that_leads_nowhere(metadata: Message) -> None:
@@ -175,10 +160,9 @@ def test_a_tutorial_needs_no_repository(page: Path) -> None:
 
 def test_the_sample_log_is_one_that_commands_read(tmp_path: Path) -> None:
     """Four jobs; a folder that cannot be made is one line."""
-    found = CliRunner().invoke(main, ["traces", "sample-logs", str(tmp_path / "logs")])
-    assert found.exit_code == 0, found.output
+    found = succeeded(decima("traces", "sample-logs", tmp_path / "logs"))
     trace, _ = read_spark_logs([tmp_path / "logs"])
     assert len(trace.jobs) == 4
     (tmp_path / "file").write_text("")
-    found = CliRunner().invoke(main, ["traces", "sample-logs", str(tmp_path / "file")])
+    found = decima("traces", "sample-logs", tmp_path / "file")
     assert (found.exit_code, found.stderr.count("\n")) == (2, 1)

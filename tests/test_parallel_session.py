@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,13 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.greeting import check_executors
 from decima.rl.parallel.session import open_session
-from tests.commands import refused
+from tests.commands import decima, python, raises_one_line, refused
 
 LOG = Path(__file__).parent / "data" / "spark_logs" / "spark-3.5-plain"
 
@@ -54,7 +51,7 @@ def test_a_cluster_that_cannot_be_had_is_one_line_and_nothing_is_written(
         monkeypatch.delenv(name, raising=False)
     master, words = (text.replace("PORT", str(unused_port)) for text in (master, words))
     arguments = ["traces", "import", "spark", str(LOG), "--cluster", master]
-    result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "logs")])
+    result = decima(*arguments, "-o", tmp_path / "logs")
     refused(result, words)
     assert list(tmp_path.iterdir()) == []
 
@@ -163,10 +160,9 @@ def test_an_executor_that_differs_is_named_with_both_values(
     there: Mapping[str, str], words: str
 ) -> None:
     """The host, the key, what it is there and what it is here."""
-    with pytest.raises(ClusterError) as error:
+    with raises_one_line(ClusterError) as error:
         check_executors(Executors(), Changing(same(), there))
     assert str(error.value).startswith(f"{socket.gethostname()}: {words}")
-    assert "\n" not in str(error.value)
 
 
 STACK = "Job aborted due to stage failure\n\tat org.apache.spark.Executor\nTraceback:\n  File\n"
@@ -188,10 +184,9 @@ STACK = "Job aborted due to stage failure\n\tat org.apache.spark.Executor\nTrace
 )  # fmt: skip
 def test_executors_that_cannot_answer_are_told_in_one_line(fault: str, words: str) -> None:
     """A Java stack with a Python one inside, down to what is to be done."""
-    with pytest.raises(ClusterError) as error:
+    with raises_one_line(ClusterError) as error:
         check_executors(Executors(fault=RuntimeError(fault)), same)
     assert words in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_what_modules_hold_is_looked_through_once() -> None:
@@ -210,7 +205,5 @@ settle()
 counts.append(gc.get_freeze_count())
 print(counts[0] == 0, counts[1] > 1000, counts[2] == counts[1], counts[3] > counts[2] + 1000)
 """
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert found.stdout.split() == ["True"] * 4
+    found = python("-c", code)
+    assert found.split() == ["True"] * 4

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.commands import raises_one_line
 from traces import TraceError, read_csv, read_json
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
@@ -92,10 +93,9 @@ HEADER = "job,stage,num_tasks,task_ms,parents,executors,arrival_ms\n"
 )
 def test_mistakes_in_csv_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
     path = csv_file(tmp_path, text)
-    with pytest.raises(TraceError) as caught:
+    with raises_one_line(TraceError) as caught:
         read_csv(path)
     assert str(caught.value).startswith(f"{path}{message}")
-    assert "\n" not in str(caught.value)
 
 
 def test_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
@@ -186,10 +186,9 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
 def test_mistakes_in_json_name_the_place(tmp_path: Path, content: Any, message: str) -> None:
     """Each mistake is one line with the file and the line, or the path of the value."""
     path = json_file(tmp_path, content)
-    with pytest.raises(TraceError) as caught:
+    with raises_one_line(TraceError) as caught:
         read_json(path)
     assert str(caught.value).startswith(f"{path}{message}")
-    assert "\n" not in str(caught.value)
 
 
 def test_the_examples_of_the_documentation_are_read() -> None:

@@ -12,14 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from decima import prepare
-from decima.cli.main import main
 from decima.kernels import POLICIES
 from spark_sim.compiled import progress
 from spark_sim.compiled.cache import IMPORTED, READY, KernelCache
 from spark_sim.compiled.progress import Announcer
+from tests.commands import decima, succeeded
 from traces.files.private import write_private
 
 ROOT = Path(__file__).parents[1]
@@ -121,8 +120,7 @@ def test_one_command_compiles_what_all_need(monkeypatch: pytest.MonkeyPatch) -> 
     done = []
     steps = [(name, lambda name=name: done.append(name)) for name in ("one", "two")]
     monkeypatch.setattr(prepare, "all_steps", lambda: iter(steps))
-    found = CliRunner().invoke(main, ["prepare"])
-    assert found.exit_code == 0, found.output
+    found = succeeded(decima("prepare"))
     assert done == ["one", "two"]
     assert found.stderr.splitlines() == ["preparing: one", "preparing: two"]
     assert re.fullmatch(r"ready after \d+ s\n", found.stdout)

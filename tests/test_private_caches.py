@@ -7,8 +7,6 @@ import os
 import pickle
 import runpy
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from decima.spark import jar
 from decima.spark.settings import AttachError
 from spark_sim.compile import SIMULATOR
 from spark_sim.compiled import cache
+from tests.commands import python
 from traces.files.private import NotPrivateError, private_folder, read_private, write_private
 
 ROOT = Path(__file__).parents[1]
@@ -59,15 +58,10 @@ def found_and_hits(tmp_path: Path, cache_folder: Path) -> tuple[int, int]:
     return names["found"], names["hits"]
 
 
-def run_tiny(tmp_path: Path, cache_folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the program in a process of its own."""
-    script = written(tmp_path)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache_folder), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+def run_tiny(tmp_path: Path, cache_folder: Path) -> str:
+    """What the program prints in a process of its own."""
+    environment = {"NUMBA_CACHE_DIR": str(cache_folder), "PYTHONPATH": str(ROOT)}
+    return python(written(tmp_path), environment=environment)
 
 
 def kept(folder: Path) -> Path:
@@ -91,14 +85,14 @@ def test_machine_code_is_for_the_user_alone(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "cache"
     before = os.umask(0)
     try:
-        assert run_tiny(tmp_path, folder).stdout == "42 0\n"
+        assert run_tiny(tmp_path, folder) == "42 0\n"
     finally:
         os.umask(before)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
     assert modes == {0o600}
     places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in places} == {0o700}
-    assert run_tiny(tmp_path, folder).stdout == "42 1\n"
+    assert run_tiny(tmp_path, folder) == "42 1\n"
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "flipped at the end", "longer"])

@@ -276,7 +276,7 @@ def test_the_command_reads_logs_that_were_kept(recording: Path, tmp_path: Path) 
     done = CliRunner().invoke(
         main, ["--from-logs", str(recording), "-o", str(output)], catch_exceptions=False
     )
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.output
     assert "2 jobs, 2 stages, 3 tasks" in done.output
     assert read_trace(output).name == "again"
 

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 
 from decima import EvaluationConfig, Report, evaluate
 from decima.cli.evaluate import page_sections
-from decima.cli.main import main
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
 from decima.report import comparison_sections, results_of
@@ -46,7 +44,7 @@ from decima.report.section import (
     share_complete,
 )
 from decima.rl.statistics import Estimate, difference_percent
-from tests.commands import SMALL, refused, small_config
+from tests.commands import SMALL, decima, raises_one_line, refused, small_config, succeeded
 from tests.pages import results_json, run_folder, two_runs
 from traces.files.errors import FileError
 
@@ -92,9 +90,8 @@ def test_damaged_results_are_refused_in_one_line(label: str) -> None:
     for key in keys[:-1]:
         at = at[key]
     at[keys[-1]] = value
-    with pytest.raises(FileError, match="here: ") as caught:
+    with raises_one_line(FileError, match="here: "):
         results_of(content, "here")
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("changed", [{"version": 1}, {"version": None}])
@@ -261,8 +258,7 @@ def test_a_run_that_is_cut_before_its_first_task_has_a_page(
     path = tmp_path / "page.html"
     options = ["--trace", str(trace_file), *SMALL, "--batch", "--time-limit", "1"]
     asked = ["evaluate", *options, "--policies", "strict_fair,fifo", "--report", str(path)]
-    result = CliRunner().invoke(main, asked)
-    assert result.exit_code == 0, result.output
+    succeeded(decima(*asked))
     assert "utilisation" in path.read_text()
 
 
@@ -271,8 +267,7 @@ def test_report_joins_results(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(results_json()))
     out = tmp_path / "page.html"
     names = [str(tmp_path / f"{name}.json") for name in ("one", "two")]
-    result = CliRunner().invoke(main, ["report", *names, "-o", str(out)])
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima("report", *names, "-o", out))
     assert "Over all settings" in out.read_text()
     assert result.stdout == f"wrote {out}\n"
 
@@ -283,7 +278,7 @@ def test_report_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
     bad.write_text("{")
 
     def ask(*arguments: object) -> Any:
-        return CliRunner().invoke(main, ["report", *map(str, arguments), "-o", str(out)])
+        return decima("report", *arguments, "-o", out)
 
     refused(ask(bad), "bad.json")
     refused(ask(tmp_path / "none.json"), "none.json")
@@ -292,9 +287,9 @@ def test_report_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.write_text("policy,sequence\na,0\n")
     refused(ask(good, "--timeline", other), "0 columns 'name': 1 is needed")
-    wrong = CliRunner().invoke(main, ["report", str(good), "-o", str(tmp_path / "no" / "x.html")])
+    wrong = decima("report", good, "-o", tmp_path / "no" / "x.html")
     refused(wrong, "no")
-    refused(CliRunner().invoke(main, ["report", str(good)]), "nothing to write")
+    refused(decima("report", good), "nothing to write")
     assert not out.exists()
 
 
@@ -310,8 +305,7 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
     for folder, given in (("first", [*timeline, str(run)]), ("second", timeline)):
         asked = ["report", str(tmp_path / "one.json"), *given]
         arguments = [*asked, "--figures", str(tmp_path / folder)]
-        result = CliRunner().invoke(main, arguments)
-        assert result.exit_code == 0, result.output
+        result = succeeded(decima(*arguments))
         assert result.stdout == f"wrote {tmp_path / folder}\n"
         contents.append({one.name: one.read_bytes() for one in (tmp_path / folder).iterdir()})
     names = {path.partition(".")[0] for path in contents[0]}
@@ -347,8 +341,7 @@ def test_trace_events_hold_every_task_on_its_executors_track(
     path, table_path = tmp_path / "tasks.json.gz", tmp_path / "tasks.parquet"
     for out in (path, table_path):
         options = ["--trace", str(trace_file), *SMALL, "--policies", "strict_fair,fifo"]
-        result = CliRunner().invoke(main, ["evaluate", *options, "--timeline", str(out)])
-        assert result.exit_code == 0, result.output
+        succeeded(decima("evaluate", *options, "--timeline", out))
     content = json.loads(gzip.decompress(path.read_bytes()))
     named = [event for event in content["traceEvents"] if event["ph"] == "M"]
     process = {e["pid"]: e["args"]["name"] for e in named if e["name"] == "process_name"}
@@ -403,16 +396,20 @@ def data_of(text: str) -> dict[str, Any]:
     return content
 
 
-@pytest.mark.parametrize("arrivals", [{"arrivals": "batch"}, {"interarrival_s": 3.0}], ids=str)
-@pytest.mark.parametrize("classes", [{}, {"classes": "4x1,8x1", "demands": "drawn"}], ids=str)
-def test_every_pair_of_policies_makes_a_page(
-    trace_file: Path, classes: dict[str, Any], arrivals: dict[str, Any]
-) -> None:
-    """Three jobs on two executors: every policy decides, and a page costs little."""
+@pytest.mark.parametrize(
+    "more",
+    [{"interarrival_s": 3.0}, {"arrivals": "batch", "classes": "4x1,8x1", "demands": "drawn"}],
+    ids=["one by one", "classes"],
+)
+def test_every_policy_makes_a_page_with_others(trace_file: Path, more: dict[str, Any]) -> None:
+    """Three jobs on two executors: every policy decides, beside the network and beside the next
+    one, in both orders.
+    """
     small: dict[str, Any] = {"executors": 2, "jobs": 3, "sequences": 2}
-    config = EvaluationConfig(str(trace_file), POLICIES, **small, **classes, **arrivals)
+    config = EvaluationConfig(str(trace_file), POLICIES, **small, **more)
     every = evaluate(config, timelines=range(2))
-    for pair in permutations(POLICIES, 2):
+    neighbours = {*pairwise(POLICIES), *((name, SHIPPED_MODEL) for name in HEURISTICS)}
+    for pair in {order for two in neighbours for order in permutations(two)}:
         both = {name: every.policies[name] for name in pair}
         report = Report(replace(every.config, policies=pair), every.trace, both)
         data = data_of(page(page_sections(report), title="t", command="c"))
@@ -429,7 +426,7 @@ def test_policies_of_other_kinds_make_pages_too(trace_file: Path, tmp_path: Path
             setting = ("--executors", 2, "--jobs", 2, "--sequences", 1, "--batch")
             asked = ("--trace", trace_file, *setting, "--policies", ",".join(pair))
             arguments = [str(word) for word in ("evaluate", *asked, "--report", path)]
-            result = CliRunner().invoke(main, arguments)
+            result = decima(*arguments)
             assert result.exit_code == 0, (pair, result.output)
             (plan, *_) = data_of(path.read_text())["decisions"]
             assert list(plan["others"]) == [one for one in pair if "own.py" in one]

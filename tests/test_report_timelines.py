@@ -11,11 +11,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decima.cli.main import main
 from decima.evaluation.config import draw_sequence
 from decima.evaluation.timeline import read_timeline, recorded_within
 from decima.report import comparison_sections, results_of
@@ -33,7 +31,7 @@ from decima.report.timelines import (
     unpack,
 )
 from spark_sim.render import raster
-from tests.commands import refused, small_config
+from tests.commands import decima, refused, small_config
 from tests.pages import HOSTILE, results_json, two_runs, two_sequences
 from traces import load_trace
 from traces.files.errors import FileError
@@ -230,7 +228,7 @@ def test_a_damaged_timeline_is_refused_in_one_line(
     table = table.set_column(table.column_names.index(column), column, pa.array(values))
     pa.parquet.write_table(table, path)
     asked = ["report", str(results), "--timeline", str(path), "-o", str(out)]
-    refused(CliRunner().invoke(main, asked), "t.parquet", words)
+    refused(decima(*asked), "t.parquet", words)
     assert not out.exists()
 
 

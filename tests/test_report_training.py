@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 from decima import Heuristic
 from decima.agent.model import save_model
-from decima.cli.main import main
 from decima.evaluation.runner import Workload
 from decima.report.decisions import decisions_section
 from decima.report.explain.decision import moments
@@ -28,7 +26,7 @@ from decima.report.training import (
 from decima.rl.run_folder import RunFolder
 from decima.training.config import ImitateConfig, ReinforceConfig, TrainConfig
 from spark_sim import PASS
-from tests.commands import refused, small_config
+from tests.commands import decima, refused, small_config
 from tests.networks import random_network
 from tests.pages import run_folder
 
@@ -86,7 +84,7 @@ def test_a_training_is_reported_while_another_process_holds_it(
     folder, out = run_folder(tmp_path / "trained"), tmp_path / "page.html"
     monkeypatch.chdir(folder)
     with RunFolder.open(folder):
-        result = CliRunner().invoke(main, ["report", ".", "-o", str(out)])
+        result = decima("report", ".", "-o", out)
     assert result.exit_code == 0, result.output
     text = " ".join(out.read_text().split())
     assert "<title>Training run \u201ctrained\u201d</title>" in text
@@ -106,10 +104,10 @@ def test_a_training_before_its_first_iteration(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    refused(CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(out)]), "no run")
+    refused(decima("report", tmp_path, "-o", out), "no run")
     folder = run_folder(tmp_path / "run")
     (folder / "metrics.jsonl").write_text('{"iteration": "x"}\n')
-    refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), "metrics.jsonl")
+    refused(decima("report", folder, "-o", out), "metrics.jsonl")
     for figures, words in (
         ({"validation/score": "low"}, "'validation/score' is 'low': no finite number"),
         ({"elapsed_s": None}, "'elapsed_s' is None: no finite number"),
@@ -119,13 +117,13 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         ),
     ):
         (folder / "metrics.jsonl").write_text(json.dumps({"iteration": 0} | figures) + "\n")
-        refused(CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]), words)
+        refused(decima("report", folder, "-o", out), words)
     huge = {"iteration": 0, "plans": 10**300, "elapsed_s": 10**300, "validation/score": -200}
     (folder / "metrics.jsonl").write_text(json.dumps(huge) + "\n")
-    assert CliRunner().invoke(main, ["report", str(folder), "-o", str(out)]).exit_code == 0
+    assert decima("report", folder, "-o", out).exit_code == 0
     out.unlink()
     wrong = ["report", str(folder), "--timeline", str(out), "-o", str(out)]
-    refused(CliRunner().invoke(main, wrong), "does not exist")
+    refused(decima(*wrong), "does not exist")
 
 
 # --- decisions -----------------------------------------------------------------------------------

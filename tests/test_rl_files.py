@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from decima.rl.checkpoint import load_tensors, save_tensors, snapshot
 from decima.rl.errors import CheckpointError, RunError
 from decima.rl.run_folder import RunFolder, environment, git_state
+from tests.commands import raises_one_line
 
 TENSORS = {
     "weights": torch.linspace(-1.0, 1.0, 6).reshape(2, 3),
@@ -104,9 +105,8 @@ def test_other_files_are_refused_in_one_line(
     }
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(CheckpointError, match=name) as refused:
+        with raises_one_line(CheckpointError, match=name):
             load_tensors(tmp_path / name)
-        assert "\n" not in str(refused.value)
     assert not (tmp_path / "exploited").exists()
 
 
@@ -295,10 +295,9 @@ def test_damaged_files_of_a_run_are_named(
 ) -> None:
     RunFolder.create(tmp_path, {}).close()
     (tmp_path / file).write_text(content)
-    with pytest.raises(RunError, match=message) as refused:
+    with raises_one_line(RunError, match=message) as refused:
         read_everything(tmp_path)
     assert file in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_lines_beyond_a_checkpoint_are_dropped(tmp_path: Path) -> None:

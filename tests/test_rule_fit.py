@@ -26,7 +26,7 @@ from decima.training.rule_fit.history import History, read_history
 from decima.training.rule_fit.search import Search, free_weights, start
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, Candidates, read_tuned
 from spark_sim.metrics import measure
-from tests.commands import Command, refused, small_config
+from tests.commands import Command, raises_one_line, refused, small_config, succeeded
 
 Json = dict[str, Any]
 
@@ -192,9 +192,8 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
     out = tmp_path / "rule.json"
     arguments = ("--generations", 2, "--pairs", 2, "--validation", 2, "-o", out)
 
-    result = run(*arguments, command="fit-rule")
+    result = succeeded(run(*arguments, command="fit-rule"))
 
-    assert result.exit_code == 0, result.output
     assert "es_rule: average JCT" in result.stdout
     assert "On 2 held-out sequences: " in result.stdout
     content = json.loads(out.read_text())
@@ -224,8 +223,7 @@ def test_minutes_end_a_fit_that_can_go_on(
     # The generations end it should the minutes not.
     minute = (*options, "--minutes", 1, "--generations", 9, "-o", out)
     for done, more in ((2, ()), (4, ("--resume", state))):
-        result = run(*minute, *more, command="fit-rule")
-        assert result.exit_code == 0, result.output
+        result = succeeded(run(*minute, *more, command="fit-rule"))
         assert f"of {done}; state in" in result.stdout
         assert json.loads(state.read_text())["elapsed_s"] == 40.0 * done
         assert read_tuned(out)[0] == "es_rule"
@@ -271,8 +269,7 @@ def test_a_file_of_settings_takes_the_place_of_options(run: Command, tmp_path: P
         """
     )
     options = ("--settings", file, "--generations", 1, "--pairs", 2, "--validation", 1)
-    result = run(*options, "--start", "shipped", "-o", out, command="fit-rule")
-    assert result.exit_code == 0, result.output
+    succeeded(run(*options, "--start", "shipped", "-o", out, command="fit-rule"))
     content = json.loads(out.read_text())["config"]
     assert [one["protocol"] for one in content["settings"]] == ["executors", "session"]
     assert content["start"] == "shipped"
@@ -300,9 +297,8 @@ def test_damaged_states_are_one_line(
     path = tmp_path / "fit.state.json"
     fitted(config, 2, state=path)
     path.write_text(damage(json.loads(path.read_text())))
-    with pytest.raises(ConfigError, match=part) as caught:
+    with raises_one_line(ConfigError, match=part):
         fitted(config, 3, history=read_history(path, config))
-    assert "\n" not in str(caught.value)
 
 
 def other_scores(state: Json) -> list[Any]:

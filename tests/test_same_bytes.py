@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from decima.cli.main import main as decima
 from deeprm.cli import main as deeprm
-from tests.commands import Command
+from tests.commands import Command, succeeded
 from tests.test_training import sets
 
 
@@ -40,9 +40,8 @@ def test_an_evaluation_is_the_same_to_the_byte(run: Command, tmp_path: Path) -> 
 
     def make(out: Path) -> None:
         for timeline in ("tasks.parquet", "tasks.csv", "tasks.json.gz"):
-            result = run("--policies", "fifo,random,decima", "--json", out / "out.json",
-                         "--report", out / "page.html", "--timeline", out / timeline)  # fmt: skip
-            assert result.exit_code == 0, result.output
+            files = ("--report", out / "page.html", "--timeline", out / timeline)
+            succeeded(run("--policies", "fifo,random,decima", "--json", out / "out.json", *files))
 
     twice(tmp_path, make)
 
@@ -62,12 +61,10 @@ def test_tuned_parameters_are_the_same_to_the_byte(run: Command, tmp_path: Path)
     """Of both commands that fit heuristics."""
 
     def make(out: Path) -> None:
-        tuned = run("--policy", "tuned_srw", "--held-back", "2", "-o", out / "srw.json",
-                    command="tune")  # fmt: skip
-        assert tuned.exit_code == 0, tuned.output
-        fitted = run("--generations", "1", "--pairs", "2", "--validation", "2",
-                     "-o", out / "rule.json", command="fit-rule")  # fmt: skip
-        assert fitted.exit_code == 0, fitted.output
+        srw = ("--policy", "tuned_srw", "--held-back", "2", "-o", out / "srw.json")
+        succeeded(run(*srw, command="tune"))
+        rule = ("--generations", "1", "--pairs", "2", "--validation", "2", "-o", out / "rule.json")
+        succeeded(run(*rule, command="fit-rule"))
         (out / "rule.state.json").unlink()  # goes on where it was, the time that it took included
 
     twice(tmp_path, make)
@@ -88,8 +85,7 @@ def test_a_trained_model_is_the_same_to_the_byte(
     few = choices[program]
 
     def make(out: Path) -> None:
-        result = CliRunner().invoke(program, ["train", "--out", str(out / "run"), *few])
-        assert result.exit_code == 0, result.output
+        succeeded(CliRunner().invoke(program, ["train", "--out", str(out / "run"), *few]))
         for path in (out / "run").rglob("*"):
             if path.is_file() and not path.name.startswith("model."):
                 path.unlink()

@@ -1,4 +1,7 @@
-"""The shipped policies of DeepRM and Harmony: with their weights at zero they are far worse."""
+"""The shipped policies of DeepRM and Harmony: with their weights at zero they are far worse.
+
+Slow (over fifty models play): `pytest -m slow tests/test_shipped_policies.py`.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from harmony.evaluation import completion_of
 from harmony.jobs import draw_jobs
 from harmony.models import Learned
 from harmony.models import load_model as load_harmony
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 DEEPRM = sorted((ROOT / "deeprm" / "data").glob("*.safetensors"))

@@ -107,25 +107,6 @@ def test_a_policy_is_made_anew_when_jobs_or_stages_have_changed() -> None:
 # --- loading -------------------------------------------------------------------------------------
 
 
-def test_a_learned_policy_is_loaded_without_torch() -> None:
-    """Which a driver would pay for with seconds and with hundreds of megabytes."""
-    code = """
-import sys
-from decima.spark.answering import Answers, PoliciesByName
-from decima.spark.attaching import trained_slots_of
-from decima.spark.loading import TWO_JOBS, ready_policy
-
-assert trained_slots_of("decima") is not None
-own = Answers(PoliciesByName({"decima": ready_policy("decima")}))
-found = own.answer({"ask": "plan", "policy": "decima", **TWO_JOBS})
-print(len(found["actions"]) > 0, "torch" in sys.modules)
-"""
-    done = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["True", "False"]
-
-
 def test_a_model_that_was_trained_again_is_read_again(tmp_path: Path) -> None:
     """Its file has the same name, and the driver lives on."""
     model, path = load_model(model_path("decima")), tmp_path / "model.safetensors"

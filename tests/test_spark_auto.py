@@ -14,6 +14,7 @@ from decima.spark import AutoSettings, Scheduler, attach
 from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
 from decima.spark.candidates import World, compare
 from decima.spark.decision_log import logged_job, prior_rows
+from tests.commands import raises_one_line
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 
@@ -97,9 +98,8 @@ def test_the_process_gives_the_verdict_and_faults_as_one_line() -> None:
     found = process.ask(asked).result(timeout=300)
     assert found["differences"]["strict_fair"][0] == 0.0
     bad = process.ask(asked._replace(candidates=("nobody",)))
-    with pytest.raises(EvaluatorError, match="nobody") as error:
+    with raises_one_line(EvaluatorError, match="nobody"):
         bad.result(timeout=300)
-    assert "\n" not in str(error.value)
     process.close()
     process.close()
 

@@ -16,16 +16,14 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.fingerprint import versions
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.greeting import check_executors
 from decima.rl.parallel.pack import pack
 from decima.rl.parallel.session import open_session
 from decima.spark.cluster_logs import read_logs_on_cluster
-from tests.commands import refused
+from tests.commands import decima, refused
 from tests.pool_work import EXECUTORS_KNOW_US
 from traces import TraceError, load_trace, write_trace
 from traces.spark_log import read_spark_logs
@@ -80,7 +78,7 @@ def test_the_command_imports_on_a_cluster_what_it_imports_here(
         output.parent.mkdir()
         command = ["traces", "import", "spark", str(folder), "--samples", "3", "-o", str(output)]
         cluster = ["--cluster", "local[2]"] if place == "there" else []
-        results[place] = CliRunner().invoke(main, [*command, *cluster])
+        results[place] = decima(*command, *cluster)
         assert results[place].exit_code == 0, results[place].output
     told = results["here"].stdout.replace(f"{tmp_path}/here", f"{tmp_path}/there")
     assert results["there"].stdout == told.replace(str(folder), f"file:{folder}")
@@ -103,7 +101,7 @@ def test_the_command_imports_on_a_cluster_what_it_imports_here(
 def test_what_cannot_be_imported_is_one_line(path: str, words: str, tmp_path: Path) -> None:
     """Exit code 2, and nothing written."""
     command = ["traces", "import", "spark", path, "-o", str(tmp_path / "out")]
-    result = CliRunner().invoke(main, [*command, "--cluster", "local[1]"])
+    result = decima(*command, "--cluster", "local[1]")
     refused(result, words)
     assert list(tmp_path.iterdir()) == []
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ import decima.spark
 from decima.spark import Guard
 from decima.spark.decision_log import read_decision_log
 from spark_sim import PASS, Action, Observation
+from tests.commands import python
 from tests.spark_work import (
     Faulty,
     Hooks,
@@ -326,8 +325,6 @@ worker.close()
 print("ends", future.done())
 """
     began = time.monotonic()
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert found.stdout.split() == ["ends", "False"]
+    found = python("-c", code)
+    assert found.split() == ["ends", "False"]
     assert time.monotonic() - began < 30

@@ -25,6 +25,7 @@ from decima.policy_names import model_path
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jar import PLUGIN, find_javac, spark_jars
 from tests.jvm import Classes
+from tests.spark_applications import free_port
 from tests.test_spark_versions import SPARKS, each_newer_java
 from traces.loopback import LOOPBACK
 
@@ -345,12 +346,6 @@ def test_what_cannot_be_used_is_told_once_and_spark_goes_on(
 
 
 # --- processes and ports -------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def metrics(port: int) -> str:

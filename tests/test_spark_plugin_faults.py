@@ -20,13 +20,13 @@ from urllib.request import urlopen
 import pytest
 
 from tests.jvm import Classes
+from tests.spark_applications import free_port
 from tests.test_spark_plugin import (
     NEWEST,
     Spark,
     at_once,
     children,
     compiled,
-    free_port,
     is_open,
     jobs,
     metrics,

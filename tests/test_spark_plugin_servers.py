@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.jvm import Classes
+from tests.spark_applications import free_port
 from tests.test_spark_plugin import (
     NEWEST,
     QUERY,
     Spark,
     assert_healthy,
     at_once,
-    free_port,
     is_open,
     metrics,
     running,

@@ -8,9 +8,7 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.spark.replay import (
     at_scale,
     graph_text,
@@ -28,7 +26,7 @@ from decima.spark.trial import (
     run_trial,
 )
 from decima.whatif.replay.pools import Pool, Pools, allocation_file, read_pools
-from tests.commands import refused
+from tests.commands import decima, refused, succeeded
 from tests.shapes import chain, fork_join
 from traces import Job, LevelDurations, Stage, Trace, load_trace
 
@@ -84,7 +82,7 @@ def test_impossible_trials_are_refused(changes: dict[str, object], part: str) ->
     with pytest.raises(AttachError, match=part):
         TrialConfig(**({"policies": ("fifo",)} | changes))  # type: ignore[arg-type]
     if "jobs" in changes:
-        refused(CliRunner().invoke(main, ["spark", "replay", "--jobs", "0"]), part)
+        refused(decima("spark", "replay", "--jobs", "0"), part)
 
 
 def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +93,9 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
     monkeypatch.setattr("decima.cli.spark.run_trial", lambda *_: ran)
     command = ["spark", "replay", "--jobs", "2", "--slots", "4", "--report"]
-    refused(CliRunner().invoke(main, [*command, str(tmp_path / "no" / "a.html")]), "no folder")
+    refused(decima(*command, tmp_path / "no" / "a.html"), "no folder")
     page = tmp_path / "a.html"
-    found = CliRunner().invoke(main, [*command, str(page)])
-    assert found.exit_code == 0, found.output
+    found = succeeded(decima(*command, page))
     text = page.read_text()
     assert "Spark adds 4 ms to each" in text
     for figure in ("3.00 s", "2.60 s", "12.5%", "+15.4%", "2.00 s", "1.50 s", "25.0%", "+33.3%"):
@@ -118,12 +115,9 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
     config = TrialConfig(("strict_fair",), jobs=4, slots=32, interarrival_s=0.5, time_scale=0.5)
     drawn, arrival_s = draw_jobs(Trace("small", jobs), config)
     expected = simulated_s(drawn, arrival_s, 32, "strict_fair")
-    found = CliRunner().invoke(
-        main,
-        ["spark", "replay", "--trace", str(path), "--jobs", "4", "--slots", "32", "--policies",
-         "strict_fair", "--interarrival", "0.5", "--time-scale", "0.5", "--json", str(out)],
-    )  # fmt: skip
-    assert found.exit_code == 0, found.output
+    few = ("--jobs", 4, "--slots", 32, "--interarrival", 0.5, "--time-scale", 0.5)
+    command = ("spark", "replay", "--trace", path, *few, "--policies", "strict_fair")
+    found = succeeded(decima(*command, "--json", out))
     rows = json.loads(out.read_text())["policies"]["strict_fair"]
     assert (rows["simulated_s"] >= expected).all()  # Spark's own time for a task comes on top
     np.testing.assert_allclose(rows["simulated_s"], expected, rtol=0.3)
@@ -157,7 +151,7 @@ def test_a_spark_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch
     for error, said in refusals():
         monkeypatch.setattr(sql.SparkSession.Builder, "getOrCreate", MagicMock(side_effect=error))
         command = ["spark", "replay", "--jobs", "1", "--slots", "2", "--policies", "spark-fifo"]
-        result = CliRunner().invoke(main, command)
+        result = decima(*command)
         assert result.exit_code == 2, result.exception
         line = result.stderr.splitlines()[-1]
         assert result.stderr.endswith(f"running spark-fifo\n{line}\n")

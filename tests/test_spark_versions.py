@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import python
 from tests.real_spark import skip_without
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
@@ -63,11 +64,8 @@ def test_everything_holds_on_another_spark(home: Path) -> None:
         skip_without(missing, os.environ)
     environment = {"PYTHONPATH": str(home)}
     version = "import pyspark; print(pyspark.__version__)"
-    found = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", version], env={**os.environ, **environment},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert found.stdout.startswith(home.name.removeprefix("spark-"))
+    found = python("-c", version, environment=environment)
+    assert found.startswith(home.name.removeprefix("spark-"))
     repeat(("attach", "faults", "exactness"), environment)
 
 

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.whatif.replay import (
     Recording,
     ReplaySettings,
@@ -21,6 +19,7 @@ from decima.whatif.replay import (
 from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.report import verdict
 from spark_sim import Streams
+from tests.commands import decima
 from tests.conftest import SHARED
 from tests.recordings import read_events
 from tests.spark_events import (
@@ -285,7 +284,7 @@ def test_impossible_numbers_of_slots_are_named(tmp_path: Path) -> None:
         ["replay", log, "--slots", "1"],
         ["replay", log, "--allocation", "maxExecutors=2"],
     ):
-        result = CliRunner().invoke(main, arguments)
+        result = decima(*arguments)
         assert result.exit_code == 2, arguments
         assert "stage 1" in result.stderr
         assert "'shop/unnamed job 1'" in result.stderr

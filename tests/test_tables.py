@@ -7,12 +7,10 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from click.testing import CliRunner
 from rich.table import Table
 
 from decima.cli.console import CleanConsole
-from decima.cli.main import main
-from tests.commands import Command
+from tests.commands import Command, decima, succeeded
 from tests.test_cli_whatif import REAL
 
 LONG = "runs/mine/with/a/very/long/path/to/a/model.safetensors:sampled"
@@ -104,8 +102,7 @@ def test_evaluate_shows_every_figure_on_80_columns(
 def test_whatif_shows_every_figure_on_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     at_80(monkeypatch)
     few = ("--draws", "2", "--sequences", "2", "--policies", "fifo,spark_fair,strict_fair,sjf_cp")
-    result = CliRunner().invoke(main, ["whatif", str(REAL), "--executors", "2", *few])
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima("whatif", REAL, "--executors", "2", *few))
     found = plain(result.stdout)
     assert "…" not in found
     assert max(len(line) for line in found.splitlines()) <= 80

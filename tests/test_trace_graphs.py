@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch_geometric.loader import DataLoader
 
+from tests.commands import raises_one_line
 from traces import Job, JobGraphs, TraceError, load_trace, to_pyg
 from traces.model import LevelDurations, Stage
 
@@ -89,9 +90,8 @@ def test_a_graph_of_ones_own() -> None:
 )
 def test_a_graph_that_is_no_job_is_refused(build: Callable[[], nx.Graph], message: str) -> None:
     """In one line."""
-    with pytest.raises(TraceError, match=message) as refusal:
+    with raises_one_line(TraceError, match=message):
         Job.from_networkx(build())
-    assert "\n" not in str(refusal.value)
 
 
 def test_a_node_lacking_its_tasks_is_refused() -> None:

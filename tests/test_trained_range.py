@@ -12,7 +12,7 @@ from decima.agent.model import load_model
 from decima.evaluation.config import setting_of
 from decima.evaluation.notes import TRAINED, properties, unlike_training
 from decima.policy_names import SHIPPED_MODEL, model_path
-from tests.commands import Command
+from tests.commands import Command, succeeded
 from traces import Job, Stage, Trace, load_trace
 
 CONFIG = EvaluationConfig(trace="tpch", executors=50, interarrival_s=25.0)
@@ -59,8 +59,7 @@ def test_what_is_outside_is_named_with_its_range() -> None:
 def test_evaluate_says_it_of_the_shipped_network_only(run: Command) -> None:
     """Jobs of six tasks on four executors."""
     outside = "decima was hardly trained for such a workload"
-    result = run("--policies", "strict_fair,decima")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("--policies", "strict_fair,decima"))
     assert outside in result.stdout
     assert "tasks of a job" in result.stdout
     assert outside not in run("--policies", "strict_fair,fifo").stdout

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner, Result
+from click.testing import Result
 from torch import Tensor
 
 from decima import EvaluationConfig, evaluate
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.model import load_model
-from decima.cli.main import main
 from decima.policy_names import model_path
 from decima.rl.checkpoint import load_tensors
 from decima.rl.optimiser import flat_parameters
@@ -28,7 +25,7 @@ from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.learner import CollapsedError, DecimaLearner, Pools
 from decima.training.session import MODEL, run_training
-from tests.commands import refused
+from tests.commands import decima, python, raises_one_line, refused, succeeded
 
 ROOT = Path(__file__).parents[1]
 
@@ -210,11 +207,8 @@ print(len(before), *sorted(compiled() - before))
 def test_the_clock_starts_when_everything_is_compiled(trace_file: Path) -> None:
     """A new learner has every kernel that playing, labels, updates and validation call."""
     changes = (f"workload.trace={trace_file}", *SMALL)
-    found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", _COMPILED_LATER, *changes],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    before, *later = found.stdout.split(maxsplit=1)
+    found = python("-c", _COMPILED_LATER, *changes)
+    before, *later = found.split(maxsplit=1)
     assert int(before) >= 5
     assert later == []
 
@@ -224,18 +218,16 @@ def test_the_clock_starts_when_everything_is_compiled(trace_file: Path) -> None:
 
 CLASSES = ("workload.executors=6", "workload.classes=1x2,2x4", "workload.demands=drawn")
 VARIANTS = [
-    ("network.limit_head=false",),
-    ("network.messages=false", "network.two_level=false"),
+    ("network.limit_head=false", "credit.critic=false", "credit.horizon=none"),
+    ("network.messages=false", "network.two_level=false", "workload.protocol=session"),
     ("network.embeddings=false", "network.path_columns=false", "reinforce.entropy_start=0.01"),
-    ("workload.protocol=session",),
     ("workload.protocol=decima-sim", "imitate.teachers=['sjf_cp', 'fifo']"),
     ("objective=makespan", "reinforce.passes=1", "reinforce.minibatches=1"),
-    ("credit.critic=false", "credit.horizon=none"),
     ("credit.baseline=mean", "objective=rms_jct", "credit.trace=none"),
-    ("credit.baseline=none", "credit.differential=true", "episodes.ends=cut"),
-    ("reinforce.max_norm=none", "reinforce.max_kl=none", "reinforce.fallback=none"),
+    ("credit.baseline=none", "credit.differential=true", "episodes.ends=cut",
+     "reinforce.max_norm=none", "reinforce.max_kl=none", "reinforce.fallback=none"),
     CLASSES,
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=" ".join)
@@ -300,7 +292,7 @@ def test_averaged_weights_lag_behind(trace_file: Path) -> None:
 
 
 def command(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["train", *(str(argument) for argument in arguments)])
+    return decima("train", *(str(argument) for argument in arguments))
 
 
 def sets(trace_file: Path, *more: str) -> list[str]:
@@ -313,8 +305,7 @@ def test_a_trained_model_is_a_policy(
 ) -> None:
     """The command leaves a model with its card, which `decima evaluate` accepts."""
     out = tmp_path / "run"
-    found = command("--out", out, *sets(trace_file))
-    assert found.exit_code == 0, found.output
+    found = succeeded(command("--out", out, *sets(trace_file)))
     assert "model.safetensors" in found.output
     card = json.loads((out / "model.json").read_text())["card"]
     assert card["config"] == config_from(card["config"]).to_json() | card["config"]
@@ -344,8 +335,8 @@ def test_a_trained_model_is_a_policy(
 def test_a_run_that_is_stopped_early_leaves_a_model(trace_file: Path, tmp_path: Path) -> None:
     """Before its first validation: the newest weights, and a card that claims no score."""
     out = tmp_path / "run"
-    found = command("--out", out, "--minutes", "0.0001", *sets(trace_file, "validation.every=100"))
-    assert found.exit_code == 0, found.output
+    done = command("--out", out, "--minutes", "0.0001", *sets(trace_file, "validation.every=100"))
+    assert done.exit_code == 0, done.output
     assert load_model(out / MODEL).card["validation"] == {}
 
 
@@ -433,9 +424,8 @@ def test_a_collapsed_policy_is_reported(trace_file: Path, monkeypatch: pytest.Mo
     learner._entropy = 0.5
     validated_as(learner, [30.0], monkeypatch)
     learner._entropy = 0.001
-    with pytest.raises(CollapsedError, match=r"entropy is 0\.0010 .* at \+3\.0 %") as caught:
+    with raises_one_line(CollapsedError, match=r"entropy is 0\.0010 .* at \+3\.0 %") as caught:
         validated_as(learner, [3.0], monkeypatch)
-    assert "\n" not in str(caught.value)
     assert "reinforce.entropy_start" in str(caught.value)
 
 

@@ -13,7 +13,7 @@ import pytest
 from decima.errors import ConfigError
 from decima.registry import HEURISTICS, Parameters
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, read_tuned, tune
-from tests.commands import Command, refused, small_config
+from tests.commands import Command, refused, small_config, succeeded
 from traces.numbers import Float64
 
 Json = dict[str, Any]
@@ -22,8 +22,7 @@ Json = dict[str, Any]
 @pytest.fixture
 def tuned_file(run: Command, tmp_path: Path) -> Path:
     path = tmp_path / "tuned.json"
-    result = run("--policy", "tuned_weighted_fair", "--output", path, command="tune")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("--policy", "tuned_weighted_fair", "--output", path, command="tune"))
     assert "tuned_weighted_fair: alpha" in result.stdout
     return path
 
@@ -39,9 +38,8 @@ def test_tuning_writes_what_evaluation_reads(
     assert (training["sequences"], held_back["sequences"]) == (3, 40)
     out = tmp_path / "out.json"
 
-    result = run("--policies", "tuned_weighted_fair", "--tuned", tuned_file, "--json", out)
+    succeeded(run("--policies", "tuned_weighted_fair", "--tuned", tuned_file, "--json", out))
 
-    assert result.exit_code == 0, result.output
     found = json.loads(out.read_text())
     parameters = found["config"]["parameters"]["tuned_weighted_fair"]
     assert parameters == content["parameters"] == read_tuned(tuned_file)[1]
@@ -109,8 +107,8 @@ def test_what_was_found_must_hold_on_sequences_held_back(
     faked(monkeypatch, gain)
     out, shipped = tmp_path / "tuned.json", HEURISTICS["tuned_weighted_fair"].defaults
     result = run("--policy", "tuned_weighted_fair", "--held-back", 4, "-o", out, command="tune")
-
     assert result.exit_code == 0, result.output
+
     content = json.loads(out.read_text())
     assert content["held_back"]["kept"] == kept
     assert content["training"]["found"]["alpha"] == 2.0
