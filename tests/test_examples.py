@@ -113,7 +113,7 @@ def test_embeddings_learn_critical_paths() -> None:
 
 @pytest.mark.slow
 def test_ppo_learns_to_be_below_strict_fair() -> None:
-    """In its two and a half minutes of one core, on sequences that it has not seen."""
+    """On sequences that it has not seen; the same steps on any machine."""
     percent, lower = re.findall(r"^([+-][\d.]+) %, lower in (\d+) of 20$", printed("ppo"), re.M)[0]
     assert float(percent) < 0
     assert int(lower) > 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from decima.whatif.replay.breakdown import BY_PRECEDENCE, PARTS, Breakdown
 from decima.whatif.replay.losses import losses
 from decima.whatif.replay.report import parts_table, parts_words
 from tests.commands import cells_of
+from tests.conftest import SHARED
 from tests.recordings import read_events, short_behind_long
 from tests.spark_events import (
     EPOCH,
@@ -31,8 +31,8 @@ from tests.spark_events import (
 from traces import TraceError
 
 REAL = Path(__file__).parent / "data" / "spark_logs"
-FIELD = Path(os.environ.get("DECIMA_FIELD_LOGS", "absent"))
-"""a folder of further logs, which do not ship: with them run where it is there"""
+FIELD = SHARED / "data"
+"""a folder of further logs, which do not ship: they are tested where it is there"""
 WITHIN = 0.01
 
 
@@ -239,7 +239,7 @@ def test_what_a_job_no_longer_needs_and_still_holds_is_failed_work(tmp_path: Pat
     assert parts == {"own_stages": 50, "running": 50 + 20, "failed": 80}
 
 
-LOGS = [*sorted(REAL.iterdir()), *sorted(FIELD.glob("*/*"))]
+LOGS = [*sorted(REAL.iterdir()), *sorted(FIELD.glob("field-logs*/*"))]
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: "-".join(path.parts[-2:]))
