@@ -1,15 +1,16 @@
-"""Train a scheduler by PPO on the Gymnasium environment, in one file, in a few minutes.
+"""Train a scheduler by PPO on the Gymnasium environment, in one file, in three minutes of one core.
 
 A network scores each stage that may be chosen, and the executors that its job may get for it. The
 reward is minus the job-seconds, so the return is minus the total time of the jobs. Jobs come from a
-CSV file (docs/trace-format.md); the sequences compared at the end were played by no training.
+CSV file (docs/trace-format.md); the sequences compared at the end were played by no training. Six
+trainings with different seeds and roundings ended 19, 15, 14, 13 and 9 % below strict fair and 11 %
+above it: policy gradient on queues is a matter of luck, too.
 
     python examples/ppo.py
-    python examples/ppo.py --jobs my_jobs.csv --executors 20 --gap 8 --minutes 5
+    python examples/ppo.py --jobs my_jobs.csv --executors 20 --gap 8 --steps 1000000
 """
 
 import argparse
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +25,8 @@ from spark_sim.env import ArrivalSettings, SparkEnv
 from spark_sim.vector_env import SparkVectorEnv
 from traces import read_csv
 
-ENVS, STEPS, EPOCHS, MINIBATCHES = 32, 128, 3, 4
-LEARNING_RATE, GAMMA, LAMBDA, CLIP, ENTROPY = 4e-4, 0.995, 0.95, 0.2, 0.003
+ENVS, STEPS, EPOCHS, MINIBATCHES = 16, 128, 4, 4
+LEARNING_RATE, GAMMA, LAMBDA, CLIP, ENTROPY = 6e-4, 0.998, 0.95, 0.2, 0.003
 JOBS, SEQUENCES, TEST_SEED = 30, 20, 1_000_000
 OF_STAGE = ("stage_demand", "stage_task_s", "stage_critical_path_s", "stage_runnable")
 OF_JOB = ("job_age_s", "job_work_s", "job_remaining_s", "job_held", "job_local", "job_share")
@@ -80,15 +81,15 @@ class Agent(nn.Module):
         return torch.stack((stage, limit), 1), log_prob, entropy, self.value(inputs.whole)[:, 0]
 
 
-def train(agent: Agent, envs: SparkVectorEnv, seed: int, minutes: float) -> None:
+def train(agent: Agent, envs: SparkVectorEnv, seed: int, steps: int) -> None:
     optimizer = torch.optim.Adam(agent.parameters(), LEARNING_RATE, eps=1e-5)
     inputs = inputs_of(envs.reset(seed=seed)[0])
-    done, scale, iteration = np.zeros(ENVS, np.bool_), 0.0, 0
+    done, scale = np.zeros(ENVS, np.bool_), 0.0
     jct_s: list[float] = []
-    begin_s = time.process_time()
-    while (spent := (time.process_time() - begin_s) / 60) < minutes:
-        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - spent / minutes)
-        steps = []
+    iterations = -(-steps // (STEPS * ENVS))
+    for iteration in range(iterations):
+        optimizer.param_groups[0]["lr"] = LEARNING_RATE * (1 - iteration / iterations)
+        rollout = []
         for _ in range(STEPS):
             with torch.no_grad():
                 action, log_prob, _, value = agent(inputs)
@@ -97,9 +98,9 @@ def train(agent: Agent, envs: SparkVectorEnv, seed: int, minutes: float) -> None
             done = terminated | truncated
             jct_s += infos["avg_jct_s"][done].tolist() if done.any() else []
             results = (torch.from_numpy(part) for part in (reward, done, begins))
-            steps.append((*inputs, action, log_prob, value, *results))
+            rollout.append((*inputs, action, log_prob, value, *results))
             inputs = inputs_of(seen)
-        *played, values, rewards, ends, began = map(torch.stack, zip(*steps, strict=True))
+        *played, values, rewards, ends, began = map(torch.stack, zip(*rollout, strict=True))
         scale = scale or float(rewards.abs().mean()) / (1 - GAMMA)
         with torch.no_grad():
             next_value = agent(inputs)[3]
@@ -125,9 +126,8 @@ def train(agent: Agent, envs: SparkVectorEnv, seed: int, minutes: float) -> None
                 (policy_loss + 0.5 * value_loss - ENTROPY * entropy.mean()).backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
                 optimizer.step()
-        iteration += 1
-        if iteration % 20 == 0:
-            print(f"{iteration * STEPS * ENVS:8d} steps, average JCT {np.mean(jct_s):.1f} s")
+        if iteration % 40 == 39:
+            print(f"{(iteration + 1) * STEPS * ENVS:8d} steps, average JCT {np.mean(jct_s):.1f} s")
             jct_s = []
 
 
@@ -149,8 +149,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=Path, default=Path("docs/examples/nightly.csv"))
     parser.add_argument("--executors", type=int, default=20)
     parser.add_argument("--gap", type=float, default=35.0, help="mean time between jobs in s")
-    parser.add_argument("--minutes", type=float, default=2.5, help="of training, one core")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=600_000, help="of all environments together")
+    parser.add_argument("--seed", type=int, default=2)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(chosen.seed)
@@ -164,7 +164,7 @@ def main() -> None:
         "illegal": "pass",
     }
     agent = Agent(chosen.executors)
-    train(agent, SparkVectorEnv(ENVS, **settings), chosen.seed, chosen.minutes)
+    train(agent, SparkVectorEnv(ENVS, **settings), chosen.seed, chosen.steps)
     jct_s = tested(agent, SparkEnv(**settings))
     config = EvaluationConfig(
         str(chosen.jobs), ("strict_fair",), chosen.executors, JOBS, chosen.gap,
