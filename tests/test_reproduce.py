@@ -14,7 +14,7 @@ from decima.reproduce import bench
 from decima.reproduce.bench import SCALES, Bench, Scale, batch
 from decima.reproduce.figures import FIGURES
 from decima.reproduce.paper import PAPER
-from decima.reproduce.trainings import from_nothing
+from decima.reproduce.trainings import imitated
 from decima.rl.drawing import write_figure
 from decima.rl.errors import RunError
 from tests.commands import refused
@@ -24,7 +24,8 @@ TINY = Scale(
     streams=2,
     stream_jobs=4,
     tuning=1,
-    iterations=1,
+    imitate_iterations=1,
+    reinforce_iterations=1,
     evolve_iterations=1,
     evolve_pairs=2,
     validation=1,
@@ -80,7 +81,7 @@ def test_a_training_goes_on_and_keeps_its_settings(
 ) -> None:
     """A finished one is not trained again; one with other settings is refused."""
     tiny = Bench(TINY, 0, tmp_path)
-    config = from_nothing(tiny)
+    config = imitated(tiny)
     model = Path(tiny.model("full", config))
     first = model.read_bytes()
     model.unlink()
@@ -88,7 +89,7 @@ def test_a_training_goes_on_and_keeps_its_settings(
     monkeypatch.setattr(bench, "run_training", None)
     assert tiny.model("full", config) == str(model)
     with pytest.raises(Exception, match="was trained with other settings"):
-        tiny.model("full", from_nothing(tiny, "network.messages=false"))
+        tiny.model("full", imitated(tiny, "network.messages=false"))
 
 
 def reproduce(out: Path, *arguments: str) -> Result:
@@ -97,7 +98,7 @@ def reproduce(out: Path, *arguments: str) -> Result:
 
 def test_a_figure_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page has all that are, also those of another call; --force measures again."""
-    monkeypatch.setitem(SCALES, "quick", TINY)  # type: ignore[index]
+    monkeypatch.setitem(SCALES, "quick", TINY)
     only = ("--quick", "--only", "figure9a")
     first = reproduce(tmp_path, *only)
     assert first.exit_code == 0, first.output

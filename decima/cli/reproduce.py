@@ -32,10 +32,8 @@ def reproduce(out: Path, only: tuple[str, ...], quick: bool, seed: int, force: b
     from decima.reproduce.bench import SCALES, Bench
     from decima.reproduce.figures import FIGURES
     from decima.reproduce.page import write_overview
-    from decima.rl.errors import StudyError
     from decima.rl.study.figures import Measurement, to_measure, write_figures
     from spark_sim.compiled.progress import announce
-    from traces.files.reading import read_json
 
     scale = "quick" if quick else "full"
     bench = Bench(SCALES[scale], seed, out / "trainings" / f"{scale}-{seed}")
@@ -55,9 +53,4 @@ def reproduce(out: Path, only: tuple[str, ...], quick: bool, seed: int, force: b
     missing = names if force else to_measure(names, measurement, out)
     announce()
     write_figures(missing, measurement, out)
-    figures = {
-        name: read_json(path, StudyError)
-        for name in PAPER
-        if (path := out / f"{name}.json").exists() and (out / f"{name}.png").exists()
-    }
-    click.echo(write_overview(out, figures))
+    click.echo(write_overview(out, measurement.settings))

@@ -37,7 +37,7 @@ BASELINES = (
 """the paper's seven"""
 TUNABLE = ("tuned_weighted_fair", "tetris", "graphene")
 SHORT_JOBS = 200
-"""most jobs in a sequence that tunes a baseline, or compares trainings"""
+"""most jobs in a sequence that tunes a baseline, compares trainings or has its tasks recorded"""
 
 
 class Scale(NamedTuple):
@@ -51,8 +51,8 @@ class Scale(NamedTuple):
     """jobs in each"""
     tuning: int
     """sequences that tune a baseline, and as many that check it"""
-    iterations: int
-    """of a training from nothing"""
+    imitate_iterations: int
+    reinforce_iterations: int
     evolve_iterations: int
     evolve_pairs: int
     validation: int
@@ -62,8 +62,8 @@ class Scale(NamedTuple):
 
 
 SCALES: Mapping[str, Scale] = {
-    "quick": Scale(20, 4, 200, 5, 4, 4, 32, 8, 300),
-    "full": Scale(100, 10, 1000, 20, 80, 30, 128, 16, 1500),
+    "quick": Scale(20, 4, 200, 5, 6, 4, 4, 32, 8, 300),
+    "full": Scale(100, 10, 1000, 20, 20, 40, 30, 128, 16, 1500),
 }
 
 

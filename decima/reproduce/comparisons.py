@@ -213,7 +213,7 @@ def draw_figure_11(found: Found) -> Figure:
 def figure_12(bench: Bench) -> dict[str, Any]:
     """Use of the largest executors by the size of the job, and idle memory of busy executors."""
     policies = (DECIMA, "graphene", "tetris")
-    report = bench.compared(_of_four_sizes(TRACE), policies, timelines=True)
+    report = bench.compared(_of_four_sizes(TRACE), policies, is_short=True, timelines=True)
     shares = {name: _by_size(report, name) for name in policies}
     smallest_s = {name: np.array([row[0] for row in rows]) for name, rows in shares.items()}
     idle = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from decima.cli.options import command_line
 from decima.report.page import write_page
@@ -14,14 +15,23 @@ from decima.rl.drawing import Found
 from decima.rl.errors import StudyError
 from decima.rl.study.figures import SETTINGS
 from traces.files.names import counted
-from traces.files.reading import read_bytes
+from traces.files.reading import read_bytes, read_json
 
 PAGE = "index.html"
 
 
-def write_overview(out: Path, figures: Mapping[str, Found]) -> Path:
-    """Write the page of measured figures, whose pictures lie in `out`; return its path."""
-    sections = [_section(out, name, found) for name, found in figures.items()]
+def write_overview(out: Path, settings: Mapping[str, Any]) -> Path:
+    """Write the page of the figures in `out` that were measured with `settings`; return its path.
+
+    Raises StudyError if a file there is damaged.
+    """
+    sections = []
+    for name in PAPER:
+        if not all((out / f"{name}.{kind}").exists() for kind in ("json", "png")):
+            continue
+        found = read_json(out / f"{name}.json", StudyError)
+        if isinstance(found, dict) and found.get(SETTINGS) == settings:
+            sections.append(_section(out, name, found))
     path = out / PAGE
     write_page(path, sections, title="The figures of the Decima paper", command=command_line())
     return path

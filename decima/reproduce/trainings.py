@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,6 @@ from matplotlib.figure import Figure
 from decima.objectives import objective_named
 from decima.reproduce.bench import BATCH_JOBS, EXECUTORS, LOAD, TRACE, Bench, batch, stream
 from decima.reproduce.comparisons import (
-    COLOURS,
     DECIMA,
     FAIR,
     TUNED,
@@ -27,48 +27,74 @@ OBJECTIVES = ("avg_jct", "makespan", "p95")
 LOADS = (0.55, 0.65, 0.75, LOAD)
 _ELSEWHERE = 0.6
 """of the test's load, as a gap of 75 s is of one of 45 s"""
+_EPISODE_JOBS = 24
+"""mean arrivals in an episode"""
 _FEW = 5
 """executors of table 3"""
-_VARIANTS: Mapping[str, tuple[str, ...]] = {
+GRADIENT = "policy gradient"
+_IMITATED: Mapping[str, tuple[str, ...]] = {
     "full": (),
     "no limits": ("network.limit_head=false",),
     "no messages": ("network.messages=false",),
     "one-level sums": ("network.two_level=false",),
-    "no baseline": ('credit.baseline="none"',),
-    "no curriculum": ("episodes.start_jobs=24",),
     "trained on batches": ("workload.load=[]", f"workload.batch_jobs=[{BATCH_JOBS}]"),
 }
-"""changed settings of figure 14's trainings"""
+"""changed settings of figure 14's trainings by imitation"""
+_REINFORCED: Mapping[str, tuple[str, ...]] = {
+    GRADIENT: (),
+    "no baseline": ('credit.baseline="none"',),
+    "no curriculum": (f"episodes.start_jobs={_EPISODE_JOBS}",),
+}
+"""and of those by policy gradient from nothing"""
 
 
-def from_nothing(bench: Bench, *changes: str) -> TrainConfig:
-    """Return a policy gradient from random weights: the input-dependent baseline, no critic."""
-    iterations = bench.scale.iterations
+def _config(bench: Bench, *changes: str) -> TrainConfig:
+    """Return a training of a small network for continuous arrivals."""
     recipe = (
         f'workload.trace="{TRACE}"',
         f"workload.executors={EXECUTORS}",
         f"workload.load=[{LOAD}]",
         "workload.batch_jobs=[]",
         "episodes.settings=1",
-        "episodes.start_jobs=8",
-        "episodes.end_jobs=24",
-        f"episodes.growth_iterations={max(1, iterations * 5 // 8)}",
+        f"episodes.start_jobs={_EPISODE_JOBS}",
+        f"episodes.end_jobs={_EPISODE_JOBS}",
         "episodes.backlog=6",
         "network.embedding=8",
         "network.hidden=[16, 8]",
         "network.head_hidden=[32, 16, 8]",
+        "evolve.iterations=0",
+        f"validation.sequences={bench.scale.validation}",
+        "validation.jobs=60",
+    )
+    return read_config(None, (*recipe, *changes))
+
+
+def imitated(bench: Bench, *changes: str) -> TrainConfig:
+    """Return a training by imitation of the best heuristic, the first step of `decima train`."""
+    iterations = bench.scale.imitate_iterations
+    steps = (f"imitate.iterations={iterations}", _validated_thrice(iterations))
+    return _config(bench, *steps, *changes)
+
+
+def reinforced(bench: Bench, *changes: str) -> TrainConfig:
+    """Return a policy gradient from random weights: the input-dependent baseline, no critic."""
+    iterations = bench.scale.reinforce_iterations
+    steps = (
         "imitate.iterations=0",
         f"reinforce.iterations={iterations}",
         "reinforce.sequences=2",
         "reinforce.learning_rate=3e-3",
         "reinforce.entropy_start=0.02",
         "credit.critic=false",
-        "evolve.iterations=0",
-        f"validation.every={max(1, iterations // 8)}",
-        f"validation.sequences={bench.scale.validation}",
-        "validation.jobs=60",
+        "episodes.start_jobs=8",
+        f"episodes.growth_iterations={max(1, iterations // 2)}",
+        _validated_thrice(iterations),
     )
-    return read_config(None, (*recipe, *changes))
+    return _config(bench, *steps, *changes)
+
+
+def _validated_thrice(iterations: int) -> str:
+    return f"validation.every={math.ceil(iterations / 3)}"
 
 
 def evolved(bench: Bench, objective: str) -> TrainConfig:
@@ -84,7 +110,7 @@ def evolved(bench: Bench, objective: str) -> TrainConfig:
         f"evolve.iterations={iterations}",
         f"evolve.pairs={bench.scale.evolve_pairs}",
         "evolve.cost=0.01",
-        f"validation.every={max(1, iterations // 3)}",
+        _validated_thrice(iterations),
         f"validation.sequences={bench.scale.validation}",
     )
     return read_config(None, recipe, objective=objective)
@@ -143,8 +169,9 @@ def draw_figure_13(found: Found) -> Figure:
 def _trained(bench: Bench) -> dict[str, str]:
     """Return the models of figure 14."""
     return {
-        name: bench.model(name, from_nothing(bench, *changes))
-        for name, changes in _VARIANTS.items()
+        name: bench.model(name, recipe(bench, *changes))
+        for recipe, variants in ((imitated, _IMITATED), (reinforced, _REINFORCED))
+        for name, changes in variants.items()
     }
 
 
@@ -179,14 +206,14 @@ def draw_figure_14(found: Found) -> Figure:
             [entry["mean"] for entry in entries],
             errors(entries),
             label="shipped network" if name == DECIMA else name,
-            color=COLOURS[DECIMA] if name == DECIMA else None,
+            color="black" if name == DECIMA else None,
             linewidth=1.2,
             capsize=2,
         )
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.set_yscale("symlog", linthresh=20.0)
     axes.set(xlabel="load", ylabel="average JCT against tuned weighted fair, %")
-    axes.legend(fontsize=6, frameon=False)
+    figure.legend(loc="outside right upper", fontsize=7, frameon=False)
     return figure
 
 
@@ -202,7 +229,7 @@ def figure_15a(bench: Bench) -> dict[str, Any]:
         ]
     here = {
         f"score of {name}": ", ".join(f"{score:+.1f} %" for _, score in curves[name][-3:])
-        for name in ("full", "no limits")
+        for name in ("full", "no limits", GRADIENT)
     }
     return {"curves": curves, "here": here}
 
@@ -215,7 +242,7 @@ def draw_figure_15a(found: Found) -> Figure:
             axes.plot(*zip(*curve, strict=True), label=name, linewidth=1.2)
     axes.set_yscale("symlog", linthresh=20.0)
     axes.set(xlabel="iteration", ylabel="average JCT against strict fair, %")
-    axes.legend(fontsize=6, frameon=False)
+    figure.legend(loc="outside right upper", fontsize=7, frameon=False)
     return figure
 
 
@@ -223,12 +250,12 @@ def table_2(bench: Bench) -> dict[str, Any]:
     """Average JCT at one load of networks that were trained at others."""
     elsewhere = round(_ELSEWHERE * LOAD, 2)
     models = {
-        "trained at the test's load": bench.model("full", from_nothing(bench)),
+        "trained at the test's load": bench.model("full", imitated(bench)),
         "trained at 0.6 of the test's load": bench.model(
-            "another load", from_nothing(bench, f"workload.load=[{elsewhere}]")
+            "another load", imitated(bench, f"workload.load=[{elsewhere}]")
         ),
         "trained at both loads": bench.model(
-            "both loads", from_nothing(bench, f"workload.load=[{elsewhere}, {LOAD}]")
+            "both loads", imitated(bench, f"workload.load=[{elsewhere}, {LOAD}]")
         ),
         "shipped network": DECIMA,
     }
@@ -242,8 +269,8 @@ def table_2(bench: Bench) -> dict[str, Any]:
 
 def table_3(bench: Bench) -> dict[str, Any]:
     """Average JCT on few executors of networks that were trained for many, and for few."""
-    many = bench.model("full", from_nothing(bench))
-    few = bench.model("few executors", from_nothing(bench, f"workload.executors={_FEW}"))
+    many = bench.model("full", imitated(bench))
+    few = bench.model("few executors", imitated(bench, f"workload.executors={_FEW}"))
     report = bench.compared(stream(executors=_FEW), (few, many), is_short=True)
     jct_s = avg_jct_s(report)
     name = "average JCT of the network for 50 executors against the one for 5"
