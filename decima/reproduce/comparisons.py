@@ -45,6 +45,8 @@ CLASS_LOAD = 0.6
 _PACKERS = (DECIMA, "graphene", "tetris", TUNED, "es_classes")
 _TIMES = 200
 """points of a curve over time"""
+_LEAST_S = 1e-3
+"""executor-seconds that a share is of, at least"""
 _FIFTHS = 5
 """parts of the jobs by their work"""
 _BUSIEST = 0.25
@@ -267,7 +269,7 @@ def _idle_memory(run: PolicyRun) -> float:
 def draw_figure_12(found: Found) -> Figure:
     """Time on the largest executors relative to graphene by size of job, and idle memory."""
     figure, (use, idle) = panels(2)
-    reference = np.array(found["largest_executor_s"]["graphene"])
+    reference = np.maximum(found["largest_executor_s"]["graphene"], _LEAST_S)
     for name, spent_s in found["largest_executor_s"].items():
         use.plot(
             range(1, _FIFTHS + 1), np.array(spent_s) / reference, color=COLOURS[name], label=name

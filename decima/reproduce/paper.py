@@ -46,7 +46,7 @@ PAPER: Mapping[str, PaperFigure] = {
         },
         "Batches of 20 queries of tpch on 50 executors.",
         f"{_TRACE} {_TUNED}",
-        {"quick": 4, "full": 12},
+        {"quick": 4, "full": 11},
     ),
     "figure9b": PaperFigure(
         "Continuous arrivals",
@@ -55,7 +55,7 @@ PAPER: Mapping[str, PaperFigure] = {
         "Poisson arrivals of tpch at a load of 0.85 on 50 executors.",
         f"{_TRACE} {_TUNED} A load counts mean durations, so it is not the paper's 85 % to the "
         "point; where parallelism inflates work less, there is less to gain from limits.",
-        {"quick": 5, "full": 40},
+        {"quick": 9, "full": 30},
     ),
     "figure10": PaperFigure(
         "Jobs in the system and JCT over time",
@@ -64,7 +64,7 @@ PAPER: Mapping[str, PaperFigure] = {
         "One long sequence of figure9b; its busiest quarter holds the jobs that arrive while most "
         "jobs are in the system under tuned weighted fair.",
         f"{_TUNED} Queues here stay short at this load, so waiting is a smaller part of the JCT.",
-        {"quick": 3, "full": 8},
+        {"quick": 2, "full": 12},
     ),
     "figure11": PaperFigure(
         "Several resources",
@@ -77,7 +77,7 @@ PAPER: Mapping[str, PaperFigure] = {
         "heavy-dag in place of the industrial trace, which is not shipped.",
         "graphene and tetris are tuned on other sequences, and graphene has the parallelism limit "
         f"of tuned_srw. {_TRACE} heavy-dag is made up: its tasks have fixed durations.",
-        {"quick": 10, "full": 60},
+        {"quick": 19, "full": 70},
     ),
     "figure12": PaperFigure(
         "Use of the largest executors",
@@ -90,7 +90,7 @@ PAPER: Mapping[str, PaperFigure] = {
         "Sequences of 200 jobs as in the streams of tpch of figure11.",
         "The published values are from summaries of the paper. The shipped network was evolved for "
         "JCT on clusters of many kinds, and demands are drawn uniformly.",
-        {"quick": 5, "full": 30},
+        {"quick": 7, "full": 42},
     ),
     "figure13": PaperFigure(
         "One network for each objective",
@@ -103,7 +103,7 @@ PAPER: Mapping[str, PaperFigure] = {
         "`decima train --objective`.",
         "The paper shows the schedules. p95 is an addition; a network for executors that move at "
         "no cost is left out.",
-        {"quick": 45, "full": 500},
+        {"quick": 25, "full": 500},
     ),
     "figure14": PaperFigure(
         "Ablations over load",
@@ -124,7 +124,7 @@ PAPER: Mapping[str, PaperFigure] = {
         f"{_SMALL} The stage head has the critical path as an input, so messages carry less; "
         "advantages are standardised, which reduces variance without the baseline, too. Without "
         "the curriculum, episodes have their last mean length at once.",
-        {"quick": 130, "full": 900},
+        {"quick": 163, "full": 750},
     ),
     "figure15a": PaperFigure(
         "Learning curves",
@@ -149,7 +149,7 @@ PAPER: Mapping[str, PaperFigure] = {
         },
         "The shipped network on the streams of figure9b, one event at a time on one core.",
         "The network is compiled, and plans a whole event in one pass.",
-        {"quick": 4, "full": 15},
+        {"quick": 4, "full": 10},
     ),
     "table2": PaperFigure(
         "Other interarrival times",
@@ -162,7 +162,7 @@ PAPER: Mapping[str, PaperFigure] = {
         },
         "Average JCT against tuned weighted fair at a load of 0.85; networks trained by imitation.",
         f"{_SMALL} The shipped network was trained on 577 settings.",
-        {"quick": 25, "full": 130},
+        {"quick": 36, "full": 130},
     ),
     "table3": PaperFigure(
         "Ten times fewer executors",
@@ -170,7 +170,7 @@ PAPER: Mapping[str, PaperFigure] = {
         {"average JCT of the network for 50 executors against the one for 5": "+3 %"},
         "Streams of tpch at a load of 0.85 on 5 executors; networks trained by imitation.",
         f"{_SMALL} The paper's second row, fifteen times fewer jobs, is left out.",
-        {"quick": 12, "full": 70},
+        {"quick": 12, "full": 60},
     ),
     "appendixE": PaperFigure(
         "Critical paths from two-level sums",
@@ -183,7 +183,7 @@ PAPER: Mapping[str, PaperFigure] = {
         "longest of the stages that could start first is named, on random jobs and on tpch.",
         "The paper's jobs and curves are not public; here the length is learned, and the longest "
         "is named by it.",
-        {"quick": 25, "full": 90},
+        {"quick": 9, "full": 32},
     ),
 }
 """figures by name, in the order of the paper"""
