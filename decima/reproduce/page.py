@@ -48,7 +48,7 @@ def _section(out: Path, name: str, found: Found) -> Section:
         "differs": f"Why values differ: {paper.differs}",
         "made": made_with(found),
     }
-    heading = f"{name}: {paper.title} (section {paper.section})"
+    heading = f"{name}: {paper.title} ({paper.section})"
     return Section(name, heading, "reproduce.html", content)
 
 

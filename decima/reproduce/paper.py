@@ -39,7 +39,7 @@ _SMALL = (
 PAPER: Mapping[str, PaperFigure] = {
     "figure9a": PaperFigure(
         "Batches of 20 jobs",
-        "7.2",
+        "section 7.2",
         {
             "average JCT of decima against tuned weighted fair": "-21 %",
             "average JCT of fifo over that of fair": "about 2.5",
@@ -50,7 +50,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "figure9b": PaperFigure(
         "Continuous arrivals",
-        "7.2",
+        "section 7.2",
         {"average JCT of decima against tuned weighted fair": "-29 %"},
         "Poisson arrivals of tpch at a load of 0.85 on 50 executors.",
         f"{_TRACE} {_TUNED} A load counts mean durations, so it is not the paper's 85 % to the "
@@ -59,7 +59,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "figure10": PaperFigure(
         "Jobs in the system and JCT over time",
-        "7.2",
+        "section 7.2",
         {"JCT of tuned weighted fair over that of decima in the busiest quarter": "about 2"},
         "One long sequence of figure9b; its busiest quarter holds the jobs that arrive while most "
         "jobs are in the system under tuned weighted fair.",
@@ -68,7 +68,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "figure11": PaperFigure(
         "Several resources",
-        "7.3",
+        "section 7.3",
         {
             "average JCT of decima against graphene, industrial trace": "-32 %",
             "average JCT of decima against graphene, TPC-H": "-43 %",
@@ -81,7 +81,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "figure12": PaperFigure(
         "Use of the largest executors",
-        "7.3",
+        "section 7.3",
         {
             "time on the largest executors, smallest fifth of the jobs, against graphene": "+39 %",
             "average JCT of decima against tetris": "-52 %",
@@ -94,7 +94,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "figure13": PaperFigure(
         "One network for each objective",
-        "7.4",
+        "section 7.4",
         {
             f"{objective}: its network against the best other network": "schedules, no values"
             for objective in ("avg_jct", "makespan", "p95")
@@ -107,7 +107,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "figure14": PaperFigure(
         "Ablations over load",
-        "7.4",
+        "section 7.4",
         {
             "full": "below tuned weighted fair at each load",
             "no limits": "unstable from a load of 0.55",
@@ -128,7 +128,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "figure15a": PaperFigure(
         "Learning curves",
-        "7.4",
+        "section 7.4",
         {
             "score of full": "learns faster than with an output for each limit, or a limit for "
             "each stage",
@@ -142,7 +142,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "figure15b": PaperFigure(
         "Latency of a decision",
-        "7.4",
+        "section 7.4",
         {
             "mean latency of a scheduling event": "below 15 ms",
             "interval between scheduling events over latency": "about 50",
@@ -153,7 +153,7 @@ PAPER: Mapping[str, PaperFigure] = {
     ),
     "table2": PaperFigure(
         "Other interarrival times",
-        "7.4",
+        "section 7.4",
         {
             "trained at the test's load": "-28 %",
             "trained at 0.6 of the test's load": "+15 %",
