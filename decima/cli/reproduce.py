@@ -25,7 +25,7 @@ def reproduce(out: Path, only: tuple[str, ...], quick: bool, seed: int, force: b
 
     Each figure becomes NAME.json, NAME.svg and NAME.png; index.html has all of them, with the
     published values beside those measured here. Networks that a figure needs are trained in
-    trainings/. All of it takes about an hour of one core. Figures that are there are kept, and
+    trainings/. All of it takes up to an hour of one core. Figures that are there are kept, and
     trainings go on where they were stopped.
     """
     # matplotlib and torch take seconds to load, which `--help` need not wait for.
