@@ -50,6 +50,7 @@ def test_heuristics_the_network_what_if_and_pages_need_no_extra(
     [
         (("decima", "train", "--out", "run"), "train"),
         (("decima", "explain", "--decision", "3", "--jobs", "5"), "train"),
+        (("decima", "reproduce", "--out", "figures"), "train"),
         (("deeprm", "train", "--out", "run"), "train"),
         (("harmony", "train", "--out", "run"), "train"),
     ],

@@ -1,0 +1,130 @@
+"""`decima reproduce`: every figure in a tiny form, what is kept, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from decima.cli.main import main
+from decima.reproduce import bench
+from decima.reproduce.bench import SCALES, Bench, Scale, batch
+from decima.reproduce.figures import FIGURES
+from decima.reproduce.paper import PAPER
+from decima.reproduce.trainings import imitated
+from decima.rl.drawing import write_figure
+from decima.rl.errors import RunError
+from tests.commands import refused
+
+TINY = Scale(
+    batches=2,
+    streams=2,
+    stream_jobs=4,
+    tuning=1,
+    imitate_iterations=1,
+    reinforce_iterations=1,
+    evolve_iterations=1,
+    evolve_pairs=2,
+    validation=1,
+    encoder_steps=10,
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder of trainings, which several figures use."""
+    return tmp_path_factory.mktemp("trainings")
+
+
+def test_each_figure_of_the_paper_has_one_measurement() -> None:
+    assert list(PAPER) == list(FIGURES)
+    for figure in PAPER.values():
+        assert figure.cpu_s.keys() == SCALES.keys()
+    assert sum(figure.cpu_s["quick"] for figure in PAPER.values()) <= 300
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_drawn_from_its_json_alone(name: str, runs: Path, tmp_path: Path) -> None:
+    """It has a value beside each published one."""
+    measure, draw = FIGURES[name]
+    found = json.loads(json.dumps(measure(Bench(TINY, 3, runs))))
+    assert found["here"].keys() == PAPER[name].published.keys()
+    written = write_figure(draw(found), name, tmp_path)
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_equal_seeds_measure_the_same(runs: Path) -> None:
+    first, again, other = (FIGURES["figure9a"][0](Bench(TINY, seed, runs)) for seed in (3, 3, 4))
+    assert first == again
+    assert first["avg_jct_s"] != other["avg_jct_s"]
+
+
+def test_baselines_are_tuned_on_other_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for several figures."""
+    tuned: list[Any] = []
+
+    def tune(policy: str, config: Any, *, held_back: int) -> Any:
+        tuned.append((policy, config.sequences, held_back))
+        raise RunError("enough")
+
+    monkeypatch.setattr(bench, "tune", tune)
+    with pytest.raises(RunError):
+        Bench(TINY, 0, Path()).compared(batch(), ("fifo", "tuned_weighted_fair"))
+    assert tuned == [("tuned_weighted_fair", 1, 1)]
+
+
+def test_a_training_goes_on_and_keeps_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finished one is not trained again; one with other settings is refused."""
+    tiny = Bench(TINY, 0, tmp_path)
+    config = imitated(tiny)
+    model = Path(tiny.model("full", config))
+    first = model.read_bytes()
+    model.unlink()
+    assert Path(tiny.model("full", config)).read_bytes() == first
+    monkeypatch.setattr(bench, "run_training", None)
+    assert tiny.model("full", config) == str(model)
+    with pytest.raises(Exception, match="was trained with other settings"):
+        tiny.model("full", imitated(tiny, "network.messages=false"))
+
+
+def reproduce(out: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["reproduce", "--out", str(out), *arguments])
+
+
+def test_a_figure_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has all that are, also those of another call; --force measures again."""
+    monkeypatch.setitem(SCALES, "quick", TINY)
+    only = ("--quick", "--only", "figure9a")
+    first = reproduce(tmp_path, *only)
+    assert first.exit_code == 0, first.output
+    content = json.loads((tmp_path / "figure9a.json").read_text())
+    assert content["measured_with"] == {"scale": "quick", "seed": 0}
+    assert (tmp_path / "figure9a.svg").exists()
+
+    assert "figure9a is there" in reproduce(tmp_path, *only).stderr
+    assert reproduce(tmp_path, "--quick", "--only", "figure10").exit_code == 0
+    page = (tmp_path / "index.html").read_text()
+    for name in ("figure9a", "figure10"):
+        for what, published in PAPER[name].published.items():
+            assert what in page
+            assert f"<td>{published}</td>" in page
+    assert page.count("data:image/png;base64,") == 2
+    assert "2 sequences of 20 jobs, seed 0, quick" in page
+
+    refused(reproduce(tmp_path, *only, "--seed", "1"), "other settings", "--force")
+    assert reproduce(tmp_path, *only, "--seed", "1", "--force").exit_code == 0
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    refused(reproduce(tmp_path / "x", "--only", "figure8"), "figure8", "figure9a")
+    refused(reproduce(tmp_path / "x", "--seed", "-1"), "--seed")
+    (tmp_path / "figure9a.json").write_text("[]")
+    refused(reproduce(tmp_path, "--only", "figure9a"), "other settings")
+    (tmp_path / "figure9a.json").write_text("{")
+    refused(reproduce(tmp_path, "--only", "figure9a"), "figure9a.json")
+    assert not (tmp_path / "x").exists()
