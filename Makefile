@@ -46,6 +46,7 @@ wheel: .venv/installed
 	$(BIN)/python -c "from decima.spark.jar import ship_jar; ship_jar()"
 	$(BIN)/python -c "from decima.prepare import ship_kernels; ship_kernels()"
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf spark_sim/compiled/data
 
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 

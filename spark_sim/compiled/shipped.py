@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from llvmlite import binding
 
-from traces.files.private import NotPrivateError, private_folder
+from traces.files.private import NotPrivateError, private_folder, write_private
 
 ARCHIVES = Path(__file__).parent / "data"
 
@@ -88,7 +88,12 @@ def unpack_once(folder: Path, name: str) -> None:
         whole = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=parent))
         try:
             with tarfile.open(archive, "r:xz") as tar:
-                tar.extractall(whole, filter="data")
+                for member in tar:
+                    path = whole / tarfile.data_filter(member, str(whole)).name
+                    content = tar.extractfile(member)
+                    if content is not None:
+                        private_folder(path.parent)
+                        write_private(path, content.read())
             os.replace(whole, folder)
         finally:  # of a failure, or another process was first
             shutil.rmtree(whole, ignore_errors=True)
