@@ -44,7 +44,8 @@ docs: .venv/installed
 
 wheel: .venv/installed
 	$(BIN)/python -c "from decima.spark.jar import ship_jar; ship_jar()"
-	$(BIN)/python -c "from decima.prepare import ship_kernels; ship_kernels()"
+	$(BIN)/python -c "from decima.prepare import ship_kernels; ship_kernels() or print('no machine code: this processor is older than those it is made for')"
+	rm -rf build
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	rm -rf spark_sim/compiled/data
 

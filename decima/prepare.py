@@ -86,15 +86,12 @@ def ship_kernels() -> list[Path]:
     """Compile everything for the `Baseline` of this architecture into archives of the package.
 
     Returns:
-        the archives, in place of older ones.
-
-    Raises:
-        RuntimeError: this processor lacks a feature of the baseline, or has none.
+        the archives, in place of older ones; none if this processor is below the baseline.
     """
+    shutil.rmtree(ARCHIVES, ignore_errors=True)
     made_for = baseline()
     if made_for is None:
-        raise RuntimeError("compiled code can be shipped for newer processors alone")
-    shutil.rmtree(ARCHIVES, ignore_errors=True)
+        return []
     with tempfile.TemporaryDirectory() as cache:
         processor = {"NUMBA_CPU_NAME": made_for.processor, "NUMBA_CPU_FEATURES": ""}
         subprocess.run(
@@ -104,8 +101,7 @@ def ship_kernels() -> list[Path]:
         )
         archives = []
         for folder in sorted(Path(cache).glob("decima-*/")):
-            archive = archive_of(folder.name.removeprefix("decima-"))
-            assert archive is not None  # noqa: S101 - there is a baseline
+            archive = archive_of(folder, made_for)
             pack(folder, archive)
             archives.append(archive)
     return archives

@@ -142,9 +142,8 @@ def test_code_that_came_with_the_package_is_not_compiled_again(tmp_path: Path) -
     package = tiny_package(tmp_path / "package")
     assert tiny(package, tmp_path / "build", **processor) == ["6.0", "0"]
     (folder,) = (tmp_path / "build").iterdir()
-    made = shipped.archive_of(folder.name.removeprefix("decima-"))
-    assert made is not None
-    archive = package / "spark_sim" / "compiled" / "data" / made.name
+    name = shipped.archive_of(folder, made_for).name
+    archive = package / "spark_sim" / "compiled" / "data" / name
     shipped.pack(folder, archive)
     assert tiny(package, tmp_path / "user") == ["6.0", "1"]
     content = archive.read_bytes()
@@ -154,6 +153,16 @@ def test_code_that_came_with_the_package_is_not_compiled_again(tmp_path: Path) -
     archive.write_bytes(content)
     (package / "traces" / "arrays.py").write_text("# changed")
     assert tiny(package, tmp_path / "changed") == ["6.0", "0"]
+
+
+@pytest.mark.parametrize("lacking", [None, *sorted(shipped.BASELINES["x86_64"].features)])
+def test_older_processors_get_no_code_that_they_cannot_run(
+    monkeypatch: pytest.MonkeyPatch, lacking: str | None
+) -> None:
+    features = {name: name != lacking for name in shipped.BASELINES["x86_64"].features}
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("llvmlite.binding.get_host_cpu_features", lambda: features)
+    assert (shipped.baseline.__wrapped__() is None) == (lacking is not None)
 
 
 def test_a_kernel_answers_kernels_and_python_alike(

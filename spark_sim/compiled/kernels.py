@@ -113,7 +113,7 @@ class Kernels:
     def folder(self) -> str:
         """Path of `cache_folder` as it was when the first kernel was made."""
         folder = self.cache_folder()
-        unpack_once(folder, f"{self.name}-{self.fingerprint()}")
+        unpack_once(folder)
         return str(folder)
 
     def kernel(self, function: Callable[P, R]) -> Callable[P, R]:

@@ -60,27 +60,28 @@ def baseline() -> Baseline | None:
     return known if known.features <= has else None
 
 
-def archive_of(folder: str) -> Path | None:
-    """Path of the archive of a cache folder by its name, which covers sources and numba."""
-    known = baseline()
-    if known is None:
-        return None
-    made_for = f"{known.processor}-{sys.platform}-{sys.implementation.cache_tag}"
-    return ARCHIVES / f"{folder}-{made_for}.tar.xz"
+def archive_of(folder: Path, made_for: Baseline) -> Path:
+    """Path of the archive of a cache folder, whose name covers the sources and numba."""
+    name = folder.name.removeprefix("decima-")  # with NUMBA_CACHE_DIR
+    platform_tag = f"{made_for.processor}-{sys.platform}-{sys.implementation.cache_tag}"
+    return ARCHIVES / f"{name}-{platform_tag}.tar.xz"
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """Write the files below `folder` to an archive."""
+    """Write the files of a cache folder to an archive."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, "w:xz") as tar:
         for path in sorted(folder.rglob("*.nbc")):
             tar.add(path, path.relative_to(folder))
 
 
-def unpack_once(folder: Path, name: str) -> None:
-    """Fill the cache folder `folder` from the archive of `name`, if there is one and no folder."""
-    archive = archive_of(name)
-    if archive is None or not archive.is_file() or folder.exists():
+def unpack_once(folder: Path) -> None:
+    """Make a cache folder from its archive, if there is one and the folder is missing."""
+    # Most processes need no look at the processor.
+    if not ARCHIVES.is_dir() or folder.exists() or (made_for := baseline()) is None:
+        return
+    archive = archive_of(folder, made_for)
+    if not archive.is_file():
         return
     # A cache that cannot be written, or a damaged archive: kernels are compiled, as without one.
     with contextlib.suppress(OSError, EOFError, NotPrivateError, LZMAError, tarfile.TarError):
