@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -81,6 +82,21 @@ def refused(result: Result, *parts: str) -> None:
     assert result.stderr.count("\n") == 1
     for part in parts:
         assert part in result.stderr
+
+
+def parsed(line: str) -> dict[str, Any]:
+    """The values of a command line of `decima`, which has all that is required and no more."""
+    program, *arguments = shlex.split(line)
+    assert program == "decima"
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        command = below(command)[arguments.pop(0)]
+    # A context with no parent would leave the command without `-h`: click keeps the first one's.
+    context = click.Context(command, parent=click.Context(main, **main.context_settings))
+    values, left, _ = command.make_parser(context).parse_args(arguments)
+    assert left == []
+    assert all(values[one.name] for one in command.params if one.required and one.name)
+    return values
 
 
 def below(command: click.Command) -> dict[str, click.Command]:

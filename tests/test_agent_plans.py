@@ -177,6 +177,15 @@ def test_entropy_is_a_share_of_the_greatest() -> None:
     assert float(plan_probabilities.taken(certain, GRAPH, plan).entropy) < 1e-3
 
 
+def test_log_softmax_by_hand() -> None:
+    """Logits log 1, log 3 | log 2, log 2 | 5 | none: shares 1/4, 3/4 | 1/2, 1/2 | 1."""
+    logits = torch.tensor([0.0, np.log(3), np.log(2), np.log(2), 5.0], dtype=torch.float32)
+    log_prob, entropy = plan_probabilities.log_softmax(logits, torch.tensor([0, 0, 1, 1, 2]), 4)
+    assert log_prob.exp().tolist() == pytest.approx([0.25, 0.75, 0.5, 0.5, 1.0])
+    expected = [0.25 * np.log(4) + 0.75 * np.log(4 / 3), np.log(2), 0.0, 0.0]
+    assert entropy.tolist() == pytest.approx(expected, abs=1e-6)
+
+
 def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
     """One stage with one limit beside the end; also where a choice is all but impossible."""
     graph, _ = decisions_of([[1]], [[1]])

@@ -185,7 +185,7 @@ def test_instances_say_how_long_tasks_take(tmp_path: Path, zipped: bool) -> None
     )
     path = tmp_path / ("i.csv.gz" if zipped else "i.csv")
     path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
-    trace = read_alibaba(tmp_path / "batch_task.csv", instances=path)
+    trace = read_alibaba(str(tmp_path / "batch_task.csv"), instances=str(path))
     assert [stage.mean_ms for stage in trace.jobs[0].stages] == [20_000.0, 500.0, 500.0]
     assert trace.metadata["adjusted"] == {"no_instance": 1, "under_a_second": 1}
     assert trace.metadata["durations"] == f"mean over the instances of a task, from {path.name}"

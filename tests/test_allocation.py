@@ -10,7 +10,7 @@ import pytest
 
 from decima.report.whatif import whatif_section
 from decima.whatif import WhatIfSettings, what_if
-from decima.whatif.advice import allocation_fidelity, findings
+from decima.whatif.advice import advised, allocation_fidelity, findings
 from decima.whatif.changes import allocation_changes
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
 from decima.whatif.replay.allocation import parse_changes
@@ -190,10 +190,11 @@ def test_other_settings_are_tried_and_priced(tmp_path: Path) -> None:
     assert error is not None
     assert error.median_error_percent == pytest.approx(0.0, abs=1e-9)
     check = checked(found=found.recording)
-    _, words, cheaper = findings(found, check)
+    _, words = findings(found, check)
     assert "an executor comes 3.00 s after its request" in words
-    assert "Faster: " in words
-    assert "executors held for +" in words
+    faster, cheaper = (change.words for change in advised(found, check))
+    assert faster.startswith("Allocation, faster: ")
+    assert "executors held for +" in faster
     assert cheaper.startswith("Allocation, cheaper: executorIdleTimeout=15s")
     rows = whatif_section(found, check).content["allocations"]
     assert [list(row) for row in rows] == cells_of(allocation_table(found))[1:]

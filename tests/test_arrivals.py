@@ -177,8 +177,8 @@ def test_a_list_survives_the_file_to_the_last_bit(
     trace = trace_of("a", "b,c", 'd"e', "#f")
     jobs = data.draw(st.lists(st.integers(0, 3), min_size=len(times), max_size=len(times)))
     path = tmp_path / "arrivals.csv"
-    write_arrivals(Arrivals(np.array(times), np.array(jobs, np.int32)), trace, path)
-    found = read_arrivals(path, trace)
+    write_arrivals(Arrivals(np.array(times), np.array(jobs, np.int32)), trace, str(path))
+    found = read_arrivals(str(path), trace)
     assert found.arrival_ms.tolist() == times
     assert found.job.tolist() == jobs
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from decima.cli.main import SUBCOMMANDS, main
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
-from tests.commands import below, decima, every_command, python, succeeded
+from tests.commands import below, decima, every_command, parsed, python, succeeded
 from traces import list_builtin, load_trace
 
 
@@ -24,18 +24,8 @@ def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]
     result = succeeded(decima(*words, "--help"))
     *_, heading, example = result.output.rstrip().splitlines()
     assert heading.strip() == "Example:"
-    program, *arguments = shlex.split(example)
-    assert program == "decima"
-    assert tuple(arguments[: len(words)]) == words
-
-    command: click.Command = main
-    while isinstance(command, click.Group):
-        command = below(command)[arguments.pop(0)]
-    # A context with no parent would leave the command without `-h`: click keeps the first one's.
-    context = click.Context(command, parent=click.Context(main, **main.context_settings))
-    values, left, _ = command.make_parser(context).parse_args(arguments)
-    assert left == []
-    assert all(values[one.name] for one in command.params if one.required and one.name)
+    assert tuple(shlex.split(example)[1 : len(words) + 1]) == words
+    values = parsed(example)
     if values.get("job") is not None and values.get("trace") in list_builtin():
         assert load_trace(values["trace"]).job(values["job"]).name == values["job"]
 

@@ -41,6 +41,8 @@ def test_replay_prints_errors_by_group_and_job() -> None:
     assert "alone" in result.output
     assert "revenue by region" in result.output
     assert "The replay is " in result.output
+    assert "Where the time went" in result.output
+    assert "without stragglers" in result.output
 
 
 def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
@@ -52,6 +54,7 @@ def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
     assert content["applications"] == [{"name": "spark-4.3-zstd", "policy": "fifo", "slots": 4}]
     assert [len(content["jobs"]), content["fidelity"]["all"]["jobs"]] == [4, 4]
     assert content["fidelity"]["overlapping"] is None
+    assert content["losses"]["avg_jct_s"]["mean"] > 0
     for job in content["jobs"]:
         assert sum(job["parts_s"].values()) == pytest.approx(job["recorded_s"])
     assert min(job["simulated_s"] for job in content["jobs"]) > 0
@@ -83,7 +86,14 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
     assert list(policies) == content["settings"]["policies"]
     assert policies["fifo"]["recorded"]["avg_jct_s"]["difference_percent"]["mean"] == 0.0
     assert content["sizes"]["1"]["policies"]["fifo"]["resampled"] is None
+    assert content["advised"] == []
+    assert content["losses"]["without_failures_percent"] is None, "none failed"
+    assert [sum(parts.values()) > 0 for parts in content["parts_s"]] == [True] * 4
+    assert "Where the time went" in result.output
+    assert "without stragglers" in result.output
     text = html.unescape(page.read_text())
+    assert "Where the time went" in text
+    assert "without stragglers" in text
     average_s = policies["fifo"]["recorded"]["avg_jct_s"]["mean"]
     assert f"<b>{average_s:.1f} s" in text or f"<b>{average_s:.2f} s" in text
     for words in ("4 jobs are few", "Policies on 2 slots", "no other jobs"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,10 +147,17 @@ def test_code_that_came_with_the_package_is_not_compiled_again(tmp_path: Path) -
     archive = package / "spark_sim" / "compiled" / "data" / name
     shipped.pack(folder, archive)
     assert tiny(package, tmp_path / "user") == ["6.0", "1"]
-    content = archive.read_bytes()
-    archive.write_bytes(content[: len(content) // 2])
-    assert tiny(package, tmp_path / "damaged") == ["6.0", "0"]
-    assert [path.name for path in (tmp_path / "damaged").iterdir()] == [folder.name]
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "user").rglob("*.nbc")}
+    assert modes == {0o600}
+    content, middle = archive.read_bytes(), len(archive.read_bytes()) // 2
+    changed = bytes([content[middle] ^ 255])
+    for name, damaged in (
+        ("short", content[:middle]),
+        ("changed byte", content[:middle] + changed + content[middle + 1 :]),
+    ):
+        archive.write_bytes(damaged)
+        assert tiny(package, tmp_path / name) == ["6.0", "0"]
+        assert [path.name for path in (tmp_path / name).iterdir()] == [folder.name]
     archive.write_bytes(content)
     (package / "traces" / "arrays.py").write_text("# changed")
     assert tiny(package, tmp_path / "changed") == ["6.0", "0"]

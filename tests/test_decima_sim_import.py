@@ -55,7 +55,7 @@ def test_a_folder_written_by_numpy_is_read_back(tmp_path: Path) -> None:
         1: waves({5: [2.5]}, {5: []}),
     }
     write_query(tmp_path / "set" / "2g", 3, [[0, 1], [0, 0]], table)
-    trace = read_decima_sim(tmp_path / "set")
+    trace = read_decima_sim(str(tmp_path / "set"))
 
     job = trace.job("2g/q3")
     assert trace.name == "set"

@@ -40,6 +40,9 @@ def setup() -> ModuleType:
     return module
 
 
+_MACHINE_CODE = "spark_sim/compiled/data/simulator-0-x86-64-v3-linux-cpython-311.tar.xz"
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """A wheel of this tree, built without a network."""
@@ -50,8 +53,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     shutil.copy(ROOT / "decima_packages.py", folder)
     for package in NEEDS:
         shutil.copytree(
-            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.jar")
+            ROOT / package,
+            folder / package,
+            ignore=shutil.ignore_patterns("__pycache__", "*.jar", "*.tar.xz"),
         )
+    machine_code = folder / _MACHINE_CODE
+    machine_code.parent.mkdir(exist_ok=True)
+    machine_code.write_bytes(b"")
     name = python("-c", _BUILD, folder=folder).split()[-1]
     return zipfile.ZipFile(folder / "dist" / name)
 
@@ -83,7 +91,7 @@ def test_a_wheel_has_all_code_and_data_that_commands_need(wheel: zipfile.ZipFile
         files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
         assert files
         assert {str(path.relative_to(ROOT)) for path in files} <= names
-    for data in ("deeprm/data/curves.json", "harmony/data/interference.json"):
+    for data in ("deeprm/data/curves.json", "harmony/data/interference.json", _MACHINE_CODE):
         assert data in names
 
 

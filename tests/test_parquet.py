@@ -81,8 +81,8 @@ def trace_strategy(draw: st.DrawFn) -> Trace:
 @given(trace=trace_strategy())
 def test_a_trace_survives_the_file_to_the_last_bit(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
-    write_trace(trace, path)
-    again = read_trace(path)
+    write_trace(trace, str(path))
+    again = read_trace(str(path))
     assert (again.name, again.metadata) == (trace.name, trace.metadata)
     for read, written in zip(flat(again.columns), flat(trace.columns), strict=True):
         np.testing.assert_array_equal(read, written)

@@ -133,7 +133,7 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
         },
         arrival_ms=250,
     )
-    trace = read_json(json_file(tmp_path, content | {"name": "mine"}))
+    trace = read_json(str(json_file(tmp_path, content | {"name": "mine"})))
     join, scan = trace.job("a").stages
     assert (trace.name, trace.job("a").arrival_ms) == ("mine", 250.0)
     assert (join.parents, join.cpu, join.memory_mb) == ((1,), 2.0, None)

@@ -10,7 +10,7 @@ import pytest
 from decima.report.page import page
 from decima.report.whatif import breakdown_section
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
-from decima.whatif.replay.breakdown import BY_PRECEDENCE, PARTS, Breakdown
+from decima.whatif.replay.breakdown import PARTS, Breakdown
 from decima.whatif.replay.losses import losses
 from decima.whatif.replay.report import parts_table, parts_words
 from tests.commands import cells_of
@@ -257,7 +257,6 @@ def test_the_parts_of_every_job_add_up_to_its_jct(path: Path) -> None:
 
 def test_parts_have_one_name_each() -> None:
     assert [name.removesuffix("_ms") for name in Breakdown._fields] == list(PARTS)
-    assert sorted(BY_PRECEDENCE) == sorted(PARTS.values())
 
 
 def with_failures(folder: Path) -> Recording:

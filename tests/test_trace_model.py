@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -147,14 +148,19 @@ def test_jobs_and_traces_print_as_one_line() -> None:
 
 
 def test_a_trace_as_a_table_has_a_row_for_each_stage() -> None:
-    jobs = (job_of((), (0,)), diamond("d", (1, 2, 3, 4)))
-    rows = Trace("t", jobs).to_arrow().to_pylist()
+    first, last = job_of((), (0,)).stages
+    last = replace(last, cpu=2.0, memory_mb=512.0)
+    jobs = (Job("job", (first, last), arrival_ms=5.0), diamond("d", (1, 2, 3, 4)))
+    table = Trace("t", jobs).to_arrow()
+    rows = table.to_pylist()
     assert [row["job"] for row in rows] == ["job"] * 2 + ["d"] * 4
     assert rows[1] == {
-        "job": "job", "arrival_ms": None, "stage": "s1", "num_tasks": 1, "mean_ms": 2_000.0,
-        "cpu": None, "memory_mb": None, "parents": ["s0"],
+        "job": "job", "arrival_ms": 5.0, "stage": "s1", "num_tasks": 1, "mean_ms": 2_000.0,
+        "cpu": 2.0, "memory_mb": 512.0, "parents": ["s0"],
     }  # fmt: skip
+    assert rows[2]["arrival_ms"] is rows[2]["cpu"] is rows[2]["memory_mb"] is None
     assert sum(row["num_tasks"] for row in rows) == 12
+    assert Trace("t", jobs[1:]).to_arrow().schema == table.schema, "whatever is known"
 
 
 def test_summary_counts_by_hand() -> None:

@@ -106,7 +106,7 @@ def test_several_files_are_several_jobs(tmp_path: Path) -> None:
     """Jobs are named after the files; two files of one name are refused."""
     one = write(tmp_path, FORK_JOIN, "one.json")
     two = write(tmp_path, instance([], {"x": 1}, "1.6"), "two.json")
-    assert [job.name for job in read_wfcommons([one, two]).jobs] == ["one", "two"]
+    assert [job.name for job in read_wfcommons([str(one), str(two)]).jobs] == ["one", "two"]
     with pytest.raises(TraceError, match="'one' is used twice"):
         read_wfcommons([one, one])
 

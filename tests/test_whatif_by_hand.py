@@ -12,7 +12,7 @@ import pytest
 
 from decima.report.whatif import whatif_section
 from decima.whatif import Result, SizeResult, WhatIf, WhatIfSettings
-from decima.whatif.advice import caveats, findings
+from decima.whatif.advice import advised, caveats, findings
 from decima.whatif.changes import AllocationChange, PoolChange
 from decima.whatif.load import (
     by_length,
@@ -342,7 +342,8 @@ def test_a_change_of_a_setting_must_be_lower_for_certain() -> None:
         result = Result(recorded_s[:, None], resampled_s, held_s=held_s)
         study = replace(found, pools=(change, result))
         assert (study.best_pool_change() is not None) == is_sure
-        assert any(line.startswith("Pools: ") for line in findings(study, checked())) == is_sure
+        changes = [change.words for change in advised(study, checked())]
+        assert any(words.startswith("Pools: ") for words in changes) == is_sure
         allocations = (AllocationChange("", rules), base), (AllocationChange("a=1", rules), result)
         study = replace(found, allocations=allocations)
         fastest = study.fastest_allocation()

@@ -15,7 +15,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "evaluate": "Compare policies on the same arrival sequences.",
     "tune": "Fit a heuristic to a workload.",
     "fit-rule": "Fit the scoring rule to a workload.",
-    "train": "Train a policy: imitation, then policy gradient.",
+    "train": "Train a policy: imitation, then evolution.",
     "explain": "Explain one decision of a learned policy.",
     "reproduce": "Measure and draw the figures of the Decima paper.",
     "replay": "Simulate the jobs of Spark event logs as recorded.",

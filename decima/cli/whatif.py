@@ -117,7 +117,7 @@ _DEFAULT = WhatIfSettings(executors=1)
 @click.option(
     "--deadline",
     type=Number(0.0, MAX_TIME_MS / MS_PER_S, above=True),
-    help="With --price: seconds that the p95 must keep (default: the p95 as recorded).",
+    help="With --price: seconds that the p95 must keep (default: the p95 of the baseline).",
 )
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
@@ -327,8 +327,10 @@ def _print_advised(console: Console, answers: _Answers) -> None:
         console.print()
         wrapped(console, f"Fewest executors that keep {answers.planned.target_words()}:")
         console.print(budget_table(answers.planned))
+        if (caveat := answers.planned.caveat()) is not None:
+            wrapped(console, caveat)
     elif answers.terms is not None:
-        console.print("\nNo budget: the replay is not to be trusted.")
+        console.print("\nNo cost estimate: the replay error is too large.")
     first = headline(answers.study, answers.check)
     for words, files in _all_advised(answers):
         console.print()

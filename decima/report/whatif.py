@@ -13,7 +13,7 @@ from decima.report.timelines import Run, gantt, graphs
 from decima.whatif.advice import advised, caveats, facts, findings
 from decima.whatif.budget import HEADINGS, Budget
 from decima.whatif.replay import Recording, ReplayReport
-from decima.whatif.replay.breakdown import BY_PRECEDENCE, PARTS
+from decima.whatif.replay.breakdown import PARTS
 from decima.whatif.replay.losses import Losses
 from decima.whatif.replay.pools import DEFAULT_POOL
 from decima.whatif.replay.recording import POOLS
@@ -153,7 +153,7 @@ def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
         content={
             "headline": parts_words(recording),
             "losses": None if lost is None else lost.words(),
-            "meanings": [(part.label, part.meaning) for part in BY_PRECEDENCE],
+            "meanings": [(part.label, part.meaning) for part in PARTS.values()],
             "headings": ["job", *(["pool"] if has_pools else []), "JCT", *labels],
             "has_pools": has_pools,
             "rows": rows,
@@ -187,6 +187,7 @@ def budget_section(planned: Budget) -> Section:
         content={
             "target": planned.target_words(),
             "price": f"{planned.terms.price:g}",
+            "caveat": planned.caveat() or "",
             "advised": planned.words(),
             "files": planned.files(),
             "headings": HEADINGS,

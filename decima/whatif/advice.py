@@ -133,7 +133,7 @@ def headline(study: Study, check: ReplayReport) -> str:
 
 
 def findings(study: Study, check: ReplayReport) -> Iterator[str]:
-    """Yield the verdict, then who gains, how to get it, and settings to change."""
+    """Yield the verdict, then who gains, and how to get it; `advised` has changes of settings."""
     first = headline(study, check)
     if not can_be_trusted(check):
         yield first
@@ -154,8 +154,6 @@ def findings(study: Study, check: ReplayReport) -> Iterator[str]:
         yield _who_words(study, best)
         yield how_words(study, best)
     if isinstance(study, WhatIf):
-        if not _is_little(study) and (pool := study.best_pool_change()) is not None:
-            yield _pool_words(study, *pool)
         yield from _allocation_words(study)
 
 
@@ -283,7 +281,7 @@ def _is_allocation_trusted(study: WhatIf) -> bool:
 
 
 def _allocation_words(study: WhatIf) -> Iterator[str]:
-    """Describe what other settings of dynamic allocation would change, and what they cost."""
+    """Describe the model of dynamic allocation, and where it has no advice."""
     fidelity = allocation_fidelity(study)
     if fidelity is None:
         return
@@ -293,16 +291,13 @@ def _allocation_words(study: WhatIf) -> Iterator[str]:
             f"not repeat this recording{_error(fidelity)}."
         )
         return
-    fastest, cheapest = study.fastest_allocation(), study.cheapest_allocation()
-    faster = "none of the changes that were tried ends jobs sooner for certain"
     start_s = study.allocations[0][0].allocation.start_ms / MS_PER_S
+    none_faster = " None of the changes that were tried ends jobs sooner for certain."
     yield (
         f"Allocation, simulated by Spark's rules{_error(fidelity)}; an executor comes "
-        f"{seconds(start_s)} after its request. Faster: "
-        f"{faster if fastest is None else _allocation_effect(study, *fastest)}."
+        f"{seconds(start_s)} after its request."
+        f"{none_faster if study.fastest_allocation() is None else ''}"
     )
-    if cheapest is not None:
-        yield f"Allocation, cheaper: {_allocation_effect(study, *cheapest)}."
 
 
 def _allocation_effect(study: WhatIf, change: AllocationChange, result: Result) -> str:

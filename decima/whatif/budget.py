@@ -11,15 +11,15 @@ from rich.table import Table
 
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import WorkerPool
-from decima.rl.statistics import difference_percent, mean_of
+from decima.rl.statistics import Estimate, difference_percent, mean_of
 from decima.rl.tables import aligned
 from decima.whatif import load
 from decima.whatif.replay import ReplayWorkload
 from decima.whatif.results import Progress, WhatIf
 from decima.whatif.settings import WhatIfSettings
-from decima.whatif.spark_settings import DEFAULTS, Files, instance_lines, policy_files
+from decima.whatif.spark_settings import Files, budget_files
 from decima.whatif.study import jct_by_slots
-from decima.whatif.text import figure, signed
+from decima.whatif.text import figure, percent
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.tables import NONE
@@ -29,11 +29,12 @@ from traces.numbers import MS_PER_S, Float64
 SHARES = (*(eighths / 8 for eighths in range(1, 9)), 1.25, 1.5, 2.0)
 """of the study's executors: the numbers that are tried"""
 _S_PER_HOUR = 3600.0
-_CHEAPER = -0.02  # a smaller change of the cost is not worth more than leaving things as they are
+CHEAPER_PERCENT = -2.0
+"""a smaller change of the cost is not worth more than leaving things as they are"""
 
 
 class Terms(NamedTuple):
-    """What a person asks for."""
+    """Price and deadline."""
 
     price: float
     """of an hour of one executor, above 0, in any currency"""
@@ -55,8 +56,8 @@ class Budget:
     """(E, D) by policy"""
     cost: Mapping[str, Float64]
     """(E, D) by policy: all executors from the first submission to the last end"""
-    base_cost: float
-    """of the baseline, with its slots as they come and go"""
+    base_cost: Float64
+    """(D,) of the baseline, with its slots as they come and go"""
 
     @property
     def base_p95_s(self) -> Float64:
@@ -86,16 +87,20 @@ class Budget:
             return f"a p95 of {self.terms.deadline_s:g} s"
         return f"the p95 of {self.study.settings.reference}, {figure(mean_of(self.base_p95_s))}"
 
+    def change(self, policy: str, row: int) -> Estimate:
+        """Cost against the baseline's, in percent, paired by draw."""
+        return difference_percent(self.cost[policy][row], self.base_cost)
+
     def cheapest(self) -> tuple[str, int] | None:
-        """Policy and row of the lowest cost that keeps the p95, if it is below the baseline's."""
+        """Policy and row of the lowest cost that keeps the p95, if it is certainly cheaper."""
         rows = {policy: self.fewest(policy) for policy in self.p95_s}
-        costs = {
-            (policy, row): float(self.cost[policy][row].mean())
+        changes = {
+            (policy, row): self.change(policy, row)
             for policy, row in rows.items()
             if row is not None
         }
-        best = min(costs, key=lambda pair: costs[pair], default=None)
-        if best is None or costs[best] / self.base_cost - 1 > _CHEAPER:
+        best = min(changes, key=lambda pair: changes[pair].mean, default=None)
+        if best is None or changes[best].upper > CHEAPER_PERCENT:
             return None
         return best
 
@@ -105,10 +110,18 @@ class Budget:
         if best is None:
             return None
         policy, row = best
-        change = float(self.cost[policy][row].mean()) / self.base_cost - 1
         return (
             f"On a budget: {policy} on {counted(self.executors[row], 'executor')} keeps "
-            f"{self.target_words()}, and costs {-100 * change:.0f} % less."
+            f"{self.target_words()}, and changes the cost by {percent(self.change(policy, row))}."
+        )
+
+    def caveat(self) -> str | None:
+        """What makes the fixed numbers look better than they are; None where nothing does."""
+        if not self.study.settings.slots_vary:
+            return None
+        return (
+            "Fixed executors are simulated as there from the first submission on; those of the "
+            "baseline come and go as recorded, and jobs wait for them."
         )
 
     def files(self) -> Files:
@@ -117,11 +130,7 @@ class Budget:
         if best is None:
             return {}
         policy, row = best
-        is_other = policy != self.study.settings.reference
-        files = dict(policy_files(self.study, policy)) if is_other else {}
-        fixed = instance_lines(self.executors[row])
-        files[DEFAULTS] = "\n".join([fixed, *filter(None, [files.get(DEFAULTS)])])
-        return files
+        return budget_files(self.study, policy, self.executors[row])
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the cells below `HEADINGS`: the baseline, then each policy's fewest executors."""
@@ -131,7 +140,7 @@ class Budget:
             f"{-(-settings.executors // self.slots_each):,}",
             f"{settings.executors:,}",
             figure(mean_of(self.base_p95_s)),
-            _money(self.base_cost),
+            _money(float(self.base_cost.mean())),
             "",
         )
         for policy in self.p95_s:
@@ -146,7 +155,7 @@ class Budget:
                 f"{self.executors[row] * self.slots_each:,}",
                 figure(mean_of(self.p95_s[policy][row])),
                 _money(cost),
-                signed(cost / self.base_cost - 1),
+                percent(self.change(policy, row)),
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -155,7 +164,7 @@ class Budget:
             **self.terms._asdict(),
             "slots_each": self.slots_each,
             "executors": list(self.executors),
-            "baseline": {"p95_jct_s": self.base_p95_s.tolist(), "cost": self.base_cost},
+            "baseline": {"p95_jct_s": self.base_p95_s.tolist(), "cost": self.base_cost.tolist()},
             "policies": {
                 policy: {
                     "fewest_executors": None if (row := self.fewest(policy)) is None
@@ -225,7 +234,7 @@ def numbers_tried(settings: WhatIfSettings, each: int) -> tuple[int, ...]:
 def span_s(workload: ReplayWorkload, jct_s: Float64) -> Float64:
     """(D,) time from the first submission to the last end.
 
-    Jobs come as recorded, but those whose client waits after the end of the one before.
+    Jobs arrive as recorded; those of a waiting client arrive after its previous job.
 
     Args:
         workload: of J jobs.
@@ -242,11 +251,12 @@ def span_s(workload: ReplayWorkload, jct_s: Float64) -> Float64:
     return spans
 
 
-def _base_slot_s(study: WhatIf, workload: ReplayWorkload) -> float:
-    """Slot seconds of the baseline, while slots come and go as recorded or are all there."""
-    duration_s = float(span_s(workload, study.reference.jct_s).mean())
+def _base_slot_s(study: WhatIf, workload: ReplayWorkload) -> Float64:
+    """(D,) slot seconds of the baseline, while slots come and go as recorded or are all there."""
+    duration_s = span_s(workload, study.reference.jct_s[: study.settings.shared_draws])
     if not study.settings.slots_vary or (curve := load.varying_slots(study.recording)) is None:
         return duration_s * study.settings.executors
-    end_ms = MS_PER_S * duration_s
+    end_ms = MS_PER_S * duration_s[:, None]
     until_ms = np.minimum(np.append(curve.time_ms[1:], np.inf), end_ms)
-    return float((np.maximum(until_ms - curve.time_ms, 0.0) * curve.count).sum()) / MS_PER_S
+    slot_s: Float64 = np.maximum(until_ms - curve.time_ms, 0.0) @ curve.count / MS_PER_S
+    return slot_s

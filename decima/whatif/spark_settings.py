@@ -1,4 +1,4 @@
-"""Advice as lines of Spark's own files: what to write where, so that the change is made."""
+"""Recommended changes as lines of Spark's configuration files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from decima.whatif import load
 from decima.whatif.changes import AllocationChange, PoolChange
 from decima.whatif.replay.allocation import ENABLED, EXECUTOR_SLOTS, PREFIX, START
 from decima.whatif.replay.pools import allocation_file
-from decima.whatif.replay.recording import FAIR, FIFO, POOLS
+from decima.whatif.replay.recording import FAIR, FIFO, ORDERS, POOLS
 from decima.whatif.results import ApplicationsWhatIf, Study, WhatIf
 from decima.whatif.settings import DYNAMIC, STATIC
 from spark_sim import Protocol
@@ -37,16 +37,20 @@ def policy_files(study: Study, best: str) -> Files:
     if isinstance(study, ApplicationsWhatIf):
         return _division_files(study, best)
     assert isinstance(study, WhatIf)  # noqa: S101 - the other kind
-    if study.settings.protocol != Protocol.SESSION.label or load.are_pooled(study.recording):
+    if not is_one_session(study):
         return {}
     if best == FIFO:
         return {DEFAULTS: f"{_MODE} FIFO"}
     if best == POOLS:
-        return {DEFAULTS: f"{_MODE_FAIR}\n{_FILE_SETTING}"}
+        pools = study.recording.given_pools
+        if pools is None:
+            return {DEFAULTS: _MODE_FAIR}
+        file = {ALLOCATION_FILE: allocation_file(pools)}
+        return {DEFAULTS: f"{_MODE_FAIR}\n{_FILE_SETTING}", **file}
     if best == FAIR:
         return {
             DEFAULTS: _MODE_FAIR,
-            PROGRAM: 'sc.setLocalProperty("spark.scheduler.pool", "a name of its own")',
+            PROGRAM: 'sc.setLocalProperty("spark.scheduler.pool", str(uuid.uuid4()))',
         }
     lines = [*_PLUGIN, f"spark.decima.policy {best}"]
     files = {COMMAND: _JAR}
@@ -54,8 +58,13 @@ def policy_files(study: Study, best: str) -> Files:
     if parameters is not None and parameters != HEURISTICS[best].defaults:
         lines.append(f"spark.decima.parameters /path/to/{TUNED_FILE}")
         files[TUNED_FILE] = json.dumps(parameters_json(best, parameters))
-    if not decides_in_jvm(best):
+    # The study's policies know the durations of tasks; a live one knows them from earlier runs.
+    knows = study.settings.estimates == "exact"
+    if knows or not decides_in_jvm(best):
         lines.append("spark.decima.python /path/to/python")
+    if knows:
+        lines.append("spark.decima.priors /path/to/priors.parquet")
+        files[COMMAND] += "\ndecima traces import spark LOGS... -o priors.parquet"
     lines += [
         "# shadow only logs: `decima spark review day.jsonl`, then exact",
         "spark.decima.mode shadow",
@@ -82,9 +91,25 @@ def allocation_files(study: WhatIf, change: AllocationChange) -> Files:
     return {DEFAULTS: "\n".join([f"{ENABLED} true", *lines])}
 
 
-def instance_lines(executors: int) -> str:
-    """Lines that give an application a fixed number of executors."""
-    return f"{ENABLED} false\nspark.executor.instances {executors}"
+def budget_files(study: WhatIf, best: str, executors: int) -> Files:
+    """Lines that give an application the policy `best` on a fixed number of executors."""
+    if not is_one_session(study):
+        return {}
+    fixed = f"{ENABLED} false\nspark.executor.instances {executors}"
+    if best == study.settings.reference:
+        return {DEFAULTS: fixed}
+    files = dict(policy_files(study, best))
+    if best in ORDERS:
+        files[DEFAULTS] += f"\n{fixed}"
+    else:  # fewer executors are enough only once the policy decides
+        files[DEFAULTS] += "\n# once the mode is exact:" + f"\n{fixed}".replace("\n", "\n# ")
+    return files
+
+
+def is_one_session(study: WhatIf) -> bool:
+    """Whether one scheduler ran the jobs: no setting of Spark orders jobs of several."""
+    is_session = study.settings.protocol == Protocol.SESSION.label
+    return is_session and not load.are_pooled(study.recording)
 
 
 def _division_files(study: ApplicationsWhatIf, best: str) -> Files:
@@ -99,8 +124,10 @@ def _division_files(study: ApplicationsWhatIf, best: str) -> Files:
         return {DEFAULTS: f"{ENABLED} true\n{tracking}"}
     lines = (
         *_PLUGIN,
-        "spark.decima.coordinator HOST:7087",
+        "spark.decima.coordinator 127.0.0.1:7087",
         "spark.decima.coordinatorSecretFile /path/to/secret",
+        f"spark.executor.cores {workload.slots_each}",
+        f"spark.cores.max {workload.executors * workload.slots_each}",
         f"{ENABLED} false",
         "spark.shuffle.service.enabled true",
     )

@@ -2,8 +2,8 @@
 
 It is for a baseline that most processors of an architecture have, and is used only where sources
 and versions of Python, numba and llvmlite are those that it was compiled from: the names of
-archives and of the files in them say so. `decima.prepare.ship_kernels` makes the archives. Whoever
-could change them could change the package's Python, too. Once unpacked into the user's cache, the
+archives and of the files in them say so. `decima.prepare.ship_kernels` makes the archives. Write
+access to the archives is write access to the package. Once unpacked into the user's cache, the
 files are checked as those that were compiled there.
 """
 
@@ -90,9 +90,8 @@ def unpack_once(folder: Path) -> None:
         try:
             with tarfile.open(archive, "r:xz") as tar:
                 for member in tar:
-                    path = whole / tarfile.data_filter(member, str(whole)).name
-                    content = tar.extractfile(member)
-                    if content is not None:
+                    path, content = whole / member.name, tar.extractfile(member)
+                    if content is not None and path.is_relative_to(whole):
                         private_folder(path.parent)
                         write_private(path, content.read())
             os.replace(whole, folder)

@@ -73,7 +73,11 @@ def check_output_folder(path: Path, error: type[ValueError] = FileError) -> None
     there = next(folder for folder in (absolute, *absolute.parents) if folder.exists())
     if not there.is_dir():
         raise error(f"{path}: cannot write: {there} is no folder")
-    check_output(there / "file", error)
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as fault:
+        raise error(f"{path}: cannot write: {reason(fault)}") from fault
 
 
 def write_whole(path: Path, data: bytes, error: type[ValueError] = FileError) -> None:

@@ -30,12 +30,12 @@ from traces.numbers import Bool, Float64, Int64
 class Breakdown(NamedTuple):
     """How long each part of a job's JCT lasted; the parts add up to it."""
 
-    executors_ms: float
-    other_jobs_ms: float
     own_stages_ms: float
     running_ms: float
     stragglers_ms: float
     failed_ms: float
+    executors_ms: float
+    other_jobs_ms: float
     driver_ms: float
 
 
@@ -47,8 +47,6 @@ class Part(NamedTuple):
 
 
 PARTS = {
-    "executors": Part("executors", "tasks wait, and too few executors are there"),
-    "other_jobs": Part("other jobs", "tasks wait, and other jobs hold the slots"),
     "own_stages": Part(
         "own stages", "as running, but slots are free: later stages wait for those that run"
     ),
@@ -59,21 +57,16 @@ PARTS = {
         "a task runs for longer than its successful attempt: retries, lost executors, stages done "
         "again, overtaken copies",
     ),
+    "executors": Part("executors", "tasks wait, and too few executors are there"),
+    "other_jobs": Part("other jobs", "tasks wait, and other jobs hold the slots"),
     "driver": Part("driver", "nothing runs, nor waits for a slot: planning, sending, merging"),
 }
-"""by the name of the field of `Breakdown`, without its unit, in the same order"""
-BY_PRECEDENCE = tuple(
-    PARTS[name]
-    for name in (
-        *("own_stages", "running", "stragglers", "failed"),
-        *("executors", "other_jobs", "driver"),
-    )
-)
-"""at each instant the first that holds counts"""
+"""by the name of the field of `Breakdown`, without its unit; at each instant the first that holds
+counts"""
 
 
 class Room(NamedTuple):
-    """For how long tasks of some kind found no room, until each of M times."""
+    """Cumulative time without a free slot, and without any slot, for tasks of one kind."""
 
     full: tuple[Float64, Float64]
     """(M,) times, and (M,) milliseconds until then without a slot that was free"""
@@ -135,12 +128,12 @@ def breakdown(begin_ms: float, end_ms: float, stages: Sequence[StageRecord]) -> 
     held_ms = full_while_waiting_ms - executors_ms
     own_stages_ms = np.where(waits_for_own, length_ms - full_ms, 0.0)
     by_interval_ms = (
-        executors_ms,
-        np.where(is_needless, 0.0, held_ms),
         own_stages_ms,
         np.where(runs, length_ms, 0.0) - own_stages_ms,
         np.where(~runs & straggles, length_ms, 0.0),
         np.where(~runs & ~straggles & fails, length_ms, 0.0) + np.where(is_needless, held_ms, 0.0),
+        executors_ms,
+        np.where(is_needless, 0.0, held_ms),
         np.where(quiet, length_ms, 0.0) - full_while_waiting_ms,
     )
     return Breakdown._make(float(part_ms.sum()) for part_ms in by_interval_ms)
