@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from safetensors.numpy import load_file
+from torch_geometric.data import Batch
 
 from decima.cli.main import main
+from decima.registry import HEURISTICS
 from decima.reproduce import bench
 from decima.reproduce.bench import SCALES, Bench, Scale, batch
+from decima.reproduce.comparisons import idle_memory_share, in_system
+from decima.reproduce.critical_path import accuracy, labelled_graphs
 from decima.reproduce.figures import FIGURES
 from decima.reproduce.paper import PAPER
 from decima.reproduce.trainings import imitated
 from decima.rl.drawing import write_figure
-from decima.rl.errors import RunError
 from tests.commands import refused
+from traces import load_trace
 
 TINY = Scale(
     batches=2,
@@ -65,6 +70,53 @@ def test_a_figure_is_drawn_from_its_json_alone(name: str, runs: Path, tmp_path: 
     assert all(path.stat().st_size > 1000 for path in written)
 
 
+def test_jobs_in_the_system_by_hand() -> None:
+    """Jobs arrive after 0, 1 and 2 s and take 5, 1 and 1 s."""
+    time_s = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5])
+    counts = in_system(np.array([0.0, 1.0, 2.0]), np.array([5.0, 1.0, 1.0]), time_s)
+    assert counts.tolist() == [1, 2, 2, 1, 1, 0, 0]
+
+
+def test_differences_have_the_sign_of_the_means(runs: Path) -> None:
+    for name in ("figure9a", "figure9b"):
+        found = FIGURES[name][0](Bench(TINY, 3, runs))
+        mean_s = {policy: np.mean(values) for policy, values in found["avg_jct_s"].items()}
+        words = found["here"]["average JCT of decima against tuned weighted fair"]
+        change = 100 * (mean_s["decima"] / mean_s["tuned_weighted_fair"] - 1)
+        assert words.startswith(f"{change:+.1f} %")
+    found = FIGURES["figure9a"][0](Bench(TINY, 3, runs))
+    mean_s = {policy: np.mean(values) for policy, values in found["avg_jct_s"].items()}
+    ratio = mean_s["fifo"] / mean_s["strict_fair"]
+    assert found["here"]["average JCT of fifo over that of fair"] == f"{ratio:.2f}"
+
+
+def test_idle_memory_is_weighed_by_memory_and_time() -> None:
+    """An executor of 3 GB that is busy for 2 s counts six times as much as one of 1 GB for 1 s."""
+    kinds = [
+        SimpleNamespace(memory_mb=3072, busy_s=2.0, idle_memory_share=0.5),
+        SimpleNamespace(memory_mb=1024, busy_s=1.0, idle_memory_share=0.0),
+    ]
+    run: Any = SimpleNamespace(metrics=SimpleNamespace(classes=kinds))
+    assert idle_memory_share(run) == pytest.approx(0.5 * 6 / 7)
+
+
+def test_the_longest_of_the_first_stages_is_to_be_named() -> None:
+    graphs = labelled_graphs(("any-dag-1001",))
+    jobs = {job.name: job for job in load_trace("any-dag-1001").jobs}
+    assert len(graphs) > 10
+    for graph in graphs:
+        job = jobs[graph.name]
+        first = [not stage.parents for stage in job.stages]
+        paths_ms = np.where(first, job.critical_path_ms, 0.0)
+        assert graph.is_first.tolist() == first
+        assert graph.is_longest.tolist() == (paths_ms >= 0.99 * paths_ms.max()).tolist()
+    several = Batch.from_data_list(graphs)
+    assert accuracy(several.is_longest.float(), several) == 1.0
+    wrong = -several.is_longest.float()
+    all_equal = sum(bool(graph.is_longest[graph.is_first].all()) for graph in graphs)
+    assert accuracy(wrong, several) == pytest.approx(all_equal / len(graphs))
+
+
 def test_equal_seeds_measure_the_same(runs: Path) -> None:
     first, again, other = (FIGURES["figure9a"][0](Bench(TINY, seed, runs)) for seed in (3, 3, 4))
     assert first == again
@@ -74,14 +126,17 @@ def test_equal_seeds_measure_the_same(runs: Path) -> None:
 def test_baselines_are_tuned_on_other_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for several figures."""
     tuned: list[Any] = []
+    defaults = HEURISTICS["tuned_weighted_fair"].defaults
 
     def tune(policy: str, config: Any, *, held_back: int) -> Any:
         tuned.append((policy, config.sequences, held_back))
-        raise RunError("enough")
+        return SimpleNamespace(parameters=defaults)
 
     monkeypatch.setattr(bench, "tune", tune)
-    with pytest.raises(RunError):
-        Bench(TINY, 0, Path()).compared(batch(), ("fifo", "tuned_weighted_fair"))
+    tiny = Bench(TINY, 0, Path())
+    for _ in range(2):
+        report = tiny.compared(batch(), ("fifo", "tuned_weighted_fair"))
+    assert report.config.parameters == {"tuned_weighted_fair": defaults}
     assert tuned == [("tuned_weighted_fair", 1, 1)]
 
 
@@ -129,6 +184,9 @@ def test_a_figure_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
 
     refused(reproduce(tmp_path, *only, "--seed", "1"), "other settings", "--force")
     assert reproduce(tmp_path, *only, "--seed", "1", "--force").exit_code == 0
+    page = (tmp_path / "index.html").read_text()
+    assert PAPER["figure9a"].title in page
+    assert PAPER["figure10"].title not in page, "it was measured with another seed"
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class Scale(NamedTuple):
 
 SCALES: Mapping[str, Scale] = {
     "quick": Scale(20, 4, 200, 5, 6, 4, 4, 32, 8, 300),
-    "full": Scale(100, 10, 1000, 20, 20, 40, 30, 128, 16, 1500),
+    "full": Scale(100, 10, 1000, 20, 20, 40, 30, 128, 16, 6000),
 }
 
 
@@ -134,7 +134,7 @@ class Bench:
         return evaluate(setting, timelines=range(setting.sequences if timelines else 0))
 
     def model(self, name: str, config: TrainConfig) -> str:
-        """Return the path of the model of a training, which is begun, resumed, or there.
+        """Train, resume or reuse a model; return its path.
 
         Raises:
             Refused: the folder holds a training of that name with other settings.

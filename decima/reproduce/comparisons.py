@@ -140,14 +140,14 @@ def figure_10(bench: Bench) -> dict[str, Any]:
     jct_s = {name: report.policies[name].runs[0].metrics.jct_s for name in shown}
     end_s = max(float((arrival_s + values).max()) for values in jct_s.values())
     time_s = np.linspace(0.0, end_s, _TIMES)
-    waiting = _in_system(arrival_s, jct_s[TUNED], arrival_s)
+    waiting = in_system(arrival_s, jct_s[TUNED], arrival_s)
     busiest = waiting >= np.quantile(waiting, 1 - _BUSIEST)
     ratio = jct_s[TUNED][busiest].mean() / jct_s[DECIMA][busiest].mean()
     return {
         **about(report),
         "time_s": time_s.tolist(),
         "in_system": {
-            name: _in_system(arrival_s, values, time_s).tolist() for name, values in jct_s.items()
+            name: in_system(arrival_s, values, time_s).tolist() for name, values in jct_s.items()
         },
         "arrival_s": arrival_s.tolist(),
         "jct_s": {name: values.tolist() for name, values in jct_s.items()},
@@ -157,7 +157,7 @@ def figure_10(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _in_system(arrival_s: Float64, jct_s: Float64, time_s: Float64) -> Float64:
+def in_system(arrival_s: Float64, jct_s: Float64, time_s: Float64) -> Float64:
     """(M,) jobs in the system at (M,) times, of (J,) arrivals in order."""
     arrived = np.searchsorted(arrival_s, time_s, side="right")
     completed = np.searchsorted(np.sort(arrival_s + jct_s), time_s, side="right")
@@ -219,7 +219,7 @@ def figure_12(bench: Bench) -> dict[str, Any]:
     shares = {name: _by_size(report, name) for name in policies}
     smallest_s = {name: np.array([row[0] for row in rows]) for name, rows in shares.items()}
     idle = {
-        name: np.array([_idle_memory(run) for run in report.policies[name].runs])
+        name: np.array([idle_memory_share(run) for run in report.policies[name].runs])
         for name in policies
     }
     jct_s = avg_jct_s(report)
@@ -259,7 +259,7 @@ def _by_size(report: Report, policy: str) -> list[Float64]:
     return rows
 
 
-def _idle_memory(run: PolicyRun) -> float:
+def idle_memory_share(run: PolicyRun) -> float:
     """Share of the memory of busy executors that their tasks did not need."""
     memory = np.array([kind.memory_mb * kind.busy_s for kind in run.metrics.classes])
     idle = np.array([kind.idle_memory_share for kind in run.metrics.classes])

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
+from torch_geometric.utils import scatter, softmax
 
 from decima.reproduce.bench import TRACE, Bench
 from decima.rl.drawing import Found, panels
@@ -34,8 +35,10 @@ _NEAR = 0.99
 
 def appendix_e(bench: Bench) -> dict[str, Any]:
     """Accuracy at naming the longest stage while encoders of both kinds learn."""
-    learned = _graphs(_LEARNED)
-    tests = {name: Batch.from_data_list(_graphs(traces)) for name, traces in _TESTED.items()}
+    learned = labelled_graphs(_LEARNED)
+    tests = {
+        name: Batch.from_data_list(labelled_graphs(traces)) for name, traces in _TESTED.items()
+    }
     curves = {
         name: _learned(bench, two_level, learned, tests)
         for name, two_level in (("two-level sums", True), ("one-level sums", False))
@@ -57,19 +60,27 @@ def _steps(bench: Bench) -> list[int]:
     return [bench.scale.encoder_steps * point // _POINTS for point in range(1, _POINTS + 1)]
 
 
-def _graphs(traces: Iterable[str]) -> list[Data]:
-    """All jobs of these traces, durations and paths over the job's mean duration."""
+def labelled_graphs(traces: Iterable[str]) -> list[Data]:
+    """Jobs in which several stages could start first: durations over their mean, and the longest.
 
-    def scaled(graph: Data) -> Data:
-        mean_s = graph.task_s.mean()
-        graph.x, graph.y = graph.task_s[:, None] / mean_s, graph.critical_path_s / mean_s
+    `is_first` (V,) marks the stages that could start first, `is_longest` (V,) those of them with
+    the longest critical path.
+    """
+
+    def labelled(graph: Data) -> Data:
+        graph.x = graph.task_s[:, None] / graph.task_s.mean()
+        graph.is_first = torch.ones(len(graph.task_s), dtype=torch.bool)
+        graph.is_first[graph.edge_index[1]] = False
+        longest_s = graph.critical_path_s[graph.is_first].max()
+        graph.is_longest = graph.is_first & (graph.critical_path_s >= _NEAR * longest_s)
         return graph
 
-    return [graph for name in traces for graph in JobGraphs(load_trace(name), scaled)]
+    graphs = (graph for name in traces for graph in JobGraphs(load_trace(name), labelled))
+    return [graph for graph in graphs if graph.is_first.sum() > 1]
 
 
-class _Predictor(nn.Module):
-    """Critical path of each stage: an encoder, and a linear layer on its embeddings."""
+class _Scorer(nn.Module):
+    """Score of each stage: an encoder, and a linear layer on its embeddings."""
 
     def __init__(self, two_level: bool) -> None:
         super().__init__()
@@ -77,9 +88,9 @@ class _Predictor(nn.Module):
         self.last = nn.Linear(_SIZE, 1)
 
     def forward(self, graphs: Data) -> Tensor:
-        """Return (V,) paths in mean durations of the job."""
-        predicted: Tensor = self.last(self.encoder(graphs.x, graphs.edge_index).node)
-        return predicted.squeeze(1)
+        """Return (V,) scores."""
+        scores: Tensor = self.last(self.encoder(graphs.x, graphs.edge_index).node)
+        return scores.squeeze(1)
 
 
 def _learned(
@@ -87,16 +98,17 @@ def _learned(
 ) -> dict[str, list[float]]:
     """Train an encoder; accuracy on each test after each of `_steps`."""
     torch.manual_seed(bench.seed)
-    predictor = _Predictor(two_level)
-    optimiser = torch.optim.Adam(predictor.parameters(), lr=_RATE)
+    scorer = _Scorer(two_level)
+    optimiser = torch.optim.Adam(scorer.parameters(), lr=_RATE)
     steps = _steps(bench)
     decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps[-1])
     batches = DataLoader(learned, _BATCH, shuffle=True)
     epochs = itertools.chain.from_iterable(itertools.repeat(batches))
     curve: dict[str, list[float]] = {name: [] for name in tests}
     for step, graphs in enumerate(itertools.islice(epochs, steps[-1]), start=1):
-        # Relative errors: a long path must not outweigh the many short ones.
-        loss = ((predictor(graphs) - graphs.y) / (1 + graphs.y)).square().mean()
+        probability = softmax(scorer(graphs)[graphs.is_first], graphs.batch[graphs.is_first])
+        named = probability * graphs.is_longest[graphs.is_first]
+        loss = -scatter(named, graphs.batch[graphs.is_first]).log().mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -104,21 +116,19 @@ def _learned(
         if step in steps:
             with torch.no_grad():
                 for name, test in tests.items():
-                    curve[name].append(_accuracy(predictor(test), test))
+                    curve[name].append(accuracy(scorer(test), test))
     return curve
 
 
-def _accuracy(predicted: Tensor, graphs: Batch) -> float:
-    """Share of the jobs of several roots whose longest root is predicted to be it."""
-    is_root = torch.ones(graphs.num_nodes, dtype=torch.bool)
-    is_root[graphs.edge_index[1]] = False
-    named = []
+def accuracy(scores: Tensor, graphs: Batch) -> float:
+    """Share of the jobs whose stage of the highest score, of those that could start first, is the
+    longest.
+    """
+    named = 0.0
     for job in range(graphs.num_graphs):
-        roots = (is_root & (graphs.batch == job)).nonzero().flatten()
-        if len(roots) > 1:
-            chosen = roots[predicted[roots].argmax()]
-            named.append(bool(graphs.y[chosen] >= _NEAR * graphs.y[roots].max()))
-    return sum(named) / max(1, len(named))
+        first = (graphs.is_first & (graphs.batch == job)).nonzero().flatten()
+        named += float(graphs.is_longest[first[scores[first].argmax()]])
+    return named / int(graphs.num_graphs)
 
 
 def draw_appendix_e(found: Found) -> Figure:

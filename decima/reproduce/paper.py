@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class PaperFigure:
     """what is measured here"""
     differs: str
     """why values here differ from the published ones"""
-    cpu_s: Mapping[str, float] = field(default_factory=dict)
+    cpu_s: Mapping[str, float]
     """about how long it takes on one core, by the name of a scale"""
 
 
@@ -96,13 +96,13 @@ PAPER: Mapping[str, PaperFigure] = {
         "One network for each objective",
         "section 7.4",
         {
-            f"{objective}: its network against the best other network": "schedules, no values"
+            f"{objective}: its network against the best other network": "schedules"
             for objective in ("avg_jct", "makespan", "p95")
         },
         "Batches of 20 of tpch on 50 executors. Each network evolves from the shipped one by "
         "`decima train --objective`.",
-        "The paper shows the schedules. p95 is an addition; a network for executors that move at "
-        "no cost is left out.",
+        "No values of the figure are known here. p95 is an addition; a network for executors that "
+        "move at no cost is left out.",
         {"quick": 25, "full": 500},
     ),
     "figure14": PaperFigure(
@@ -112,11 +112,11 @@ PAPER: Mapping[str, PaperFigure] = {
             "full": "below tuned weighted fair at each load",
             "no limits": "unstable from a load of 0.55",
             "no messages": "unstable as load rises",
-            "one-level sums": "none (appendix E)",
+            "one-level sums": "not reported (but appendix E)",
             "trained on batches": "behind tuned weighted fair above a load of 0.65",
             "policy gradient": "as full",
             "no baseline": "twice the JCT above a load of 0.75",
-            "no curriculum": "none",
+            "no curriculum": "not reported",
         },
         "Average JCT against tuned weighted fair at loads of 0.55, 0.65, 0.75 and 0.85. The first "
         "five networks are trained at 0.85 by imitation of the best heuristic, the last three from "
@@ -132,8 +132,8 @@ PAPER: Mapping[str, PaperFigure] = {
         {
             "score of full": "learns faster than with an output for each limit, or a limit for "
             "each stage",
-            "score of no limits": "none",
-            "score of policy gradient": "none",
+            "score of no limits": "not reported",
+            "score of policy gradient": "not reported",
         },
         "Held-out average JCT against strict fair while the trainings of figure14 run, in percent.",
         "There is no setting for the paper's two other encodings of limits, so the curves are of "
@@ -158,7 +158,7 @@ PAPER: Mapping[str, PaperFigure] = {
             "trained at the test's load": "-28 %",
             "trained at 0.6 of the test's load": "+15 %",
             "trained at both loads": "-10 %",
-            "shipped network": "none",
+            "shipped network": "not reported",
         },
         "Average JCT against tuned weighted fair at a load of 0.85; networks trained by imitation.",
         f"{_SMALL} The shipped network was trained on 577 settings.",
@@ -179,11 +179,10 @@ PAPER: Mapping[str, PaperFigure] = {
             "accuracy of two-level sums": "learns it",
             "accuracy of one-level sums": "does not learn it",
         },
-        "Encoders learn the critical path of stages on random jobs. Accuracy is how often the "
-        "longest of the stages that could start first is named, on random jobs and on tpch.",
-        "The paper's jobs and curves are not public; here the length is learned, and the longest "
-        "is named by it.",
-        {"quick": 9, "full": 32},
+        "Encoders learn to name the stage with the longest critical path among those that could "
+        "start first, on random jobs; accuracy on other random jobs and on tpch.",
+        "The paper's jobs and curves are not public.",
+        {"quick": 9, "full": 90},
     ),
 }
 """figures by name, in the order of the paper"""
