@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from decima.whatif import WhatIfSettings, what_if
-from decima.whatif.advice import findings
+from decima.whatif import WhatIf, WhatIfSettings, what_if
+from decima.whatif.advice import advised
 from decima.whatif.changes import PoolChange, pool_changes
 from decima.whatif.replay import Recording
 from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
@@ -55,6 +55,11 @@ def test_each_pool_gets_weight_slots_and_the_other_mode() -> None:
     assert {one.name for one in pool_changes(pools, many, 4)} == set(sorted(many)[:6])
 
 
+def pool_advice(study: WhatIf) -> list[str]:
+    changes = advised(study, exact(study))
+    return [change.words for change in changes if change.words.startswith("Pools: ")]
+
+
 def test_the_pool_of_short_jobs_is_advised(tmp_path: Path) -> None:
     """It waits behind the long ones, which hardly notice; without certainty there is no word."""
     found = what_if(recorded(tmp_path, "etl", "web"), SETTINGS, driver_times=False)
@@ -63,13 +68,13 @@ def test_the_pool_of_short_jobs_is_advised(tmp_path: Path) -> None:
     assert change.name == "web"
     assert (result.avg_s < found.reference.avg_s).all()
     assert (result.resampled_avg_s <= found.reference.resampled_avg_s + 1e-9).all()
-    words = next(one for one in findings(found, exact(found)) if one.startswith("Pools: "))
+    (words,) = pool_advice(found)
     assert "for pool 'web' in fairscheduler.xml, average JCT -" in words
     stored = to_json(found)["pools"]
     assert stored["pool"]["name"] == "web"
     assert stored["recorded_avg_jct_s"] == result.avg_s.tolist()
     same = replace(found, pools=(change, found.reference))
-    assert not any(one.startswith("Pools: ") for one in findings(same, exact(same)))
+    assert pool_advice(same) == []
 
 
 def test_one_pool_is_left_alone(tmp_path: Path) -> None:
