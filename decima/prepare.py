@@ -26,7 +26,7 @@ from decima.fingerprint import one_process_of_this_host, played
 from decima.heuristics import run as heuristics
 from decima.kernels import POLICIES
 from decima.policies import policy_named
-from decima.policy_names import SHIPPED_MODEL, model_path
+from decima.policy_names import SHIPPED_MODEL
 from spark_sim import Cluster, Protocol, Simulator
 from spark_sim.compiled.cache import MADE_BY, trusted_folder
 from spark_sim.compiled.shipped import ARCHIVES, archive_of, baseline, pack
@@ -146,14 +146,14 @@ def _replay() -> None:
 
 
 def _explain() -> None:
-    from decima.agent.model import shared_model
     from decima.evaluation.runner import Workload
+    from decima.learned import load
     from decima.report.explain.decision import at_number, explain_decision, moments
 
     config = _config(policies=(SHIPPED_MODEL,))
     workload = Workload.of(config)
     moment = at_number(moments(workload, config, SHIPPED_MODEL, 0), 1)
-    explain_decision(shared_model(model_path(SHIPPED_MODEL)).network, workload, moment)
+    explain_decision(load(SHIPPED_MODEL), workload, moment)
 
 
 def _train_and_mark() -> None:

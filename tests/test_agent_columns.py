@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from decima.agent import columns
 from decima.agent.feature_kernels import describe, most_limits
-from decima.agent.graph import GraphSorter, whole_graph
+from decima.agent.graph import GraphSorter
 from decima.agent.scales import Scales
 from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation
 from spark_sim.observation import observe
 from spark_sim.vector import VectorSimulator
+from tests.networks import whole_graph
 from tests.stories import build, job, stage
 from tests.test_agent_support import (
     ARRAYS,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from decima.agent import plan_probabilities, plans
 from decima.agent.forward_kernels import Scores
-from decima.agent.graph import GraphSorter, joined_graphs, whole_graph
+from decima.agent.graph import GraphSorter, joined_graphs
 from decima.agent.network import PolicyNetwork
 from decima.agent.plan_probabilities import Taken
 from decima.agent.plans import rows_of
@@ -22,6 +22,7 @@ from decima.agent.rollout import Lanes, Lockstep
 from decima.agent.weights import NetworkConfig
 from decima.rl.optimiser import flat_gradient
 from spark_sim import Cluster
+from tests.networks import whole_graph
 from tests.test_agent_support import (
     ARRAYS,
     CLUSTERS,

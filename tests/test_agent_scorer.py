@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from decima.agent import forward_kernels, plans
-from decima.agent.graph import GraphSorter, whole_graph
+from decima.agent.graph import GraphSorter
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, Lockstep
@@ -18,6 +18,7 @@ from decima.agent.scorer import Scored, Scorer
 from decima.agent.weights import NetworkConfig
 from spark_sim import Action, Cluster, Status
 from tests import networks
+from tests.networks import whole_graph
 from tests.test_agent_support import (
     ARRAYS,
     CLUSTERS,

@@ -16,7 +16,7 @@ from click.testing import Result
 
 from decima.agent import columns, plan_probabilities
 from decima.agent import model as model_files
-from decima.agent.graph import GraphSorter, whole_graph
+from decima.agent.graph import GraphSorter
 from decima.agent.network import PolicyNetwork
 from decima.agent.policy import LearnedPolicy
 from decima.agent.scales import Scales
@@ -24,6 +24,7 @@ from decima.agent.weights import NetworkConfig
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload
+from decima.report.explain import reasons
 from decima.report.explain.decision import (
     Explanation,
     JobShown,
@@ -39,9 +40,10 @@ from decima.report.explain.decision import (
 from decima.report.explain.reasons import LEAST_WEIGHT, MESSAGES, REASONS, TABLES, Reason
 from decima.report.explain.words import in_words
 from gnn.heads import Head
+from gnn.levels import Levels
 from spark_sim import PASS
 from tests.commands import decima, refused, succeeded
-from tests.networks import random_network
+from tests.networks import random_network, whole_graph
 from tests.shapes import chain, fork_join
 from traces import Trace, write_trace
 
@@ -524,3 +526,41 @@ def test_mistakes_are_one_line(
     """Each names what is wrong and leaves no file."""
     model = saved(decided(), tmp_path)
     refused(invoke("--trace", trace_file, *tiny, "--model", model, *arguments), words)
+
+
+def test_weights_are_those_of_the_network_with_the_inputs_ablated(
+    config: EvaluationConfig,
+    workload: Workload,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Computed by torch from the whole graph: one column of all jobs, and no edges."""
+    network = decided()
+    sorter, units = GraphSorter(workload.arrays), Scales.of(workload.arrays)
+    monkeypatch.setattr(reasons, "LEAST_WEIGHT", 0.0)
+    largest = {"job.remaining": 0.0, MESSAGES: 0.0}
+    for moment in itertools.islice(played(config, tmp_path), 8):
+        graph, choices = whole_graph(moment.observation.as_batch(), sorter, units)
+        work = graph.job_x.clone()
+        column = columns.JOB.index("remaining")
+        work[:, column] = work[graph.job_of_stage, column].mean()
+        none = torch.empty(0, dtype=torch.int64)
+        levels = Levels((0, len(graph.nodes.x)), none, none, (0, 0))
+        ablated = {
+            "job.remaining": graph._replace(job_x=work),
+            MESSAGES: graph._replace(nodes=graph.nodes._replace(levels=levels)),
+        }
+        entry = len(choices.open_stage)
+        if moment.action != PASS:
+            entry = int(np.flatnonzero(choices.open_stage == moment.action.stage)[0])
+        explanation = explain_decision(network, workload, moment, with_columns=True)
+        shown = {reason.name: reason for reason in explanation.reasons + explanation.columns}
+        for name, changed in ablated.items():
+            with torch.no_grad():
+                before, after = (
+                    torch.cat((scores.stage, scores.end)).log_softmax(0)[entry]
+                    for scores in (network(graph), network(changed))
+                )
+            assert shown[name].stage == pytest.approx(float(before - after), abs=1e-5)
+            largest[name] = max(largest[name], abs(float(before - after)))
+    assert min(largest.values()) > 1e-3, largest

@@ -1,10 +1,8 @@
-"""`Graph`: the network's input for a batch of decisions.
+"""`Graph`: the input of `PolicyNetwork.forward`, for updates.
 
-Acting, rollouts, updates, explanations and the live scheduler all build one for
-`PolicyNetwork.forward`. B decisions, each about all choices of one scheduling event; J jobs in
-their systems; O stages that may be chosen; M limits; K classes of executors that stages may be
-given, none where there is one class; D different job graphs with V nodes in all (the same graph may
-be seen by several decisions).
+B decisions, each about all choices of one scheduling event; J jobs in their systems; O stages that
+may be chosen; M limits; K classes of executors that stages may be given, none where there is one
+class; D different job graphs with V nodes in all (the same graph may be seen by several decisions).
 """
 
 from __future__ import annotations
@@ -16,12 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decima.agent import columns, feature_kernels, graph_kernels
-from decima.agent.columns import Choices
+from decima.agent import graph_kernels
 from decima.agent.graph_kernels import LevelArrays, graphs_of
-from decima.agent.scales import Scales
 from gnn.levels import Levels, joined_levels
-from spark_sim.observation import ObservationBatch
 from traces.arrays import TraceArrays
 from traces.numbers import Float32, Int64
 
@@ -148,37 +143,3 @@ class GraphSorter:
             torch.from_numpy(graph_of_job),
             torch.from_numpy(arrays.place[first_place[graph_of_job[job]] + local]),
         )
-
-
-def whole_graph(
-    seen: ObservationBatch, sorter: GraphSorter, units: Scales
-) -> tuple[Graph, Choices]:
-    """Build the graph of all decisions with all their nodes: one job graph for each visible job.
-
-    Tensors share the memory of the choices' arrays.
-    """
-    choices = feature_kernels.describe(seen, units)
-    table = seen.jobs[seen.rows]
-    template = table["template"].astype(np.int64)
-    size = table["num_stages"].astype(np.int64)
-    first = np.cumsum(size) - size
-    node_x = np.full((int(size.sum()), len(columns.NODE)), np.nan, np.float32)
-    known = np.full((len(node_x), feature_kernels.KNOWN), np.nan)
-    changed = np.empty(len(template), np.int64)
-    feature_kernels.remember_nodes(seen, first, units, known, node_x, changed)
-    local = choices.open_stage - table["first_stage"][choices.open_job]
-    own_graph = np.arange(len(template))
-    nodes = sorter.nodes(template, first, node_x, own_graph, (choices.open_job, local))
-    graph = Graph(
-        stage_x=torch.from_numpy(choices.stage_x),
-        job_x=torch.from_numpy(choices.job_x),
-        cluster_x=torch.from_numpy(choices.cluster_x),
-        limit_x=torch.from_numpy(choices.limit_x),
-        class_x=torch.from_numpy(choices.class_x),
-        job_of_stage=torch.from_numpy(choices.open_job),
-        job_of_limit=torch.from_numpy(choices.limit_job),
-        stage_of_class=torch.from_numpy(choices.kind_stage),
-        decision_of_job=torch.from_numpy(choices.decision_of_job),
-        nodes=nodes,
-    )
-    return graph, choices

@@ -57,7 +57,7 @@ class Model:
 
     @cached_property
     def network(self) -> PolicyNetwork:
-        """The network for training and explanations, which loads torch."""
+        """The network for training, which loads torch."""
         import torch
 
         from decima.agent.network import PolicyNetwork

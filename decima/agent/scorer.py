@@ -1,7 +1,7 @@
 """`Scorer`: the compiled network for decisions, which caches embeddings between them.
 
-`PolicyNetwork.forward` of `graph.whole_graph` gives the same scores, more slowly. Tests compare
-both to 1e-6 at every decision of a run.
+`PolicyNetwork.forward` gives the same scores, more slowly. Tests compare both to 1e-6 at every
+decision of a run.
 """
 
 from __future__ import annotations
@@ -116,6 +116,32 @@ class Scorer:
             forward_kernels.embed(
                 self._networks, self._graphs, seen, changed, memory, self._scratch
             )
+        return Scored(seen, choices, self._scores(seen, choices, memory), memory, changed)
+
+    def score_columns(
+        self, scored: Scored, choices: Choices, x: Float32, *, messages: bool
+    ) -> Scores[Float32]:
+        """Score decisions again with other columns, for explanations; nothing is kept.
+
+        `x` (stages, len(NODE)) stands for `scored.memory.x`. Without messages, every stage is
+        embedded without the edges of its job.
+        """
+        seen = scored.observation
+        memory = scored.memory._replace(
+            x=x,
+            e=np.empty_like(scored.memory.e),
+            y=np.empty_like(scored.memory.y),
+            added=np.empty_like(scored.memory.added),
+            sent=np.empty_like(scored.memory.sent),
+        )
+        graphs = self._graphs
+        if not messages:
+            graphs = graphs._replace(first_child=np.zeros_like(graphs.first_child))
+        jobs = np.arange(len(seen.rows))
+        forward_kernels.embed(self._networks, graphs, seen, jobs, memory, self._scratch)
+        return self._scores(seen, choices, memory)
+
+    def _scores(self, seen: ObservationBatch, choices: Choices, memory: Memory) -> Scores[Float32]:
         decisions = len(seen.time_ms)
         scores = Scores(
             stage=np.empty(len(choices.stage_x), np.float32),
@@ -128,7 +154,7 @@ class Scorer:
         if not self._config.limit_head:
             limit = choices.limit_x[:, columns.LIMIT.index("limit")]
             scores = scores._replace(limit=np.float32(CERTAIN) * limit)
-        return Scored(seen, choices, scores, memory, changed)
+        return scores
 
 
 def _grown(values: Numbers, rows: int) -> Numbers:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decima.cli.console import progress_bar, say, stdout
+from decima.cli.console import progress_bar, stdout
 from decima.cli.options import (
     JSON,
     OBJECTIVE,
@@ -35,7 +35,6 @@ from decima.policy_names import SHIPPED_MODEL, is_learned
 from decima.registry import HEURISTICS
 from decima.rl.option_types import OUTPUT, POLICIES
 from decima.rl.statistics import method
-from decima_packages import missing_extra
 from spark_sim.compiled.progress import announce
 from traces.files.names import counted
 from traces.files.writing import write_json
@@ -126,14 +125,8 @@ def page_sections(report: Report) -> list[Section]:
     sections = comparison_sections([results], timelines)
     learned = next((name for name in report.config.policies if is_learned(name)), None)
     if learned is not None:
-        try:
-            from decima.report.decisions import decisions_section
-        except ModuleNotFoundError as error:
-            note = missing_extra(error)
-            if note is None:
-                raise
-            say(f"note: the page has no reasons for decisions: {note}")
-            return sections
+        from decima.report.decisions import decisions_section
+
         workload = Workload.of(report.config)
         sections.append(decisions_section(workload, report.config, learned, 0))
     return sections

@@ -10,7 +10,7 @@ import click
 from decima.cli.console import stdout
 from decima.cli.options import JSON, build_config, workload_options
 from decima.errors import ConfigError
-from decima.policy_names import SHIPPED_MODEL, is_learned, model_path
+from decima.policy_names import SHIPPED_MODEL, is_learned
 from decima.rl.option_types import POLICIES, SECONDS, Whole
 from spark_sim.compiled.progress import announce
 from traces.files.writing import write_json
@@ -64,9 +64,9 @@ def explain(
             f"model {model!r}: not {SHIPPED_MODEL}, nor a file ending in .safetensors"
         )
     announce()
-    # torch takes a second to load, which a refused setting need not wait for.
-    from decima.agent.model import shared_model
+    # numba takes a second to load, which a refused setting need not wait for.
     from decima.evaluation.runner import Workload
+    from decima.learned import load
     from decima.report.explain.decision import (
         at_number,
         at_time,
@@ -76,7 +76,7 @@ def explain(
     )
     from decima.report.explain.words import in_words, lines_of
 
-    network = shared_model(model_path(model)).network
+    network = load(model)
     workload = Workload.of(config)
     if time_s is not None:
         moment = at_time(moments(workload, config, model, sequence), time_s)

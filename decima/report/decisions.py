@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from decima.agent.model import shared_model
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, policy_on
-from decima.policy_names import is_learned, model_path
+from decima.learned import load
+from decima.policy_names import is_learned
 from decima.report.explain.decision import explain_decision, memory_gb, moments
 from decima.report.explain.words import in_words
 from decima.report.results import significant
@@ -36,7 +36,7 @@ def decisions_section(
 
     Policies of `config` that are not learned show what they would have chosen at every plan.
     """
-    network = shared_model(model_path(policy)).network
+    network = load(policy)
     others = {
         name: policy_on(workload, config, name, sequence)
         for name in config.policies

@@ -15,10 +15,10 @@ import numpy as np
 
 from decima.agent import columns
 from decima.agent.columns import Choices
-from decima.agent.graph import GraphSorter, whole_graph
-from decima.agent.network import PolicyNetwork
 from decima.agent.policy import Planned
 from decima.agent.scales import Scales
+from decima.agent.scorer import Scorer
+from decima.agent.weights import Network
 from decima.errors import ConfigError
 from decima.evaluation.config import EvaluationConfig
 from decima.evaluation.runner import Workload, prepare
@@ -30,10 +30,9 @@ from decima.report.explain.reasons import (
     log_probs,
     reasons_of,
 )
-from decima.rl.optimiser import one_thread
 from spark_sim import PASS, Action, Observation, Status, Streams
 from spark_sim.cluster import MB_PER_GB
-from spark_sim.observation import copied
+from spark_sim.observation import copied, for_kernels
 from spark_sim.tables import ANY
 from traces.numbers import MS_PER_S, Float64, Int64
 
@@ -228,9 +227,8 @@ class Explanation:
         return {**asdict(self), "reasons": listed(self.reasons), "columns": listed(self.columns)}
 
 
-@one_thread()
 def explain_decision(
-    network: PolicyNetwork,
+    network: Network,
     workload: Workload,
     moment: Moment,
     *,
@@ -242,13 +240,15 @@ def explain_decision(
     Each reason and each column costs a pass of the network.
     """
     observation, action = moment.observation, moment.action
-    sorter, units = GraphSorter(workload.arrays), Scales.of(workload.arrays)
-    graph, choices = whole_graph(observation.as_batch(), sorter, units)
-    log_prob = log_probs(network, graph)
-    *chances, end_probability = log_prob.entry.exp().tolist()
+    scorer = Scorer(network, workload.arrays, Scales.of(workload.arrays))
+    scorer.make_room(len(observation.jobs), len(observation.stages))
+    scored = scorer.score(for_kernels(observation).as_batch())
+    choices = scored.choices
     choice = _choice(choices, action)
-    ablated = (network, graph, moment.cluster_mean, choice)
-    place = _places(moment.order, log_prob.entry.numpy())
+    log_prob = log_probs(scored.scores, choice)
+    *chances, end_probability = np.exp(log_prob.entry).tolist()
+    ablated = (scorer, scored, moment.cluster_mean, choice)
+    place = _places(moment.order, log_prob.entry)
     stages = [
         _stage(workload, observation, int(row), chances[index], int(place[index]))
         for index, row in enumerate(choices.open_stage)
@@ -258,13 +258,11 @@ def explain_decision(
     classes: tuple[ClassShown, ...] = ()
     if choice.entry < len(stages):
         taken = stages[choice.entry]
-        job = int(choices.open_job[choice.entry])
-        rows = slice(*choices.limit_ptr[job : job + 2].tolist())
-        chances_of_limits = log_prob.limit[rows].exp().tolist()
-        limits = tuple(map(LimitShown, choices.limit[rows].tolist(), chances_of_limits))
-        rows = slice(*choices.kind_ptr[choice.entry : choice.entry + 2].tolist())
-        sizes_gb = (observation.classes["memory_mb"][choices.kind[rows]] / MB_PER_GB).tolist()
-        classes = tuple(map(ClassShown, sizes_gb, log_prob.kind[rows].exp().tolist()))
+        chances_of_limits = np.exp(log_prob.limit).tolist()
+        limits = tuple(map(LimitShown, choices.limit[choice.limits].tolist(), chances_of_limits))
+        kinds = choices.kind[choice.kinds]
+        sizes_gb = (observation.classes["memory_mb"][kinds] / MB_PER_GB).tolist()
+        classes = tuple(map(ClassShown, sizes_gb, np.exp(log_prob.kind).tolist()))
     return Explanation(
         decision=moment.number,
         planned_at=moment.planned_at,
@@ -290,19 +288,22 @@ def explain_decision(
 def _choice(choices: Choices, action: Action) -> Choice:
     """Find the rows of an action."""
     if action == PASS:
-        return Choice(len(choices.open_stage), None, None)
+        return Choice(len(choices.open_stage), slice(0), None, slice(0), None)
     (entry,) = np.flatnonzero(choices.open_stage == action.stage)
     job = choices.open_job[entry]
+    limits = slice(*choices.limit_ptr[job : job + 2].tolist())
+    kinds = slice(*choices.kind_ptr[entry : entry + 2].tolist())
 
-    def row_of(values: Int64, bounds: Int64, wanted: int) -> int | None:
-        first, last = bounds
-        rows = first + np.flatnonzero(values[first:last] == wanted)
-        return int(rows[0]) if len(rows) else None
+    def place_of(values: Int64, value: int) -> int | None:
+        places = np.flatnonzero(values == value)
+        return int(places[0]) if len(places) else None
 
     return Choice(
         int(entry),
-        row_of(choices.limit, choices.limit_ptr[job : job + 2], action.limit),
-        row_of(choices.kind, choices.kind_ptr[entry : entry + 2], action.kind),
+        limits,
+        place_of(choices.limit[limits], action.limit),
+        kinds,
+        place_of(choices.kind[kinds], action.kind),
     )
 
 

@@ -17,16 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
-from torch_geometric.utils import scatter
+import numpy as np
 
 from decima.agent import columns
-from decima.agent.graph import Graph
-from decima.agent.network import PolicyNetwork
-from decima.agent.plan_probabilities import log_softmax
-from gnn.levels import Levels
-from traces.numbers import Float64
+from decima.agent.columns import Choices
+from decima.agent.forward_kernels import Scores
+from decima.agent.scorer import Scored, Scorer
+from traces.numbers import Float32, Float64
 
 LEAST_WEIGHT = 0.1
 """smallest absolute weight of a reason that is shown: a change of the probability by a tenth"""
@@ -103,34 +100,40 @@ class Reason:
 
 
 class Choice(NamedTuple):
-    """Rows of a decision's graph that a choice consists of."""
+    """Rows of a decision's columns that a choice consists of."""
 
     entry: int  # row of the stage; the number of stages stands for the end of the round
-    limit: int | None
+    limits: slice  # rows of the limits of its job; none at the end of the round
+    limit: int | None  # which of them
+    kinds: slice  # rows of the classes of its stage
     kind: int | None
 
 
 class LogProbs(NamedTuple):
-    """Log-probabilities of everything that can be chosen in one decision."""
+    """Log-probabilities of the parts of a choice and of what could be chosen instead."""
 
-    entry: Tensor  # (O + 1,) of each stage, and of the end of the round, coming first
-    limit: Tensor  # (M,) among the limits of one job
-    kind: Tensor  # (K,) among the classes of one stage
+    entry: Float64  # (O + 1,) of each stage, and of the end of the round, coming first
+    limit: Float64  # among the limits of the job chosen
+    kind: Float64  # among the classes of the stage chosen
 
 
-@torch.no_grad()
-def log_probs(network: PolicyNetwork, graph: Graph) -> LogProbs:
-    """Score a graph of one decision."""
-    scores = network(graph)
-    entry = torch.cat((scores.stage, scores.end)).double()
-    limits, _ = log_softmax(scores.limit.double(), graph.job_of_limit, len(graph.job_x))
-    kinds, _ = log_softmax(scores.kind.double(), graph.stage_of_class, len(graph.stage_x))
-    return LogProbs(entry.log_softmax(0), limits, kinds)
+def log_probs(scores: Scores[Float32], choice: Choice) -> LogProbs:
+    """Log-probabilities by the scores of one decision."""
+    return LogProbs(
+        _log_softmax(np.concatenate((scores.stage, scores.end))),
+        _log_softmax(scores.limit[choice.limits]),
+        _log_softmax(scores.kind[choice.kinds]),
+    )
+
+
+def _log_softmax(logits: Float32) -> Float64:
+    exact: Float64 = logits.astype(np.float64)
+    return exact - float(np.logaddexp.reduce(exact))
 
 
 def reasons_of(
-    network: PolicyNetwork,
-    graph: Graph,
+    scorer: Scorer,
+    scored: Scored,
     cluster_mean: Float64,
     choice: Choice,
     groups: Mapping[str, Group] = REASONS,
@@ -138,62 +141,60 @@ def reasons_of(
     """Return the reasons of at least `LEAST_WEIGHT` for a choice, the heaviest first.
 
     Args:
-        network: the policy's.
-        graph: of a decision with at least one stage.
-        cluster_mean: (len(CLUSTER),) columns of the cluster that ablate those of the graph.
+        scorer: with the policy's network.
+        scored: its scores of one decision with at least one stage.
+        cluster_mean: (len(CLUSTER),) columns of the cluster that ablate those of the decision.
         choice: what was chosen.
         groups: what is ablated by name: `REASONS`, or `SINGLE_COLUMNS`.
     """
 
-    def parts(ablated: Graph) -> tuple[float, float, float]:
+    def parts(scores: Scores[Float32]) -> tuple[float, float, float]:
         """Return the log-probabilities of the choice's stage, limit and class."""
-        log_prob, (entry, limit, kind) = log_probs(network, ablated), choice
+        log_prob = log_probs(scores, choice)
         return (
-            float(log_prob.entry[entry]),
-            0.0 if limit is None else float(log_prob.limit[limit]),
-            0.0 if kind is None else float(log_prob.kind[kind]),
+            float(log_prob.entry[choice.entry]),
+            0.0 if choice.limit is None else float(log_prob.limit[choice.limit]),
+            0.0 if choice.kind is None else float(log_prob.kind[choice.kind]),
         )
 
-    means, whole, reasons = _means(graph, cluster_mean), parts(graph), []
+    seen, choices = scored.observation, scored.choices
+    num_stages = seen.jobs["num_stages"][seen.rows]
+    ranges = map(np.arange, scored.memory.first_stage, scored.memory.first_stage + num_stages)
+    nodes = np.concatenate(list(ranges))
+    inputs = {
+        "node": scored.memory.x,
+        "job": choices.job_x,
+        "stage": choices.stage_x,
+        "cluster": choices.cluster_x,
+        "limit": choices.limit_x,
+        "class": choices.class_x,
+    }
+    # A job counts once for each stage that may be chosen.
+    means = {
+        "node": scored.memory.x[nodes].mean(0),
+        "job": choices.job_x[choices.open_job].mean(0),
+        "stage": choices.stage_x.mean(0),
+        "cluster": cluster_mean,
+        "limit": _mean(choices.limit_x[choice.limits]),
+        "class": _mean(choices.class_x[choice.kinds]),
+    }
+    whole, reasons = parts(scored.scores), []
     for name, group in groups.items():
-        ablated = _ablated(graph, means, group)
-        if name == MESSAGES:
-            none = torch.empty(0, dtype=torch.int64)
-            levels = Levels((0, len(graph.nodes.x)), none, none, (0, 0))
-            ablated = graph._replace(nodes=graph.nodes._replace(levels=levels))
-        weights = (a - b for a, b in zip(whole, parts(ablated), strict=True))
+        ablated = dict(inputs)
+        for table, names in group.items():
+            places = [TABLES[table].index(column) for column in names]
+            ablated[table] = inputs[table].copy()
+            ablated[table][:, places] = means[table][places]
+        x = ablated.pop("node")
+        with_means = {f"{table}_x": values for table, values in ablated.items()}
+        changed = Choices(**choices._asdict() | with_means)
+        scores = scorer.score_columns(scored, changed, x, messages=name != MESSAGES)
+        weights = (a - b for a, b in zip(whole, parts(scores), strict=True))
         reasons.append(Reason(name, *weights))
     shown = (reason for reason in reasons if abs(reason.weight) >= LEAST_WEIGHT)
     return tuple(sorted(shown, key=lambda reason: -abs(reason.weight)))
 
 
-def _means(graph: Graph, cluster_mean: Float64) -> dict[str, Tensor]:
-    """Return each table with the mean of the choices in every row.
-
-    A job counts once for each stage that may be chosen. Limits are averaged over those of a job,
-    classes over those of a stage.
-    """
-    of_limit, of_class = graph.job_of_limit, graph.stage_of_class
-    limits = scatter(graph.limit_x, of_limit, dim_size=len(graph.job_x), reduce="mean")
-    kinds = scatter(graph.class_x, of_class, dim_size=len(graph.stage_x), reduce="mean")
-    return {
-        "node": graph.nodes.x.mean(0).expand_as(graph.nodes.x),
-        "job": graph.job_x[graph.job_of_stage].mean(0).expand_as(graph.job_x),
-        "stage": graph.stage_x.mean(0).expand_as(graph.stage_x),
-        "cluster": torch.from_numpy(cluster_mean).float().expand_as(graph.cluster_x),
-        "limit": limits[of_limit],
-        "class": kinds[of_class],
-    }
-
-
-def _ablated(graph: Graph, means: Mapping[str, Tensor], group: Group) -> Graph:
-    """Return the graph with the means in the columns of `group`."""
-    for table, names in group.items():
-        x = graph.nodes.x if table == "node" else getattr(graph, f"{table}_x")
-        is_ablated = torch.tensor([name in names for name in TABLES[table]])
-        x = torch.where(is_ablated, means[table], x)
-        if table == "node":
-            graph = graph._replace(nodes=graph.nodes._replace(x=x))
-        else:
-            graph = Graph(**graph._asdict() | {f"{table}_x": x})
-    return graph
+def _mean(x: Float32) -> Float32:
+    """Mean of the rows; zeros of none, which nothing then reads."""
+    return x.mean(0) if len(x) > 0 else np.zeros(x.shape[1], np.float32)
