@@ -36,6 +36,7 @@ from decima.rl.parallel.local import LocalPool
 from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, difference_percent
 from decima.training.tuning import tune
+from traces.estimates import KINDS
 from traces.files.writing import write_json
 from traces.numbers import Float64
 
@@ -165,6 +166,7 @@ def main() -> None:
     parser.add_argument("--trace", action="append", help="may be repeated; default: tpch")
     parser.add_argument("--executors", default="10,25,50,100,200,500")
     parser.add_argument("--slots", default="8,16,32,64,128,256")
+    parser.add_argument("--estimates", choices=KINDS, default="exact", help="of task durations")
     parser.add_argument("--sequences", type=int, default=6)
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--workers", type=int, default=1)
@@ -181,7 +183,9 @@ def main() -> None:
     with LocalPool(arguments.workers) as pool:
         for trace in arguments.trace or ["tpch"]:
             for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
-                cell = replace(config, sequences=arguments.sequences)
+                cell = replace(
+                    config, sequences=arguments.sequences, estimates=arguments.estimates
+                )
                 figures = stored.get(label, {})
                 missing = [name for name in wanted if name not in figures]
                 figures |= play(cell, missing, tuned, pool)
