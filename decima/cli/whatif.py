@@ -41,6 +41,7 @@ from decima.whatif.budget import SHARES, Budget, Terms, budget, budget_table
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.check import parts_json
+from decima.whatif.replay.demands import Demands
 from decima.whatif.replay.losses import Losses, losses
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import FAIR
@@ -55,6 +56,7 @@ from decima.whatif.report import (
 )
 from decima.whatif.settings import OWN_WAYS, Sharing
 from decima.whatif.study import run_ways, total_runs
+from decima.whatif.task_slots import demands_effect
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
@@ -63,6 +65,7 @@ from traces.files.numbers import MAX_TIME_MS
 from traces.files.writing import write_json
 from traces.numbers import MS_PER_S
 from traces.spark_log import GroupBy
+from traces.spark_log.events import MAX_CORES
 
 _CHECK_DRAWS = 5
 _MOST_MONEY = 1e9
@@ -119,6 +122,12 @@ _DEFAULT = WhatIfSettings(executors=1)
     type=Number(0.0, MAX_TIME_MS / MS_PER_S, above=True),
     help="With --price: seconds that the p95 must keep (default: the p95 of the baseline).",
 )
+@click.option("--task-cpus", type=Whole(1, MAX_CORES), help="As if each task took so many cores.")
+@click.option(
+    "--gpus",
+    type=Whole(1, MAX_CORES),
+    help="As if each executor had so many GPUs, for tasks that ask for them.",
+)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
 @click.option(
@@ -138,6 +147,8 @@ def whatif(
     moving_delay_s: float | None,
     price: float | None,
     deadline: float | None,
+    task_cpus: int | None,
+    gpus: int | None,
     no_driver_times: bool,
     where: Where,
     explain: bool,
@@ -159,7 +170,10 @@ def whatif(
         refuse_given("--price", "allocation")
     elif deadline is not None:
         raise click.UsageError("--deadline needs --price")
-    recording = read_recording(logs.fetch(), group_by=GroupBy(group_by), pools=pools)
+    demands = _demands(task_cpus, gpus)
+    recording = read_recording(
+        logs.fetch(), group_by=GroupBy(group_by), pools=pools, demands=demands
+    )
     names = None if policies is None else parse_names(policies)
     settings: WhatIfSettings | ApplicationsSettings
     if is_of_applications:
@@ -174,8 +188,13 @@ def whatif(
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
     check_models(settings.policies)
     terms = None if price is None else Terms(price, deadline)
+    effect = None
+    if demands is not None and isinstance(settings, WhatIfSettings):
+        effect = demands_effect(recording, demands, settings, driver_times=not no_driver_times)
     answers = _answered(recording, settings, terms, not no_driver_times, where)
     study, check, lost, _, planned = answers
+    if effect is not None:
+        wrapped(stdout(markup=False), effect.words())
     if explain:
         _print_all(answers)
     else:
@@ -188,13 +207,24 @@ def whatif(
         content["parts_s"] = [parts_json(recording, row) for row in range(len(recording.driver))]
         content["advised"] = [change._asdict() for change in _all_advised(answers)]
         content["budget"] = None if planned is None else planned.to_json()
+        content["demands"] = None if effect is None else effect.to_json()
         content["losses"] = None if lost is None else lost.to_json()
         write_json(json_path, content)
     if page is not None:
         from decima.report.whatif import whatif_sections
 
+        effects = () if effect is None else (effect.words(),)
         title = counted(len(recording.slots), "application") if is_of_applications else logs.title
-        write_report(page, whatif_sections(study, check, lost, planned), f"What if: {title}")
+        write_report(
+            page, whatif_sections(study, check, lost, planned, effects), f"What if: {title}"
+        )
+
+
+def _demands(task_cpus: int | None, gpus: int | None) -> Demands | None:
+    for option, number in (("--task-cpus", task_cpus), ("--gpus", gpus)):
+        if number is not None:
+            refuse_given(option, "executors", "protocol", "is_of_applications", "price")
+    return None if task_cpus is None and gpus is None else Demands(task_cpus, gpus)
 
 
 def _session_settings(
@@ -276,7 +306,7 @@ def _answered(
             return _Answers(divided, divided.check(), None, None, None)
         as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
         check = run_replay(
-            recording,
+            recording.before or recording,
             as_recorded,
             progress=lambda done, _: bar.update(task, completed=done),
             pool=pool,

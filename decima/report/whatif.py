@@ -46,9 +46,10 @@ def whatif_sections(
     check: ReplayReport,
     lost: Losses | None = None,
     planned: Budget | None = None,
+    effects: tuple[str, ...] = (),
 ) -> list[Section]:
-    """All sections of the page of `decima whatif`."""
-    sections = [whatif_section(study, check)]
+    """All sections of the page of `decima whatif`; `effects` are words on what was asked for."""
+    sections = [whatif_section(study, check, effects)]
     if planned is not None:
         sections.append(budget_section(planned))
     if study.recording.breakdowns:
@@ -57,12 +58,12 @@ def whatif_sections(
     return sections if waiting is None else [*sections, waiting]
 
 
-def whatif_section(study: Study, check: ReplayReport) -> Section:
+def whatif_section(study: Study, check: ReplayReport, effects: tuple[str, ...] = ()) -> Section:
     """Section with the words and figures of `decima whatif`, with or without `--applications`."""
     is_trusted = can_be_trusted(check)
     charts = []
     content: dict[str, Any] = {
-        "facts": [*facts(study), verdict(check)],
+        "facts": [*facts(study), *effects, verdict(check)],
         "findings": list(findings(study, check)),
         "caveats": list(caveats(study, check)),
         "advised": list(advised(study, check)),

@@ -60,7 +60,8 @@ def facts(study: Study) -> list[str]:
             )
     else:
         assert isinstance(study, WhatIf)  # noqa: S101 - the other kind
-        slots, at_once, recorded = study.settings.executors, "", load.recorded_slots(recording)
+        slots, at_once = study.settings.executors, ""
+        recorded = load.recorded_slots(recording.before or recording)
         where = counted(slots, "slot")
         conditions = list(conditions_words(recording))
     span_s = load.span_s(recording)
