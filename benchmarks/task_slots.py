@@ -2,11 +2,12 @@
 
     python -m benchmarks.task_slots --spark .venv/spark-3.5 [--logs DIR]
 
-Two programs of sleeping Python tasks run on `local-cluster[2,4,1024]`, each with tasks of one and
-of two cores, and with executors of one and of two GPUs, which a discovery script lists. Each log
+Two programs of tasks that sleep, in the JVM, run on `local-cluster[2,4,1024]`, each with tasks of
+one and of two cores, and with executors of one and of two GPUs, which a script lists. Each log
 predicts the run with the other setting. `--spark` is a folder that has PySpark. A line a
 prediction: slots of the cluster, makespan and average JCT as recorded there, as predicted from the
-other log, and their difference. Logs that are already in DIR are not recorded again.
+other log, their difference, and the replay error of that log. Logs that are already in DIR are
+not recorded again.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ from traces.numbers import MS_PER_S
 
 MASTER = "local-cluster[2,4,1024]"
 JOBS = 20
+MEAN_GAP_S = 2.0
+LEAST_MS, MOST_MS = 800, 3200
+"""of a task"""
 
 
 class Program(NamedTuple):
     """Jobs that come at random, each in a thread of the driver."""
 
     mode: str
-    shuffled: bool  # whether a second stage follows
+    is_shuffled: bool  # whether a second stage follows
     task_gpus: str  # of a task, in the runs with GPUs
 
 
@@ -75,45 +79,43 @@ def run(name: str, question: str, number: int, folder: Path) -> None:
     conf = {
         **LOOPBACK, "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
         "spark.executor.memory": "512m", "spark.driver.memory": "512m",
-        "spark.scheduler.mode": program.mode, "spark.locality.wait": "0s",
+        "spark.scheduler.mode": program.mode, "spark.sql.shuffle.partitions": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
         "spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri(),
         **settings_of(program, question, number, folder / ".gpus.sh"),
     }  # fmt: skip
     builder = SparkSession.builder.master(MASTER).appName(f"{name} {question} {number}")
     for key, value in conf.items():
         builder = builder.config(key, value)
-    context = builder.getOrCreate().sparkContext
-    context.setLogLevel("ERROR")
-    context.parallelize(range(16), 16).foreach(lambda _: time.sleep(0.2))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    _sleep(spark, "warm", 16, 0, is_shuffled=True)
     rng = np.random.default_rng(7)
-    drawn = [
-        (float(gap_s), [float(task_s) for task_s in rng.uniform(0.3, 1.2, int(tasks))])
-        for gap_s, tasks in zip(rng.exponential(1.0, JOBS), rng.integers(4, 13, JOBS), strict=True)
-    ]
+    arrival_s = np.cumsum(rng.exponential(MEAN_GAP_S, JOBS)).tolist()
+    tasks = rng.integers(4, 13, JOBS).tolist()
+    begin_s = time.monotonic()
 
-    def submit(number: int, tasks_s: list[float]) -> None:
-        context.setJobDescription(f"job {number}")
-        context.setLocalProperty("spark.scheduler.pool", f"pool {number}")
-        slept = context.parallelize(tasks_s, len(tasks_s)).map(_sleep)
-        (slept.reduceByKey(_add, 2) if program.shuffled else slept).count()
+    def submit(place: int) -> None:
+        time.sleep(max(0.0, begin_s + arrival_s[place] - time.monotonic()))
+        _sleep(spark, f"job {place}", tasks[place], place, is_shuffled=program.is_shuffled)
 
-    threads = []
-    for place, (gap_s, tasks_s) in enumerate(drawn):
-        time.sleep(gap_s)
-        threads.append(threading.Thread(target=submit, args=(place, tasks_s)))
-        threads[-1].start()
+    threads = [threading.Thread(target=submit, args=(place,)) for place in range(JOBS)]
+    for thread in threads:
+        thread.start()
     for thread in threads:
         thread.join()
-    context.stop()
+    spark.stop()
 
 
-def _sleep(task_s: float) -> tuple[int, float]:
-    time.sleep(task_s)
-    return round(1000 * task_s) % 2, task_s
-
-
-def _add(left: float, right: float) -> float:
-    return left + right
+def _sleep(spark: Any, name: str, tasks: int, seed: int, *, is_shuffled: bool) -> None:
+    """Run one job, each of whose first tasks sleeps for its own time."""
+    spark.sparkContext.setJobDescription(name)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+    times_ms = f"CAST({LEAST_MS} + (id * 977 + {seed} * 613) % {MOST_MS - LEAST_MS} AS BIGINT)"
+    slept = f"java_method('java.lang.Thread', 'sleep', {times_ms}) AS slept"
+    rows = spark.range(0, tasks, 1, tasks).selectExpr("id % 2 AS part", slept)
+    (rows.groupBy("part").agg({"slept": "max"}) if is_shuffled else rows).collect()
 
 
 def record(name: str, question: str, number: int, spark: Path, logs: Path) -> Path:

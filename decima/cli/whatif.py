@@ -23,6 +23,7 @@ from decima.cli.options import (
     write_report,
 )
 from decima.cli.replay import ALLOCATION, POOLS
+from decima.cli.whatif_each import whatif_each
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.option_types import POLICIES, Number, Whole
 from decima.rl.statistics import method
@@ -38,6 +39,7 @@ from decima.whatif import (
 from decima.whatif.advice import Advised, advised, caveats, facts, findings, headline
 from decima.whatif.applications.workload import check_applications, cluster_slots
 from decima.whatif.budget import SHARES, Budget, Terms, budget, budget_table
+from decima.whatif.each import Ask
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.check import parts_json
@@ -71,6 +73,13 @@ _CHECK_DRAWS = 5
 _MOST_MONEY = 1e9
 _EXPLAINED_JOBS = 10  # whose time is divided
 _DEFAULT = WhatIfSettings(executors=1)
+_OF_ONE_SESSION = (
+    "allocation", "protocol", "sequences", "price", "deadline", "task_cpus", "gpus"
+)  # fmt: skip
+_OF_ONE_STUDY = (
+    "executors", "protocol", "policies", "allocation", "is_of_applications", "moving_delay_s",
+    "price", "deadline", "task_cpus", "gpus", "no_driver_times", "explain",
+)  # fmt: skip
 
 
 @click.command()
@@ -128,6 +137,11 @@ _DEFAULT = WhatIfSettings(executors=1)
     type=Whole(1, MAX_CORES),
     help="As if each executor had so many GPUs, for tasks that ask for them.",
 )
+@click.option(
+    "--each",
+    is_flag=True,
+    help="Look at each application of many by itself, and study the ten that would gain most.",
+)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
 @click.option(
@@ -149,6 +163,7 @@ def whatif(
     deadline: float | None,
     task_cpus: int | None,
     gpus: int | None,
+    each: bool,
     no_driver_times: bool,
     where: Where,
     explain: bool,
@@ -162,14 +177,16 @@ def whatif(
     Server (http://HOST:18080), s3://, hdfs://, gs://. Replays the recorded jobs under
     several policies and on half and twice the executors, and recommends the largest improvement.
     """
+    if each:
+        refuse_given("--each", *_OF_ONE_STUDY)
+        ask = Ask(logs.fetch(), GroupBy(group_by), pools, options)
+        whatif_each(ask, where, json_path, page, logs.title)
+        return
     if is_of_applications:
-        refuse_given("--applications", "allocation", "protocol", "sequences", "price", "deadline")
+        refuse_given("--applications", *_OF_ONE_SESSION)
     elif moving_delay_s is not None:
         raise click.UsageError("--moving-delay is for --applications")
-    if price is not None:
-        refuse_given("--price", "allocation")
-    elif deadline is not None:
-        raise click.UsageError("--deadline needs --price")
+    _check_price(price, deadline)
     demands = _demands(task_cpus, gpus)
     recording = read_recording(
         logs.fetch(), group_by=GroupBy(group_by), pools=pools, demands=demands
@@ -220,10 +237,17 @@ def whatif(
         )
 
 
+def _check_price(price: float | None, deadline: float | None) -> None:
+    if price is not None:
+        refuse_given("--price", "allocation")
+    elif deadline is not None:
+        raise click.UsageError("--deadline needs --price")
+
+
 def _demands(task_cpus: int | None, gpus: int | None) -> Demands | None:
     for option, number in (("--task-cpus", task_cpus), ("--gpus", gpus)):
         if number is not None:
-            refuse_given(option, "executors", "protocol", "is_of_applications", "price")
+            refuse_given(option, "executors", "protocol", "price")
     return None if task_cpus is None and gpus is None else Demands(task_cpus, gpus)
 
 

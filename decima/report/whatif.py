@@ -34,7 +34,7 @@ from traces.numbers import MS_PER_S
 
 _MOST_JOBS = 200  # rows of the table of jobs: of more, those that gain and those that lose most
 _MOST_BARS = 15
-_PART_COLOURS = (
+PART_COLOURS = (
     "#d55e00", "#e69f00", "#56b4e9", "#0072b2", "#cc79a7", "#a0522d", "#8c8c8c",
 )  # fmt: skip
 """of the parts of the JCT, in the order of `PARTS`"""
@@ -166,7 +166,7 @@ def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
                 "Where the time of the longest jobs went",
                 shares,
                 "share of the JCT, %",
-                dict(zip(labels, _PART_COLOURS, strict=True)),
+                dict(zip(labels, PART_COLOURS, strict=True)),
             )
         ],
     )
