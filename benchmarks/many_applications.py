@@ -1,12 +1,13 @@
 """Time and memory of `decima whatif --each` on hundreds of logs.
 
-    python -m benchmarks.many_applications --make DIR [--count 500] [--mb 5]
+    python -m benchmarks.many_applications --make DIR [--count 500] [--mb 5] [--plain]
     python -m benchmarks.many_applications --read DIR
     decima whatif DIR --each
 
 `--make` writes logs of about `--mb` MB. Their events are those of a log of Spark 3.5 in the tests'
 data, with other numbers and times: jobs of two stages that come at random to 16 slots, in two
-sizes. `--read` reads them all, as `--each` does, and prints CPU seconds and the peak of the memory.
+sizes. `--plain` leaves out SQL's accumulators, so that a log has more tasks. `--read` reads them
+all, as `--each` does, and prints CPU seconds and the peak of the memory.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import json
+import re
 import resource
 import time
 from collections.abc import Iterator
@@ -47,7 +49,7 @@ class Task(NamedTuple):
 
     job: int
     stage: int
-    index: int
+    number: int
     slot: int
     launch_ms: int
     finish_ms: int
@@ -61,7 +63,8 @@ def schedule(rng: np.random.Generator, tasks: int) -> tuple[list[int], list[Task
     while drawn < tasks:
         count, mean_ms = _SIZES[0] if rng.random() < 0.75 else _SIZES[1]
         stages = [rng.gamma(4.0, mean_ms / 4.0, size) for size in (count, count // 8)]
-        durations.append(tuple([max(1, round(ms)) for ms in stage.tolist()] for stage in stages))
+        first_ms, second_ms = ([max(1, round(ms)) for ms in stage.tolist()] for stage in stages)
+        durations.append((first_ms, second_ms))
         drawn += count + count // 8
         arrivals.append(round(now_ms))
         work_ms = sum(float(stage.sum()) for stage in stages)
@@ -91,9 +94,11 @@ def schedule(rng: np.random.Generator, tasks: int) -> tuple[list[int], list[Task
     return arrivals, played
 
 
-def log_lines(name: str, seed: int, mb: float) -> Iterator[str]:
+def log_lines(name: str, seed: int, mb: float, *, is_plain: bool) -> Iterator[str]:
     """Yield the lines of one log of about that size."""
     known = templates()
+    if is_plain:
+        known["SparkListenerTaskEnd"]["Task Info"]["Accumulables"] = []
     end, begin = known["SparkListenerTaskEnd"], known["SparkListenerTaskStart"]
     size = len(_text(end)) + len(_text(begin))
     arrivals, tasks = schedule(np.random.default_rng(seed), round(mb * 1e6 / size))
@@ -106,20 +111,23 @@ def log_lines(name: str, seed: int, mb: float) -> Iterator[str]:
         info = {**added["Executor Info"], "Total Cores": SLOTS_EACH}
         about = {"Timestamp": _EPOCH_MS, "Executor ID": str(number), "Executor Info": info}
         yield _text({**added, **about})
-    rows: list[tuple[int, int, Event]] = []
+    rows: list[tuple[int, int, str]] = []
     ends: dict[tuple[int, int], list[Task]] = {}
+    forms = [(False, _form(begin)), (True, _form(end))]
     for task in tasks:
         ends.setdefault((task.job, task.stage), []).append(task)
-        number = 2 * task.job + task.stage
-        for template, at_ms in ((begin, task.launch_ms), (end, task.finish_ms)):
-            info = {
-                **template["Task Info"],
-                "Task ID": task.index, "Index": task.index, "Partition ID": task.index,
-                "Executor ID": str(task.slot // SLOTS_EACH),
-                "Launch Time": _EPOCH_MS + task.launch_ms,
-                "Finish Time": 0 if template is begin else _EPOCH_MS + task.finish_ms,
-            }  # fmt: skip
-            rows.append((at_ms, 2, {**template, "Stage ID": number, "Task Info": info}))
+        for is_end, form in forms:
+            values = {
+                "stage": 2 * task.job + task.stage,
+                "task": task.number,
+                "executor": f'"{task.slot // SLOTS_EACH}"',
+                "launch": _EPOCH_MS + task.launch_ms,
+                "finish": _EPOCH_MS + task.finish_ms if is_end else 0,
+            }
+            line = "".join(
+                str(values[part]) if place % 2 else part for place, part in enumerate(form)
+            )
+            rows.append((task.finish_ms if is_end else task.launch_ms, 2, line))
     for job, arrival_ms in enumerate(arrivals):
         listed = []
         for place in (0, 1):
@@ -141,34 +149,45 @@ def log_lines(name: str, seed: int, mb: float) -> Iterator[str]:
             ):
                 template = known[f"SparkListenerStage{label}"]
                 info = {**template["Stage Info"], **about}
-                rows.append((at_ms, order, {**template, "Stage Info": info}))
+                rows.append((at_ms, order, _text({**template, "Stage Info": info})))
             listed.append({**known["SparkListenerStageSubmitted"]["Stage Info"], **about})
         properties = {"spark.job.description": f"job {job}", "callSite.short": f"run at {job}"}
         times = {"Job ID": job, "Submission Time": _EPOCH_MS + arrival_ms}
         begun = {**times, "Stage Infos": listed, "Stage IDs": [2 * job, 2 * job + 1]}
         rows.append(
-            (arrival_ms, 0, {**known["SparkListenerJobStart"], **begun, "Properties": properties})
+            (
+                arrival_ms,
+                0,
+                _text({**known["SparkListenerJobStart"], **begun, "Properties": properties}),
+            )
         )
         end_ms = max(task.finish_ms for task in ends[job, 1])
         done = {"Job ID": job, "Completion Time": _EPOCH_MS + end_ms}
-        rows.append((end_ms, 4, {**known["SparkListenerJobEnd"], **done}))
+        rows.append((end_ms, 4, _text({**known["SparkListenerJobEnd"], **done})))
     rows.sort(key=lambda row: row[:2])
-    for *_, event in rows:
-        yield _text(event)
+    yield from (line for *_, line in rows)
     yield _text({**known["SparkListenerApplicationEnd"], "Timestamp": _EPOCH_MS + rows[-1][0]})
+
+
+def _form(task: Event) -> list[str]:
+    """Text of an event of a task, in parts between the names of what differs."""
+    names = {"Executor ID": "executor", "Launch Time": "launch", "Finish Time": "finish"}
+    names |= dict.fromkeys(("Task ID", "Index", "Partition ID"), "task")
+    info = {**task["Task Info"], **{field: f"@{name}@" for field, name in names.items()}}
+    return re.split('"@([a-z]+)@"', _text({**task, "Stage ID": "@stage@", "Task Info": info}))
 
 
 def _text(event: Event) -> str:
     return json.dumps(event, separators=(",", ":")) + "\n"
 
 
-def make(folder: Path, count: int, mb: float) -> None:
+def make(folder: Path, count: int, mb: float, *, is_plain: bool) -> None:
     """Write the logs."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         name = f"application_1750000000000_{number:04d}"
         with (folder / name).open("w") as file:
-            file.writelines(log_lines(name, number, mb))
+            file.writelines(log_lines(name, number, mb, is_plain=is_plain))
 
 
 def main() -> None:
@@ -177,9 +196,10 @@ def main() -> None:
     parser.add_argument("--read", type=Path)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--mb", type=float, default=5.0)
+    parser.add_argument("--plain", action="store_true")
     options = parser.parse_args()
     if options.make is not None:
-        make(options.make, options.count, options.mb)
+        make(options.make, options.count, options.mb, is_plain=options.plain)
     if options.read is not None:
         began_s = time.process_time()
         logs = find_logs([options.read])

@@ -34,10 +34,11 @@ from traces.loopback import LOOPBACK
 from traces.numbers import MS_PER_S
 
 MASTER = "local-cluster[2,4,1024]"
-JOBS = 20
-MEAN_GAP_S = 2.0
-LEAST_MS, MOST_MS = 800, 3200
-"""of a task"""
+JOBS = 12
+TASKS = (3, 9)
+LEAST_MS, MOST_MS = 2000, 6000
+"""of a task: long, since the time to start one differs from run to run"""
+MEAN_GAP_S = 2.5
 
 
 class Program(NamedTuple):
@@ -82,6 +83,7 @@ def run(name: str, question: str, number: int, folder: Path) -> None:
         "spark.scheduler.mode": program.mode, "spark.sql.shuffle.partitions": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
+        "spark.network.timeout": "600s", "spark.worker.timeout": "600",
         "spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri(),
         **settings_of(program, question, number, folder / ".gpus.sh"),
     }  # fmt: skip
@@ -90,10 +92,10 @@ def run(name: str, question: str, number: int, folder: Path) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    _sleep(spark, "warm", 16, 0, is_shuffled=True)
+    _sleep(spark, "warm", 8, JOBS, is_shuffled=True)
     rng = np.random.default_rng(7)
     arrival_s = np.cumsum(rng.exponential(MEAN_GAP_S, JOBS)).tolist()
-    tasks = rng.integers(4, 13, JOBS).tolist()
+    tasks = rng.integers(*TASKS, JOBS).tolist()
     begin_s = time.monotonic()
 
     def submit(place: int) -> None:
@@ -112,9 +114,11 @@ def _sleep(spark: Any, name: str, tasks: int, seed: int, *, is_shuffled: bool) -
     """Run one job, each of whose first tasks sleeps for its own time."""
     spark.sparkContext.setJobDescription(name)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
-    times_ms = f"CAST({LEAST_MS} + (id * 977 + {seed} * 613) % {MOST_MS - LEAST_MS} AS BIGINT)"
+    # One text for all jobs, so that executors compile it once.
+    times_ms = f"CAST({LEAST_MS} + (id * 977) % {MOST_MS - LEAST_MS} AS BIGINT)"
     slept = f"java_method('java.lang.Thread', 'sleep', {times_ms}) AS slept"
-    rows = spark.range(0, tasks, 1, tasks).selectExpr("id % 2 AS part", slept)
+    rows = spark.range(seed * 100, seed * 100 + tasks, 1, tasks)
+    rows = rows.selectExpr("id % 2 AS part", slept)
     (rows.groupBy("part").agg({"slept": "max"}) if is_shuffled else rows).collect()
 
 

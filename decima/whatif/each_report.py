@@ -24,7 +24,7 @@ HEADINGS = (
     "average JCT",
     "saved",
     "best policy",
-    "average JCT",
+    "change",
     "resampled",
 )
 _MOST_REASONS = 4

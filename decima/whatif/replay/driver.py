@@ -191,13 +191,15 @@ class _Log:
             executor_ms,
         )
         noted = LogNote(tuple(jobs), slots, behaviour, life, None)
-        return noted if demands is None else noted._replace(asked=self._asked(noted, demands))
+        return (
+            noted
+            if demands is None
+            else noted._replace(asked=self._asked(noted, demands, ~in_trace))
+        )
 
-    def _asked(self, noted: LogNote, demands: Demands) -> LogNote:
+    def _asked(self, noted: LogNote, demands: Demands, left_out: NDArray[np.bool_]) -> LogNote:
         """Return the note of the same tasks and executors under other demands."""
-        in_trace = np.zeros(len(self._won), np.bool_)
-        in_trace[np.concatenate([np.concatenate(rows) for rows in self._attempts])] = True
-        slots = other_slots(self._application, demands, self._placement, self._executors, ~in_trace)
+        slots = other_slots(self._application, demands, self._placement, self._executors, left_out)
         jobs = tuple(
             job._replace(
                 job=slots.applied(job.job, numbers), clean=slots.applied(job.clean, numbers)
