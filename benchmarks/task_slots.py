@@ -5,9 +5,10 @@
 Two programs of tasks that sleep, in the JVM, run on `local-cluster[2,4,1024]`, each with tasks of
 one and of two cores, and with executors of one and of two GPUs, which a script lists. Each log
 predicts the run with the other setting. `--spark` is a folder that has PySpark. A line a
-prediction: slots of the cluster, makespan and average JCT as recorded there, as predicted from the
-other log, their difference, and the replay error of that log. Logs that are already in DIR are
-not recorded again.
+prediction: slots of the cluster, the mean time of a task in both runs, makespan and average JCT of
+the run, as predicted from the other log, and as predicted if its tasks took as long on average as
+in the run (what else the machine does changes that), and the replay error of the log. Logs that are
+already in DIR are not recorded again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +29,10 @@ import numpy as np
 
 from decima.whatif import WhatIfSettings
 from decima.whatif.load import recorded_reference
-from decima.whatif.replay import ReplaySettings, read_recording, replay
+from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
 from decima.whatif.replay.demands import Demands
 from decima.whatif.task_slots import demands_effect
+from traces import Job, LevelDurations
 from traces.loopback import LOOPBACK
 from traces.numbers import MS_PER_S
 
@@ -142,8 +145,8 @@ def record(name: str, question: str, number: int, spark: Path, logs: Path) -> Pa
 def lines(spark: Path, logs: Path) -> Iterator[str]:
     """Yield the rows of the table, each once its runs are recorded."""
     yield (
-        "program, setting | slots | makespan, s: measured, predicted | | average JCT, s: measured, "
-        "predicted | | replay error of the log"
+        "program, setting | slots | mean task, s: log, run | makespan, s | predicted | at the "
+        "run's task times | average JCT, s | predicted | at the run's task times | replay error"
     )
     for name in PROGRAMS:
         for question in QUESTIONS:
@@ -159,17 +162,44 @@ def row(label: str, question: str, number: int, folders: dict[int, Path]) -> str
     demands = Demands(**{**dict.fromkeys(QUESTIONS), question: number})
     recording = read_recording([folders[other]], demands=demands)
     settings = WhatIfSettings(1, (recorded_reference(recording),))
-    after = demands_effect(recording, demands, settings, driver_times=True).after
-    avg_s = float(measured.recorded_ms.mean()) / MS_PER_S
+    task_s = [_mean_task_s(each) for each in (recording, measured)]
+    jobs = tuple(_scaled(job, task_s[1] / task_s[0]) for job in recording.trace.jobs)
+    predicted, alike = (
+        demands_effect(each, demands, settings, driver_times=True).after
+        for each in (recording, recording.with_jobs(jobs))
+    )
     makespan_s = float(measured.end_ms.max() - measured.arrival_ms.min()) / MS_PER_S
-    cells = [label, f"{after.slots}"]
-    for real_s, drawn_s in ((makespan_s, after.makespan_s), (avg_s, after.avg_jct_s)):
-        mean_s = float(drawn_s.mean())
-        cells += [f"{real_s:.1f}, {mean_s:.1f}", f"{100 * (mean_s / real_s - 1):+.1f} %"]
+    avg_s = float(measured.recorded_ms.mean()) / MS_PER_S
+    cells = [label, f"{predicted.slots}", f"{task_s[0]:.2f}, {task_s[1]:.2f}"]
+    for real_s, *drawn_s in (
+        (makespan_s, predicted.makespan_s, alike.makespan_s),
+        (avg_s, predicted.avg_jct_s, alike.avg_jct_s),
+    ):
+        cells.append(f"{real_s:.1f}")
+        cells += [
+            f"{mean_s:.1f} ({100 * (mean_s / real_s - 1):+.1f} %)"
+            for mean_s in (float(times_s.mean()) for times_s in drawn_s)
+        ]
     error = replay(read_recording([folders[other]]), ReplaySettings()).fidelity("all")
     if error is not None:
         cells.append(f"{error.median_error_percent:.1f} %, {error.bias_percent:+.1f} %")
     return " | ".join(cells)
+
+
+def _scaled(job: Job, factor: float) -> Job:
+    """Return a job whose tasks take `factor` times as long."""
+    stages = []
+    for stage in job.stages:
+        (level,) = stage.durations
+        times_ms = factor * np.concatenate(level.waves)
+        scaled = LevelDurations.of(level.executors, rest_ms=times_ms)
+        stages.append(replace(stage, durations=(scaled,)))
+    return replace(job, stages=tuple(stages))
+
+
+def _mean_task_s(recording: Recording) -> float:
+    jobs = recording.trace.jobs
+    return sum(job.work_ms for job in jobs) / sum(job.num_tasks for job in jobs) / MS_PER_S
 
 
 def main(arguments: Any = None) -> None:
