@@ -100,6 +100,7 @@ def test_what_is_not_used_is_counted_by_its_reason(folder: Path) -> None:
     assert by_reason[COPY] == ["copy of a"]
     assert by_reason[UNFINISHED] == ["d.inprogress"]
     assert by_reason[NO_JOBS] == ["e"]
+    assert by_reason["not a Spark event log: the line is no Spark event"] == ["f"]
     assert len(by_reason) == 5
     assert all(str(folder) not in reason for reason in reasons)
 

@@ -7,6 +7,7 @@ Applications are ranked by the time that their jobs would save.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -218,8 +219,8 @@ def _first_look(ask: Ask, path: str) -> Look:
     log = _read(ask, path)
     if not log.jobs:
         is_open = log.extent is not None and not log.extent.is_complete
-        why = log.unread or (UNFINISHED if is_open else NO_JOBS)
-        return Look(path, _without(path, why))
+        without_jobs = UNFINISHED if is_open else log.summary.first_line_skipped or NO_JOBS
+        return Look(path, _without(path, log.unread or without_jobs))
     try:
         recording = _recording(ask, path, log)
         return _looked(ask, path, log, recording)
@@ -262,7 +263,7 @@ def _looked(ask: Ask, path: str, log: ReadLog, recording: Recording) -> Look:
 
 def _without(path: str, why: str) -> str:
     """The reason without the log's own name, so that equal ones count together."""
-    return why.replace(f"{path}: ", "").replace(path, "the log")
+    return re.sub(rf"{re.escape(path)}[^ ]*: ", "", why)
 
 
 def _study(ask: Ask, path: str) -> Studied | str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,7 +88,8 @@ def words(looks: Looks) -> Iterator[str]:
     )
     reasons = looks.reasons()
     for reason, names in list(reasons.items())[:_MOST_REASONS]:
-        yield f"Not used, {len(names):,}: {reason} ({some(names, _MOST_NAMED)})."
+        files = some([Path(name).name for name in names], _MOST_NAMED)
+        yield f"Not used, {len(names):,}: {reason} ({files})."
     if len(reasons) > _MOST_REASONS:
         rest = sum(len(names) for names in list(reasons.values())[_MOST_REASONS:])
         yield f"Not used, {rest:,}: other reasons."
