@@ -266,7 +266,9 @@ def test_a_replay_of_a_history_servers_logs(
         one = ["traces", "import", "spark", address, "--application", "app-1", "-o", str(imported)]
         done = succeeded(decima(*one))
         assert load_trace(str(imported)).job_names == read_spark_logs([log])[0].job_names
-        assert len(asked) == 3
+        each = decima("whatif", address, "--application", "app-1", "--each")
+        assert "1 log: 1 used (4 jobs), 0 not" in succeeded(each).stdout
+        assert len(asked) == 4
         broken = decima("whatif", address, "--application", "../odd")
         assert broken.exit_code == 2, broken.output
     assert not list(tmp_path.iterdir())

@@ -23,6 +23,7 @@ from decima.cli.options import (
     write_report,
 )
 from decima.cli.replay import ALLOCATION, POOLS
+from decima.cli.whatif_each import whatif_each
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.option_types import POLICIES, Number, Whole
 from decima.rl.statistics import method
@@ -38,9 +39,11 @@ from decima.whatif import (
 from decima.whatif.advice import Advised, advised, caveats, facts, findings, headline
 from decima.whatif.applications.workload import check_applications, cluster_slots
 from decima.whatif.budget import SHARES, Budget, Terms, budget, budget_table
+from decima.whatif.each import Ask
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
 from decima.whatif.replay.check import parts_json
+from decima.whatif.replay.demands import Demands
 from decima.whatif.replay.losses import Losses, losses
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import FAIR
@@ -55,6 +58,7 @@ from decima.whatif.report import (
 )
 from decima.whatif.settings import OWN_WAYS, Sharing
 from decima.whatif.study import run_ways, total_runs
+from decima.whatif.task_slots import demands_effect
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
@@ -63,11 +67,19 @@ from traces.files.numbers import MAX_TIME_MS
 from traces.files.writing import write_json
 from traces.numbers import MS_PER_S
 from traces.spark_log import GroupBy
+from traces.spark_log.events import MAX_CORES
 
 _CHECK_DRAWS = 5
 _MOST_MONEY = 1e9
 _EXPLAINED_JOBS = 10  # whose time is divided
 _DEFAULT = WhatIfSettings(executors=1)
+_OF_ONE_SESSION = (
+    "allocation", "protocol", "sequences", "price", "deadline", "task_cpus", "gpus"
+)  # fmt: skip
+_OF_ONE_STUDY = (
+    "executors", "protocol", "policies", "allocation", "is_of_applications", "moving_delay_s",
+    "price", "deadline", "task_cpus", "gpus", "no_driver_times", "explain",
+)  # fmt: skip
 
 
 @click.command()
@@ -119,6 +131,17 @@ _DEFAULT = WhatIfSettings(executors=1)
     type=Number(0.0, MAX_TIME_MS / MS_PER_S, above=True),
     help="With --price: seconds that the p95 must keep (default: the p95 of the baseline).",
 )
+@click.option("--task-cpus", type=Whole(1, MAX_CORES), help="As if each task took so many cores.")
+@click.option(
+    "--gpus",
+    type=Whole(1, MAX_CORES),
+    help="As if each executor had so many GPUs, for tasks that ask for them.",
+)
+@click.option(
+    "--each",
+    is_flag=True,
+    help="Look at each application of many by itself, and study the ten that would gain most.",
+)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
 @click.option(
@@ -138,6 +161,9 @@ def whatif(
     moving_delay_s: float | None,
     price: float | None,
     deadline: float | None,
+    task_cpus: int | None,
+    gpus: int | None,
+    each: bool,
     no_driver_times: bool,
     where: Where,
     explain: bool,
@@ -151,15 +177,20 @@ def whatif(
     Server (http://HOST:18080), s3://, hdfs://, gs://. Replays the recorded jobs under
     several policies and on half and twice the executors, and recommends the largest improvement.
     """
+    if each:
+        refuse_given("--each", *_OF_ONE_STUDY)
+        ask = Ask(logs.fetch(), GroupBy(group_by), pools, options)
+        whatif_each(ask, where, json_path, page, logs.title)
+        return
     if is_of_applications:
-        refuse_given("--applications", "allocation", "protocol", "sequences", "price", "deadline")
+        refuse_given("--applications", *_OF_ONE_SESSION)
     elif moving_delay_s is not None:
         raise click.UsageError("--moving-delay is for --applications")
-    if price is not None:
-        refuse_given("--price", "allocation")
-    elif deadline is not None:
-        raise click.UsageError("--deadline needs --price")
-    recording = read_recording(logs.fetch(), group_by=GroupBy(group_by), pools=pools)
+    _check_price(price, deadline)
+    demands = _demands(task_cpus, gpus)
+    recording = read_recording(
+        logs.fetch(), group_by=GroupBy(group_by), pools=pools, demands=demands
+    )
     names = None if policies is None else parse_names(policies)
     settings: WhatIfSettings | ApplicationsSettings
     if is_of_applications:
@@ -174,8 +205,13 @@ def whatif(
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
     check_models(settings.policies)
     terms = None if price is None else Terms(price, deadline)
+    effect = None
+    if demands is not None and isinstance(settings, WhatIfSettings):
+        effect = demands_effect(recording, demands, settings, driver_times=not no_driver_times)
     answers = _answered(recording, settings, terms, not no_driver_times, where)
     study, check, lost, _, planned = answers
+    if effect is not None:
+        wrapped(stdout(markup=False), effect.words())
     if explain:
         _print_all(answers)
     else:
@@ -188,13 +224,31 @@ def whatif(
         content["parts_s"] = [parts_json(recording, row) for row in range(len(recording.driver))]
         content["advised"] = [change._asdict() for change in _all_advised(answers)]
         content["budget"] = None if planned is None else planned.to_json()
+        content["demands"] = None if effect is None else effect.to_json()
         content["losses"] = None if lost is None else lost.to_json()
         write_json(json_path, content)
     if page is not None:
         from decima.report.whatif import whatif_sections
 
+        effects = () if effect is None else (effect.words(),)
         title = counted(len(recording.slots), "application") if is_of_applications else logs.title
-        write_report(page, whatif_sections(study, check, lost, planned), f"What if: {title}")
+        write_report(
+            page, whatif_sections(study, check, lost, planned, effects), f"What if: {title}"
+        )
+
+
+def _check_price(price: float | None, deadline: float | None) -> None:
+    if price is not None:
+        refuse_given("--price", "allocation")
+    elif deadline is not None:
+        raise click.UsageError("--deadline needs --price")
+
+
+def _demands(task_cpus: int | None, gpus: int | None) -> Demands | None:
+    for option, number in (("--task-cpus", task_cpus), ("--gpus", gpus)):
+        if number is not None:
+            refuse_given(option, "executors", "protocol", "price")
+    return None if task_cpus is None and gpus is None else Demands(task_cpus, gpus)
 
 
 def _session_settings(
@@ -276,7 +330,7 @@ def _answered(
             return _Answers(divided, divided.check(), None, None, None)
         as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
         check = run_replay(
-            recording,
+            recording.before or recording,
             as_recorded,
             progress=lambda done, _: bar.update(task, completed=done),
             pool=pool,

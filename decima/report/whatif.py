@@ -34,7 +34,7 @@ from traces.numbers import MS_PER_S
 
 _MOST_JOBS = 200  # rows of the table of jobs: of more, those that gain and those that lose most
 _MOST_BARS = 15
-_PART_COLOURS = (
+PART_COLOURS = (
     "#d55e00", "#e69f00", "#56b4e9", "#0072b2", "#cc79a7", "#a0522d", "#8c8c8c",
 )  # fmt: skip
 """of the parts of the JCT, in the order of `PARTS`"""
@@ -46,9 +46,10 @@ def whatif_sections(
     check: ReplayReport,
     lost: Losses | None = None,
     planned: Budget | None = None,
+    effects: tuple[str, ...] = (),
 ) -> list[Section]:
-    """All sections of the page of `decima whatif`."""
-    sections = [whatif_section(study, check)]
+    """All sections of the page of `decima whatif`; `effects` are words on what was asked for."""
+    sections = [whatif_section(study, check, effects)]
     if planned is not None:
         sections.append(budget_section(planned))
     if study.recording.breakdowns:
@@ -57,12 +58,12 @@ def whatif_sections(
     return sections if waiting is None else [*sections, waiting]
 
 
-def whatif_section(study: Study, check: ReplayReport) -> Section:
+def whatif_section(study: Study, check: ReplayReport, effects: tuple[str, ...] = ()) -> Section:
     """Section with the words and figures of `decima whatif`, with or without `--applications`."""
     is_trusted = can_be_trusted(check)
     charts = []
     content: dict[str, Any] = {
-        "facts": [*facts(study), verdict(check)],
+        "facts": [*facts(study), *effects, verdict(check)],
         "findings": list(findings(study, check)),
         "caveats": list(caveats(study, check)),
         "advised": list(advised(study, check)),
@@ -165,7 +166,7 @@ def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
                 "Where the time of the longest jobs went",
                 shares,
                 "share of the JCT, %",
-                dict(zip(labels, _PART_COLOURS, strict=True)),
+                dict(zip(labels, PART_COLOURS, strict=True)),
             )
         ],
     )

@@ -60,9 +60,10 @@ def facts(study: Study) -> list[str]:
             )
     else:
         assert isinstance(study, WhatIf)  # noqa: S101 - the other kind
-        slots, at_once, recorded = study.settings.executors, "", load.recorded_slots(recording)
+        before = recording.before or recording
+        slots, at_once, recorded = study.settings.executors, "", load.recorded_slots(before)
         where = counted(slots, "slot")
-        conditions = list(conditions_words(recording))
+        conditions = list(conditions_words(before))
     span_s = load.span_s(recording)
     span = f"{span_s:,.1f} s" if span_s < 120 else f"{span_s / 60:,.1f} min"
     if span_s >= 2 * 3600:

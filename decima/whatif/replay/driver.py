@@ -25,6 +25,7 @@ from decima.whatif.replay.breakdown import (
     StageRecord,
     breakdown,
 )
+from decima.whatif.replay.demands import Demands, other_slots
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
@@ -94,11 +95,17 @@ class LogNote(NamedTuple):
     slots: Changes  # slots that came and went, those that jobs left out took away
     behaviour: Behaviour  # of the executors
     life: Life
+    asked: LogNote | None  # under other demands, where these were asked for
 
 
-def note(application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]) -> LogNote:
+def note(
+    application: Application,
+    assembler: JobAssembler,
+    jobs: Sequence[RecordedJob],
+    demands: Demands | None = None,
+) -> LogNote:
     """Make the note of a log that is read (`traces.spark_log.reader.Note`)."""
-    return _Log(application, assembler, jobs).note()
+    return _Log(application, assembler, jobs).note(demands)
 
 
 class _Stages(NamedTuple):
@@ -147,7 +154,7 @@ class _Log:
         self._slots = self._executors.changes()
         self._rooms: dict[_Need, Room] = {}
 
-    def note(self) -> LogNote:
+    def note(self, demands: Demands | None) -> LogNote:
         # Median time from need to first task over the stages that found a free slot.
         since = np.concatenate([times.since_ms for times in self._stages])
         first = np.concatenate([times.first_ms for times in self._stages])
@@ -183,7 +190,25 @@ class _Log:
             last_ms if log.end_ms is None else max(last_ms, float(log.end_ms)),
             executor_ms,
         )
-        return LogNote(tuple(jobs), slots, behaviour, life)
+        noted = LogNote(tuple(jobs), slots, behaviour, life, None)
+        return (
+            noted
+            if demands is None
+            else noted._replace(asked=self._asked(noted, demands, ~in_trace))
+        )
+
+    def _asked(self, noted: LogNote, demands: Demands, left_out: NDArray[np.bool_]) -> LogNote:
+        """Return the note of the same tasks and executors under other demands."""
+        slots = other_slots(self._application, demands, self._placement, self._executors, left_out)
+        jobs = tuple(
+            job._replace(
+                job=slots.applied(job.job, numbers), clean=slots.applied(job.clean, numbers)
+            )
+            for job in noted.jobs
+            for numbers in [job.driver.number]
+        )
+        behaviour = replace(noted.behaviour, slots_each=slots.each)
+        return noted._replace(jobs=jobs, slots=slots.changes, behaviour=behaviour)
 
     def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
         launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from decima.whatif.closed_loop import predecessors
 from decima.whatif.replay.allocation import Behaviour, Changes, allocation, curve, is_dynamic
 from decima.whatif.replay.breakdown import Breakdown
+from decima.whatif.replay.demands import Demands
 from decima.whatif.replay.driver import DriverRecord, Life, LogNote, NotedJob, note
 from decima.whatif.replay.pools import Pools
 from spark_sim import Allocation, Slots
@@ -21,8 +23,8 @@ from spark_sim.tables import NONE
 from traces import Job, Trace
 from traces.numbers import Float64, Int64
 from traces.spark_log import GroupBy, ImportSummary
-from traces.spark_log.files import find_logs
-from traces.spark_log.reader import HowToRead, joined, read_log, trace_of_logs
+from traces.spark_log.files import Named, find_logs
+from traces.spark_log.reader import HowToRead, ReadLog, joined, read_log, trace_of_logs
 
 FIFO, FAIR, POOLS = "fifo", "spark_fair", "spark_pools"
 ORDERS = (FIFO, FAIR, POOLS)
@@ -68,6 +70,8 @@ class Recording:
     """for each job the parts of its JCT; () where only jobs are known"""
     clean_jobs: tuple[Job, ...] = ()
     """the jobs with one attempt at each task, the first that succeeded; () likewise"""
+    before: Recording | None = None
+    """as it was recorded, of one whose tasks have other demands; None of one that has not"""
 
     @property
     def recorded_ms(self) -> Float64:
@@ -176,14 +180,36 @@ class Recording:
 
 
 def read_recording(
-    paths: Sequence[Path], *, group_by: GroupBy = GroupBy.SQL, pools: Pools | None = None
+    paths: Sequence[Path],
+    *,
+    group_by: GroupBy = GroupBy.SQL,
+    pools: Pools | None = None,
+    demands: Demands | None = None,
 ) -> Recording:
     """Read event logs with all that a replay needs; arguments as for `read_spark_logs`.
 
     `pools` are the settings of all applications; None means that they had no allocation file.
+    With `demands` tasks and slots are as these ask for, and `Recording.before` is the recording.
     """
     how = HowToRead(group_by)
-    logs = joined(read_log(log, how, note) for log in find_logs(paths))
+    noted = partial(note, demands=demands)
+    logs = joined(read_log(log, how, noted) for log in find_logs(paths))
+    recording = recording_of(logs, paths, group_by=group_by, pools=pools)
+    if demands is None:
+        return recording
+    asked = [replace(log, notes=tuple(part.asked for part in log.notes)) for log in logs]
+    changed = recording_of(asked, paths, group_by=group_by, pools=pools)
+    return replace(changed, before=recording)
+
+
+def recording_of(
+    logs: list[ReadLog],
+    paths: Sequence[Named],
+    *,
+    group_by: GroupBy = GroupBy.SQL,
+    pools: Pools | None = None,
+) -> Recording:
+    """Make a recording of logs that were read with the note `driver.note`, and joined."""
     trace, summary = trace_of_logs(logs, paths, group_by=group_by)
     application = Recording(trace, summary, ()).application
     noted_jobs: dict[int, NotedJob] = {}

@@ -16,7 +16,7 @@ from decima.whatif.replay.recording import POOLS, Recording
 from decima.whatif.text import seconds
 from spark_sim.tables import NONE
 from traces.files.names import counted
-from traces.numbers import MS_PER_S
+from traces.numbers import MS_PER_S, Float64
 
 TARGET_PERCENT = {"alone": 5.0, "overlapping": 9.0}
 """errors of the paper's simulator (Decima, section 6.2) against its own Spark cluster"""
@@ -110,8 +110,12 @@ def parts_words(recording: Recording) -> str:
     """One sentence on where the time of all jobs went, the largest part first; "" if not known."""
     if not recording.breakdowns:
         return ""
-    total_ms = np.array(recording.breakdowns).sum(axis=0)
-    shares = 100 * total_ms / max(total_ms.sum(), 1e-9)
+    return shares_words(np.array(recording.breakdowns).sum(axis=0))
+
+
+def shares_words(parts: Float64) -> str:
+    """One sentence on the shares of (P,) total times of the parts, the largest first."""
+    shares = 100 * parts / max(parts.sum(), 1e-9)
     labels = [part.label for part in PARTS.values()]
     named = [
         f"{labels[place]} {shares[place]:.0f} %"

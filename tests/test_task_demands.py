@@ -1,0 +1,170 @@
+"""What-ifs of other demands: cores of each task, GPUs of each executor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decima.whatif import WhatIfSettings
+from decima.whatif.replay import Recording, read_recording
+from decima.whatif.replay.demands import Demands
+from decima.whatif.task_slots import demands_effect
+from tests.commands import decima, refused, succeeded
+from tests.spark_events import (
+    EPOCH,
+    Event,
+    end,
+    event,
+    executor,
+    stage,
+    start,
+    started,
+    submitted,
+    task,
+    write,
+)
+
+TASKS = 8
+GPU_AMOUNT = "spark.task.resource.gpu.amount"
+
+
+def settings(**properties: str) -> Event:
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    return event("EnvironmentUpdate", **{"Spark Properties": named})
+
+
+def one_stage(
+    folder: Path, *first: Event, cores: int = 4, slots: int = 4, profile: int = 0
+) -> Path:
+    """A job of eight tasks of 1 s on one executor that runs so many at once."""
+    last_ms = 1000 * TASKS // slots
+    info: dict[str, Any] = {**stage(0, TASKS), "Resource Profile Id": profile}
+    tasks = [
+        task(0, row, 1000 * (row // slots), 1000 * (row // slots + 1), kind="ResultTask")
+        for row in range(TASKS)
+    ]
+    events = [
+        *started(),
+        *first,
+        executor(cores=cores),
+        start(0, 0, [info]),
+        submitted(0, TASKS),
+        *tasks,
+        end(0, last_ms),
+        event("ApplicationEnd", Timestamp=EPOCH + last_ms),
+    ]
+    return write(folder / "log", events)
+
+
+def makespans_s(log: Path, demands: Demands) -> tuple[float, float]:
+    """Makespan as recorded and under other demands, simulated."""
+    recording = read_recording([log], demands=demands)
+    drawn = WhatIfSettings(1, ("fifo",), draws=1)
+    effect = demands_effect(recording, demands, drawn, driver_times=True)
+    return float(effect.before.makespan_s[0]), float(effect.after.makespan_s[0])
+
+
+@pytest.mark.parametrize(("cpus", "makespan_s"), [(1, 2.0), (2, 4.0), (3, 8.0), (4, 8.0)])
+def test_tasks_of_more_cores_run_fewer_at_once(
+    cpus: int, makespan_s: float, tmp_path: Path
+) -> None:
+    """Three of four cores leave no room for a second task."""
+    assert makespans_s(one_stage(tmp_path), Demands(cpus, None)) == (2.0, makespan_s)
+
+
+def test_tasks_of_fewer_cores_run_more_at_once(tmp_path: Path) -> None:
+    log = one_stage(tmp_path, settings(spark_task_cpus="2"), slots=2)
+    assert makespans_s(log, Demands(1, None)) == (4.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("amount", "slots", "gpus", "makespan_s"),
+    [("1", 1, 2, 4.0), ("1", 1, 8, 2.0), ("0.5", 2, 2, 2.0), ("2", 1, 4, 4.0)],
+)
+def test_gpus_or_cores_bound_the_tasks_of_an_executor(
+    amount: str, slots: int, gpus: int, makespan_s: float, tmp_path: Path
+) -> None:
+    """Of eight GPUs tasks on four cores use four."""
+    has = str(2 if amount == "2" else 1)
+    given = {"spark.executor.resource.gpu.amount": has, GPU_AMOUNT: amount}
+    log = one_stage(tmp_path, settings(**given), slots=slots)
+    assert makespans_s(log, Demands(None, gpus)) == (TASKS / slots, makespan_s)
+
+
+def test_a_resource_profile_of_its_own_keeps_its_cores(tmp_path: Path) -> None:
+    """Its tasks take three of four cores, whatever others take; those others take two now."""
+    requests = {"cpus": {"Resource Name": "cpus", "Amount": 3.0}}
+    added = event(
+        "ResourceProfileAdded",
+        **{
+            "Resource Profile Id": 1,
+            "Task Resource Requests": requests,
+            "Executor Resource Requests": {},
+        },
+    )
+    log = one_stage(tmp_path, added, slots=1, profile=1)
+    recording = read_recording([log], demands=Demands(2, None))
+    assert recording.slots_each([0]) == 2, "as many tasks of two cores fit"
+    assert recording.trace.jobs[0].stages[0].slots == 2
+    assert makespans_s(log, Demands(2, None)) == (8.0, 8.0)
+
+
+def test_the_recording_itself_stays(tmp_path: Path) -> None:
+    log = one_stage(tmp_path)
+    changed = read_recording([log], demands=Demands(2, None))
+    assert isinstance(changed.before, Recording)
+    assert (changed.curve(0).most, changed.before.curve(0).most) == (2, 4)
+    assert changed.recorded_ms.tolist() == changed.before.recorded_ms.tolist() == [2000.0]
+
+
+def test_the_effect_comes_first_and_in_all_forms(tmp_path: Path) -> None:
+    """The replay check is of the recording, not of what was asked."""
+    log, output, page = one_stage(tmp_path), tmp_path / "a.json", tmp_path / "a.html"
+    few = ("--draws", 2, "--sequences", 2, "--policies", "fifo")
+    result = succeeded(
+        decima("whatif", log, "--task-cpus", 2, *few, "--json", output, "--report", page)
+    )
+    words = " ".join(result.stdout.split())
+    assert words.startswith(
+        "With spark.task.cpus 2: 2 slots instead of 4, average JCT 2.00 s -> 4.00 s (+100 %), all "
+        "jobs 2.00 s -> 4.00 s (+100 %). Tasks take as long as recorded."
+    )
+    assert "The replay is 0.0 % off" in words
+    content = json.loads(output.read_text())
+    assert content["demands"] == {
+        "task_cpus": 2,
+        "gpus": None,
+        "before": {"slots": 4, "avg_jct_s": [2.0, 2.0], "makespan_s": [2.0, 2.0]},
+        "after": {"slots": 2, "avg_jct_s": [4.0, 4.0], "makespan_s": [4.0, 4.0]},
+    }
+    assert list(content["sizes"]) == ["1", "2", "4"]
+    assert "With spark.task.cpus 2: 2 slots instead of 4" in page.read_text()
+    assert "recorded over 2.0 s on 4 slots" in page.read_text()
+
+
+def test_impossible_questions_are_one_line(tmp_path: Path) -> None:
+    log = one_stage(tmp_path)
+    refused(
+        decima("whatif", log, "--task-cpus", 5),
+        "spark.task.cpus 5 is impossible: an executor of 4 cores has no room for a task",
+    )
+    refused(decima("whatif", log, "--gpus", 1), f"its tasks ask for no GPU ({GPU_AMOUNT})")
+    refused(decima("whatif", log, "--gpus", 1, "--executors", 2), "--gpus knows no --executors")
+    given = {"spark.executor.resource.gpu.amount": "2", GPU_AMOUNT: "2"}
+    log = one_stage(tmp_path, settings(**given), slots=1)
+    refused(
+        decima("whatif", log, "--gpus", 1),
+        "spark.executor.resource.gpu.amount 1 is impossible: an executor of 4 cores has no room",
+    )
+    log = write(
+        tmp_path / "log",
+        [
+            row
+            for row in map(json.loads, log.read_text().splitlines())
+            if "Executor Info" not in row
+        ],
+    )
+    refused(decima("whatif", log, "--task-cpus", 2), "the log lacks the cores of an executor")
