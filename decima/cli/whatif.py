@@ -24,7 +24,7 @@ from decima.cli.options import (
 )
 from decima.cli.replay import ALLOCATION, POOLS
 from decima.cli.workers import Where, open_pool, worker_options
-from decima.rl.option_types import POLICIES, Number, Whole
+from decima.rl.option_types import POLICIES, Number, Whole, WordOrWhole
 from decima.rl.statistics import method
 from decima.whatif import (
     ApplicationsSettings,
@@ -55,6 +55,17 @@ from decima.whatif.report import (
 )
 from decima.whatif.settings import OWN_WAYS, Sharing
 from decima.whatif.study import run_ways, total_runs
+from decima.whatif.submission import (
+    TOGETHER,
+    Limit,
+    NotWaitingError,
+    Submission,
+    check_waiting,
+    hint,
+    policies_of,
+    submission,
+    submission_table,
+)
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
 from spark_sim.compiled.progress import announce
@@ -119,6 +130,14 @@ _DEFAULT = WhatIfSettings(executors=1)
     type=Number(0.0, MAX_TIME_MS / MS_PER_S, above=True),
     help="With --price: seconds that the p95 must keep (default: the p95 of the baseline).",
 )
+@click.option(
+    "--submit",
+    "limit",
+    type=WordOrWhole(TOGETHER, 1),
+    metavar=f"{TOGETHER}|N",
+    help="Submit the jobs of a driver that waits together, or at most N at once; those that need "
+    "another one wait for it.",
+)
 @click.option("--no-driver-times", is_flag=True, help="As if the driver took no time.")
 @worker_options("Processes.")
 @click.option(
@@ -138,6 +157,7 @@ def whatif(
     moving_delay_s: float | None,
     price: float | None,
     deadline: float | None,
+    limit: Limit | None,
     no_driver_times: bool,
     where: Where,
     explain: bool,
@@ -153,6 +173,8 @@ def whatif(
     """
     if is_of_applications:
         refuse_given("--applications", "allocation", "protocol", "sequences", "price", "deadline")
+        if limit is not None:
+            raise click.UsageError("--applications knows no --submit")
     elif moving_delay_s is not None:
         raise click.UsageError("--moving-delay is for --applications")
     if price is not None:
@@ -172,10 +194,12 @@ def whatif(
         )
     else:
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
+        if limit is not None:
+            _check_submission(recording, protocol)
     check_models(settings.policies)
     terms = None if price is None else Terms(price, deadline)
-    answers = _answered(recording, settings, terms, not no_driver_times, where)
-    study, check, lost, _, planned = answers
+    answers = _answered(recording, settings, terms, limit, not no_driver_times, where)
+    study, check, lost, _, planned, submitted = answers
     if explain:
         _print_all(answers)
     else:
@@ -189,12 +213,15 @@ def whatif(
         content["advised"] = [change._asdict() for change in _all_advised(answers)]
         content["budget"] = None if planned is None else planned.to_json()
         content["losses"] = None if lost is None else lost.to_json()
+        content["submission"] = None if submitted is None else submitted.to_json()
         write_json(json_path, content)
     if page is not None:
         from decima.report.whatif import whatif_sections
 
         title = counted(len(recording.slots), "application") if is_of_applications else logs.title
-        write_report(page, whatif_sections(study, check, lost, planned), f"What if: {title}")
+        write_report(
+            page, whatif_sections(study, check, lost, planned, submitted), f"What if: {title}"
+        )
 
 
 def _session_settings(
@@ -238,6 +265,18 @@ def _session_settings(
     )
 
 
+def _check_submission(recording: Recording, protocol: Sharing) -> None:
+    """Refuse `--submit` where it has no answer."""
+    if protocol != Protocol.SESSION.label:
+        raise click.UsageError(f"--submit needs --protocol {Protocol.SESSION.label}")
+    if len(recording.slots) > 1:
+        raise click.UsageError("--submit is about one application: give its log alone")
+    try:
+        check_waiting(recording)
+    except NotWaitingError as error:
+        raise click.UsageError(f"--submit changes nothing: {error}") from error
+
+
 class _Answers(NamedTuple):
     """All that is simulated."""
 
@@ -246,12 +285,14 @@ class _Answers(NamedTuple):
     lost: Losses | None
     terms: Terms | None
     planned: Budget | None
+    submitted: Submission | None
 
 
 def _answered(
     recording: Recording,
     settings: WhatIfSettings | ApplicationsSettings,
     terms: Terms | None,
+    limit: Limit | None,
     driver_times: bool,
     where: Where,
 ) -> _Answers:
@@ -262,6 +303,8 @@ def _answered(
         runs += 2 * _CHECK_DRAWS * len(recording.slots)
         if terms is not None:
             runs += len(SHARES) * len(settings.policies) * settings.shared_draws
+        if limit is not None:
+            runs += (1 + len(policies_of(settings))) * settings.draws
     else:
         label, runs = "applications", settings.draws * len(run_ways(settings))
     with open_pool(where, "decima whatif") as pool, progress_bar(label, runs) as (bar, task):
@@ -273,7 +316,7 @@ def _answered(
             divided = applications_what_if(
                 recording, settings, driver_times=driver_times, pool=pool, progress=progress
             )
-            return _Answers(divided, divided.check(), None, None, None)
+            return _Answers(divided, divided.check(), None, None, None, None)
         as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
         check = run_replay(
             recording,
@@ -288,13 +331,18 @@ def _answered(
         planned = None
         if terms is not None and can_be_trusted(check):
             planned = budget(study, terms, pool=pool, progress=progress)
-        return _Answers(study, check, lost, terms, planned)
+        submitted = None
+        if limit is not None:
+            submitted = submission(study, check, limit, pool=pool, progress=progress)
+        return _Answers(study, check, lost, terms, planned, submitted)
 
 
 def _all_advised(answers: _Answers) -> list[Advised]:
     changes = list(advised(answers.study, answers.check))
     if answers.planned is not None and (words := answers.planned.words()) is not None:
         changes.append(Advised(words, answers.planned.files()))
+    if answers.submitted is not None and (change := answers.submitted.advised()) is not None:
+        changes.append(Advised(*change))
     return changes
 
 
@@ -312,6 +360,7 @@ def _print(answers: _Answers) -> None:
         wrapped(console, line)
     console.print()
     console.print(summary_table(study))
+    _print_submission(console, answers, explain=False)
     _print_advised(console, answers)
     console.print()
     doubts = counted(sum(1 for _ in caveats(study, check)), "reason")
@@ -320,6 +369,26 @@ def _print(answers: _Answers) -> None:
         f"--explain: {doubts} to doubt these figures, who gains, what was recorded, and where the "
         "time went.",
     )
+
+
+def _print_submission(console: Console, answers: _Answers, *, explain: bool) -> None:
+    """Print what submitting the jobs otherwise would give, and what that takes for granted."""
+    answer = answers.submitted
+    if answer is None:
+        if isinstance(answers.study, WhatIf) and (words := hint(answers.study)) is not None:
+            console.print()
+            wrapped(console, words)
+        return
+    console.print()
+    wrapped(console, answer.headline())
+    if not answer.is_trusted:
+        return
+    for line in (answer.kept_words(), answer.assumed_words()):
+        wrapped(console, line)
+    console.print()
+    console.print(submission_table(answer))
+    if explain:
+        bullets(console, answer.dependency_words())
 
 
 def _print_advised(console: Console, answers: _Answers) -> None:
@@ -331,10 +400,12 @@ def _print_advised(console: Console, answers: _Answers) -> None:
             wrapped(console, caveat)
     elif answers.terms is not None:
         console.print("\nNo cost estimate: the replay error is too large.")
-    first = headline(answers.study, answers.check)
+    printed = [headline(answers.study, answers.check)]
+    if answers.submitted is not None:
+        printed.append(answers.submitted.headline())
     for words, files in _all_advised(answers):
         console.print()
-        if words != first:
+        if words not in printed:
             wrapped(console, words)
         for place, lines in files.items():
             wrapped(console, f"{place}:")
@@ -389,4 +460,5 @@ def _print_all(answers: _Answers) -> None:
         console.print(parts_table(study.recording, _EXPLAINED_JOBS))
     if lost is not None:
         wrapped(console, lost.words())
+    _print_submission(console, answers, explain=True)
     _print_advised(console, answers)

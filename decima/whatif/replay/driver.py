@@ -25,6 +25,7 @@ from decima.whatif.replay.breakdown import (
     StageRecord,
     breakdown,
 )
+from decima.whatif.replay.dependencies import Dependency, dependencies
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
@@ -94,6 +95,7 @@ class LogNote(NamedTuple):
     slots: Changes  # slots that came and went, those that jobs left out took away
     behaviour: Behaviour  # of the executors
     life: Life
+    dependencies: tuple[Dependency, ...]  # of the jobs, by their places in `jobs`
 
 
 def note(application: Application, assembler: JobAssembler, jobs: Sequence[RecordedJob]) -> LogNote:
@@ -183,7 +185,8 @@ class _Log:
             last_ms if log.end_ms is None else max(last_ms, float(log.end_ms)),
             executor_ms,
         )
-        return LogNote(tuple(jobs), slots, behaviour, life)
+        needed = dependencies(log, self._jobs)
+        return LogNote(tuple(jobs), slots, behaviour, life, needed)
 
     def _times(self, recorded: RecordedJob, rows: Sequence[Int64]) -> _Stages:
         launch, finish, won = self._placement.launch_ms, self._placement.finish_ms, self._won
