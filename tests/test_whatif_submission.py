@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from decima.cli.main import main
 from decima.report.whatif import whatif_sections
 from decima.whatif import WhatIf, what_if
-from decima.whatif.replay import Recording
+from decima.whatif.replay import Recording, read_recording
 from decima.whatif.replay.dependencies import Reason
 from decima.whatif.spark_settings import DEFAULTS, PROGRAM
 from decima.whatif.submission import (
@@ -48,6 +48,7 @@ from tests.spark_events import (
     task,
     write,
 )
+from traces.spark_log import GroupBy
 
 PAUSE, LONG = 100, 1000
 COLUMNS = 100
@@ -258,6 +259,28 @@ def test_iterations_of_a_library_keep_their_order(tmp_path: Path) -> None:
         *rdd_job(5, 10_000, []),
     )
     assert needs(found) == {(2, 1, Reason.ORDER), (3, 2, Reason.ORDER)}
+
+
+def test_spark_jobs_of_one_query_and_batches_of_one_stream_keep_their_order(
+    tmp_path: Path,
+) -> None:
+    """Also where each Spark job counts as a job."""
+    run = "runId = 00000000-0000-0000-0000-000000000001 batch ="
+    events = [
+        executor(cores=4),
+        query(0, "two Spark jobs", reads=[]),
+        *simple_job(0, 0, [(0, LONG)], spark_sql_execution_id="0"),
+        *simple_job(1, 2000, [(2000, 3000)], spark_sql_execution_id="0"),
+        query(1, f"{run} 0", reads=[]),
+        *simple_job(2, 4000, [(4000, 5000)], spark_sql_execution_id="1"),
+        query(2, f"{run} 1", reads=[]),
+        *simple_job(3, 6000, [(6000, 7000)], spark_sql_execution_id="2"),
+        *(query_end(number) for number in range(3)),
+    ]
+    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
+    log = write(tmp_path / "log", [*started(), *events, closing])
+    found = read_recording([log], group_by=GroupBy.JOB)
+    assert needs(found) == {(1, 0, Reason.ORDER), (3, 2, Reason.ORDER)}
 
 
 @given(
