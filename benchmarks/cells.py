@@ -183,9 +183,7 @@ def main() -> None:
     with LocalPool(arguments.workers) as pool:
         for trace in arguments.trace or ["tpch"]:
             for label, config in cells_of(trace, (sizes[0], sizes[1]), arguments.jobs):
-                cell = replace(
-                    config, sequences=arguments.sequences, estimates=arguments.estimates
-                )
+                cell = replace(config, sequences=arguments.sequences, estimates=arguments.estimates)
                 figures = stored.get(label, {})
                 missing = [name for name in wanted if name not in figures]
                 figures |= play(cell, missing, tuned, pool)

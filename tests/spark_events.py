@@ -77,11 +77,43 @@ def executor(name: str = "1", cores: int = 2, at: int = 0) -> Event:
     return event("ExecutorAdded", **fields)
 
 
-def query(execution: int, description: str, root: int | None = None) -> Event:
+def query(
+    execution: int,
+    description: str,
+    root: int | None = None,
+    *,
+    reads: Sequence[str] | None = None,
+    writes: str | None = None,
+) -> Event:
+    """A SQL execution; with a plan that names paths if `reads` is given."""
     fields: dict[str, Any] = {"executionId": execution}
     if root is not None:
         fields["rootExecutionId"] = root
-    return event(f"{SQL}ExecutionStart", **fields, description=description, details="...")
+    fields |= {"description": description, "details": "..."}
+    if reads is not None:
+        fields["sparkPlanInfo"] = plan(reads, writes)
+    return event(f"{SQL}ExecutionStart", **fields)
+
+
+def plan(reads: Sequence[str], writes: str | None = None) -> Event:
+    """A plan that scans files, and writes others if asked, as Spark 3.5 logs it."""
+    scans = [
+        {
+            "nodeName": "Scan parquet ",
+            "simpleString": f"FileScan parquet Location: InMemoryFileIndex(1 paths)[{path}]",
+            "children": [],
+            "metadata": {"Location": f"InMemoryFileIndex(1 paths)[{path}]"},
+        }
+        for path in reads
+    ]
+    if writes is None:
+        return {"nodeName": "HashAggregate", "simpleString": "HashAggregate", "children": scans}
+    name = "Execute InsertIntoHadoopFsRelationCommand"
+    return {
+        "nodeName": name,
+        "simpleString": f"{name} {writes}, false, Parquet, [path={writes}], Overwrite, [id]",
+        "children": scans,
+    }
 
 
 def query_end(execution: int, error: str = "") -> Event:

@@ -21,6 +21,7 @@ from decima.rl.option_types import (
     OutputFolder,
     PathType,
     Whole,
+    WordOrWhole,
 )
 from deeprm.cli import main as deeprm
 from harmony.cli import main as harmony
@@ -111,7 +112,8 @@ def refused(result: Result, *parts: str) -> None:
 
 def test_every_option_has_a_type_that_checks() -> None:
     """A path or a number of a new command without one of these types is refused here."""
-    checked = (PathType, NameOrFile, Whole, Number, click.Choice, click.types.BoolParamType)
+    numbers = (Whole, WordOrWhole, Number)
+    checked = (PathType, NameOrFile, *numbers, click.Choice, click.types.BoolParamType)
     others = {str(one) for one in EVERY if not isinstance(one.param.type, checked)}
     unchecked = {name for name in others if name.rpartition(" ")[2] not in FREE_TEXT}
     assert unchecked == set()

@@ -25,7 +25,7 @@ from decima.cli.options import (
 from decima.cli.replay import ALLOCATION, POOLS
 from decima.cli.whatif_each import whatif_each
 from decima.cli.workers import Where, open_pool, worker_options
-from decima.rl.option_types import POLICIES, Number, Whole
+from decima.rl.option_types import POLICIES, Number, Whole, WordOrWhole
 from decima.rl.statistics import method
 from decima.whatif import (
     ApplicationsSettings,
@@ -58,6 +58,17 @@ from decima.whatif.report import (
 )
 from decima.whatif.settings import OWN_WAYS, Sharing
 from decima.whatif.study import run_ways, total_runs
+from decima.whatif.submission import (
+    TOGETHER,
+    Limit,
+    NotWaitingError,
+    Submission,
+    check_waiting,
+    hint,
+    policies_of,
+    submission,
+    submission_table,
+)
 from decima.whatif.task_slots import demands_effect
 from spark_sim import Protocol
 from spark_sim.cluster import MAX_EXECUTORS
@@ -74,11 +85,11 @@ _MOST_MONEY = 1e9
 _EXPLAINED_JOBS = 10  # whose time is divided
 _DEFAULT = WhatIfSettings(executors=1)
 _OF_ONE_SESSION = (
-    "allocation", "protocol", "sequences", "price", "deadline", "task_cpus", "gpus"
+    "allocation", "protocol", "sequences", "price", "deadline", "submit", "task_cpus", "gpus"
 )  # fmt: skip
 _OF_ONE_STUDY = (
     "executors", "protocol", "policies", "allocation", "is_of_applications", "moving_delay_s",
-    "price", "deadline", "task_cpus", "gpus", "no_driver_times", "explain",
+    "price", "deadline", "submit", "task_cpus", "gpus", "no_driver_times", "explain",
 )  # fmt: skip
 
 
@@ -131,6 +142,13 @@ _OF_ONE_STUDY = (
     type=Number(0.0, MAX_TIME_MS / MS_PER_S, above=True),
     help="With --price: seconds that the p95 must keep (default: the p95 of the baseline).",
 )
+@click.option(
+    "--submit",
+    type=WordOrWhole(TOGETHER, 1),
+    metavar=f"{TOGETHER}|N",
+    help="Submit the jobs of a driver that waits together, or at most N at once; those that need "
+    "another one wait for it.",
+)
 @click.option("--task-cpus", type=Whole(1, MAX_CORES), help="As if each task took so many cores.")
 @click.option(
     "--gpus",
@@ -161,6 +179,7 @@ def whatif(
     moving_delay_s: float | None,
     price: float | None,
     deadline: float | None,
+    submit: Limit | None,
     task_cpus: int | None,
     gpus: int | None,
     each: bool,
@@ -203,13 +222,15 @@ def whatif(
         )
     else:
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
+        if submit is not None:
+            _check_submission(recording, protocol)
     check_models(settings.policies)
     terms = None if price is None else Terms(price, deadline)
     effect = None
     if demands is not None and isinstance(settings, WhatIfSettings):
         effect = demands_effect(recording, demands, settings, driver_times=not no_driver_times)
-    answers = _answered(recording, settings, terms, not no_driver_times, where)
-    study, check, lost, _, planned = answers
+    answers = _answered(recording, settings, terms, submit, not no_driver_times, where)
+    study, check, lost, _, planned, submitted = answers
     if effect is not None:
         wrapped(stdout(markup=False), effect.words())
     if explain:
@@ -226,6 +247,7 @@ def whatif(
         content["budget"] = None if planned is None else planned.to_json()
         content["demands"] = None if effect is None else effect.to_json()
         content["losses"] = None if lost is None else lost.to_json()
+        content["submission"] = None if submitted is None else submitted.to_json()
         write_json(json_path, content)
     if page is not None:
         from decima.report.whatif import whatif_sections
@@ -233,7 +255,9 @@ def whatif(
         effects = () if effect is None else (effect.words(),)
         title = counted(len(recording.slots), "application") if is_of_applications else logs.title
         write_report(
-            page, whatif_sections(study, check, lost, planned, effects), f"What if: {title}"
+            page,
+            whatif_sections(study, check, lost, planned, submitted, effects),
+            f"What if: {title}",
         )
 
 
@@ -292,6 +316,18 @@ def _session_settings(
     )
 
 
+def _check_submission(recording: Recording, protocol: Sharing) -> None:
+    """Refuse `--submit` where it has no answer."""
+    if protocol != Protocol.SESSION.label:
+        raise click.UsageError(f"--submit needs --protocol {Protocol.SESSION.label}")
+    if len(recording.slots) > 1:
+        raise click.UsageError("--submit is about one application: give its log alone")
+    try:
+        check_waiting(recording)
+    except NotWaitingError as error:
+        raise click.UsageError(f"--submit changes nothing: {error}") from error
+
+
 class _Answers(NamedTuple):
     """All that is simulated."""
 
@@ -300,12 +336,14 @@ class _Answers(NamedTuple):
     lost: Losses | None
     terms: Terms | None
     planned: Budget | None
+    submitted: Submission | None
 
 
 def _answered(
     recording: Recording,
     settings: WhatIfSettings | ApplicationsSettings,
     terms: Terms | None,
+    limit: Limit | None,
     driver_times: bool,
     where: Where,
 ) -> _Answers:
@@ -316,6 +354,8 @@ def _answered(
         runs += 2 * _CHECK_DRAWS * len(recording.slots)
         if terms is not None:
             runs += len(SHARES) * len(settings.policies) * settings.shared_draws
+        if limit is not None:
+            runs += (1 + len(policies_of(settings))) * settings.draws
     else:
         label, runs = "applications", settings.draws * len(run_ways(settings))
     with open_pool(where, "decima whatif") as pool, progress_bar(label, runs) as (bar, task):
@@ -327,7 +367,7 @@ def _answered(
             divided = applications_what_if(
                 recording, settings, driver_times=driver_times, pool=pool, progress=progress
             )
-            return _Answers(divided, divided.check(), None, None, None)
+            return _Answers(divided, divided.check(), None, None, None, None)
         as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
         check = run_replay(
             recording.before or recording,
@@ -342,13 +382,18 @@ def _answered(
         planned = None
         if terms is not None and can_be_trusted(check):
             planned = budget(study, terms, pool=pool, progress=progress)
-        return _Answers(study, check, lost, terms, planned)
+        submitted = None
+        if limit is not None:
+            submitted = submission(study, check, limit, pool=pool, progress=progress)
+        return _Answers(study, check, lost, terms, planned, submitted)
 
 
 def _all_advised(answers: _Answers) -> list[Advised]:
     changes = list(advised(answers.study, answers.check))
     if answers.planned is not None and (words := answers.planned.words()) is not None:
         changes.append(Advised(words, answers.planned.files()))
+    if answers.submitted is not None and (change := answers.submitted.advised()) is not None:
+        changes.append(Advised(*change))
     return changes
 
 
@@ -366,6 +411,7 @@ def _print(answers: _Answers) -> None:
         wrapped(console, line)
     console.print()
     console.print(summary_table(study))
+    _print_submission(console, answers, explain=False)
     _print_advised(console, answers)
     console.print()
     doubts = counted(sum(1 for _ in caveats(study, check)), "reason")
@@ -374,6 +420,26 @@ def _print(answers: _Answers) -> None:
         f"--explain: {doubts} to doubt these figures, who gains, what was recorded, and where the "
         "time went.",
     )
+
+
+def _print_submission(console: Console, answers: _Answers, *, explain: bool) -> None:
+    """Print what submitting the jobs otherwise would give, and what that takes for granted."""
+    answer = answers.submitted
+    if answer is None:
+        if isinstance(answers.study, WhatIf) and (words := hint(answers.study)) is not None:
+            console.print()
+            wrapped(console, words)
+        return
+    console.print()
+    wrapped(console, answer.headline())
+    if not answer.is_trusted:
+        return
+    for line in (answer.kept_words(), answer.assumed_words()):
+        wrapped(console, line)
+    console.print()
+    console.print(submission_table(answer))
+    if explain:
+        bullets(console, answer.dependency_words())
 
 
 def _print_advised(console: Console, answers: _Answers) -> None:
@@ -385,10 +451,12 @@ def _print_advised(console: Console, answers: _Answers) -> None:
             wrapped(console, caveat)
     elif answers.terms is not None:
         console.print("\nNo cost estimate: the replay error is too large.")
-    first = headline(answers.study, answers.check)
+    printed = [headline(answers.study, answers.check)]
+    if answers.submitted is not None:
+        printed.append(answers.submitted.headline())
     for words, files in _all_advised(answers):
         console.print()
-        if words != first:
+        if words not in printed:
             wrapped(console, words)
         for place, lines in files.items():
             wrapped(console, f"{place}:")
@@ -443,4 +511,5 @@ def _print_all(answers: _Answers) -> None:
         console.print(parts_table(study.recording, _EXPLAINED_JOBS))
     if lost is not None:
         wrapped(console, lost.words())
+    _print_submission(console, answers, explain=True)
     _print_advised(console, answers)

@@ -28,6 +28,8 @@ from decima.whatif.report import (
 from decima.whatif.results import Study, WhatIf
 from decima.whatif.settings import OWN_WAYS
 from decima.whatif.study import tasks_of
+from decima.whatif.submission import HEADINGS as SUBMISSION_HEADINGS
+from decima.whatif.submission import Submission, hint
 from decima.whatif.text import seconds
 from traces.files.names import counted
 from traces.numbers import MS_PER_S
@@ -46,12 +48,17 @@ def whatif_sections(
     check: ReplayReport,
     lost: Losses | None = None,
     planned: Budget | None = None,
+    submitted: Submission | None = None,
     effects: tuple[str, ...] = (),
 ) -> list[Section]:
     """All sections of the page of `decima whatif`; `effects` are words on what was asked for."""
     sections = [whatif_section(study, check, effects)]
+    if submitted is None and isinstance(study, WhatIf) and (words := hint(study)) is not None:
+        sections[0].content["findings"].append(words)
     if planned is not None:
         sections.append(budget_section(planned))
+    if submitted is not None:
+        sections.append(submission_section(submitted))
     if study.recording.breakdowns:
         sections.append(breakdown_section(study.recording, lost))
     waiting = waiting_section(study, check) if isinstance(study, WhatIf) else None
@@ -203,6 +210,25 @@ def budget_section(planned: Budget) -> Section:
                 spans_gaps=True,
             )
         ],
+    )
+
+
+def submission_section(answer: Submission) -> Section:
+    """Section on the jobs of a driver that waits, submitted otherwise."""
+    change = answer.advised()
+    return Section(
+        anchor="submission",
+        heading="If the driver did not wait",
+        template="submission.html",
+        content={
+            "headline": answer.headline(),
+            "sentences": [answer.kept_words(), answer.assumed_words()],
+            "files": {} if change is None else change[1],
+            "headings": SUBMISSION_HEADINGS,
+            "rows": list(answer.rows()),
+            "dependencies": list(answer.dependency_words()),
+            "is_trusted": answer.is_trusted,
+        },
     )
 
 

@@ -140,6 +140,23 @@ class Whole(click.IntRange):
         super().__init__(least, most)
 
 
+class WordOrWhole(click.types.StringParamType):
+    """A word, or a whole number within bounds."""
+
+    def __init__(self, word: str, least: int, most: int = MAX_COUNT) -> None:
+        self._word = word
+        self._number = Whole(least, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == self._word:
+            return self._word
+        try:
+            return self._number.convert(value, param, ctx)
+        except click.BadParameter:
+            least = f"{self._number.min} or more"
+            self.fail(f"{value!r:.40} must be {self._word} or a whole number, {least}", param, ctx)
+
+
 SEED = Whole(0)
 SECONDS = Number(0.0, MAX_TIME_MS / 1000)
 MINUTES = Number(0.0, 1e7, above=True)

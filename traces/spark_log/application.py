@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,9 +37,17 @@ from traces.spark_log.events import (
     whole,
 )
 from traces.spark_log.files import LogFile, LogFiles, Named, missing_parts
+from traces.spark_log.plans import UNKNOWN_USE, DataUse, data_use
 from traces.spark_log.summary import ImportSummary
 
 MAX_STRANGE_LINES = 1000  # a file that begins with so many lines without one event is no event log
+
+_STORES = ("Use Memory", "Use Disk", "Use Off Heap", "Use ExternalBlockStore")
+READING_SCOPE = re.compile(
+    r'"name":"(?:Scan (?!ExistingRDD|OneRow)|BatchScan|textFile|wholeTextFiles|binaryFiles|'
+    r"binaryRecords|hadoopFile|hadoopRDD|newAPIHadoop|sequenceFile|objectFile)"
+)
+"""scopes of RDDs that read files"""
 
 _CHECK_EVERY = 256  # events between two checks of the tables' sizes
 
@@ -62,6 +72,13 @@ class TaskTable:
         return len(self.stage)
 
 
+class StoredRdd(NamedTuple):
+    """An RDD that is persisted or has a checkpoint."""
+
+    rdd: int
+    partitions: int
+
+
 class StageInfo(NamedTuple):
     """A stage as a Spark job lists it, whether or not it will run."""
 
@@ -74,11 +91,18 @@ class StageInfo(NamedTuple):
     """number of its resource profile"""
     barrier: bool
     """whether its tasks start all at once"""
+    place: str
+    """the action and where the program calls it: ``collect at job.py:12``"""
+    stored: tuple[StoredRdd, ...]
+    """those of its RDDs that Spark stores, so that later jobs may find them there"""
+    reads_files: bool
+    """whether one of its RDDs reads files"""
 
     @classmethod
     def parse(cls, info: dict[str, Any]) -> StageInfo:
         """Read the JSON of a stage."""
         rdds = sorted(whole(rdd["RDD ID"]) for rdd in info["RDD Info"])
+        place = info.get("Stage Name")
         return cls(
             whole(info["Stage ID"]),
             whole(info["Number of Tasks"]),
@@ -86,7 +110,23 @@ class StageInfo(NamedTuple):
             array("q", rdds).tobytes(),
             whole(info.get("Resource Profile Id", 0)),  # since Spark 3.1
             any(rdd.get("Barrier") is True for rdd in info["RDD Info"]),  # since Spark 2.4
+            sys.intern(clean_text(place)) if isinstance(place, str) else "",
+            tuple(
+                StoredRdd(whole(rdd["RDD ID"]), whole(rdd.get("Number of Partitions", 0)))
+                for rdd in info["RDD Info"]
+                if _is_stored(rdd)
+            ),
+            any(READING_SCOPE.search(str(rdd.get("Scope", ""))) for rdd in info["RDD Info"]),
         )
+
+
+def _is_stored(rdd: dict[str, Any]) -> bool:
+    """Return whether an RDD is persisted, or its checkpoint, which is newer, is its parent."""
+    level = rdd.get("Storage Level")
+    is_persisted = isinstance(level, dict) and any(level.get(kind) is True for kind in _STORES)
+    parents = rdd.get("Parent IDs")
+    newest = max((whole(parent) for parent in parents), default=0) if parents else 0
+    return is_persisted or newest > whole(rdd["RDD ID"])
 
 
 @dataclass
@@ -108,6 +148,7 @@ class Sql(NamedTuple):
 
     root: int | None
     description: str
+    use: DataUse = UNKNOWN_USE
 
 
 class Profile(NamedTuple):
@@ -188,12 +229,15 @@ class Application:
         if name not in USED:
             return False
         try:
-            self._take(name.removeprefix(SQL).removeprefix(LISTENER), record_of(name, line))
+            kind = name.removeprefix(SQL).removeprefix(LISTENER)
+            self._take(kind, record_of(name, line), line)
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise damage_of(name, error) from error
         return True
 
-    def _take(self, kind: str, record: dict[str, Any]) -> None:  # noqa: C901 - a case each event
+    def _take(  # noqa: C901 - a case each event
+        self, kind: str, record: dict[str, Any], line: bytes
+    ) -> None:
         match kind:
             case "TaskEnd":
                 task = record["Task Info"]
@@ -246,7 +290,9 @@ class Application:
             case "SQLExecutionStart":
                 root = record.get("rootExecutionId")
                 self.sql[whole(record["executionId"])] = Sql(
-                    None if root is None else whole(root), clean_text(record["description"])
+                    None if root is None else whole(root),
+                    clean_text(record["description"]),
+                    data_use(line),
                 )
             case "SQLExecutionEnd":
                 # The message came with Spark 3.4; it is empty after a success.

@@ -34,6 +34,7 @@ class RecordedJob:
     end_ms: int  # end of its last Spark job
     spark_jobs: int
     pool: str | None = None  # of Spark's FAIR scheduler; None where the log names none
+    numbers: tuple[int, ...] = ()  # of its Spark jobs, ascending
 
 
 class _Work:
@@ -213,7 +214,9 @@ class JobAssembler:
         self._summary.stages += len(job.stages)
         self._summary.spark_jobs += len(spark_jobs)
         pool = self._application.jobs[min(numbers)].properties.get(POOL)
-        return RecordedJob(job, start_ms, max(start_ms, end_ms), len(spark_jobs), pool)
+        return RecordedJob(
+            job, start_ms, max(start_ms, end_ms), len(spark_jobs), pool, tuple(numbers)
+        )
 
     def _label(self, key: JobKey, numbers: Sequence[int]) -> str:
         """Return the name that a user gave the job, else its number."""

@@ -1,10 +1,10 @@
 """The lines of an event log: what they name, and their fields, checked.
 
 Spark writes one JSON object for each event. The bulk of a log is not needed here: the metrics of
-every task, the call stacks of every stage, the plan of every query. Spark's field order is fixed,
-so most events are parsed only up to the field where the bulk begins. That is safe: the marker
-begins with a comma and a bare quote, and inside a JSON string every quote is escaped. Where the cut
-text is no JSON object after all, the whole line is parsed.
+every task, the call stacks of every stage, most of the plan of every query. Spark's field order is
+fixed, so most events are parsed only up to the field where the bulk begins. That is safe: the
+marker begins with a comma and a bare quote, and inside a JSON string every quote is escaped. Where
+the cut text is no JSON object after all, the whole line is parsed.
 
 Times are milliseconds since 1970 on the driver's clock. Names are short, printable and on one line.
 """

@@ -26,6 +26,7 @@ from decima.whatif.replay.breakdown import (
     breakdown,
 )
 from decima.whatif.replay.demands import Demands, other_slots
+from decima.whatif.replay.dependencies import Dependency, dependencies
 from traces import Job, LevelDurations, Stage
 from traces.numbers import Float64, Int64
 from traces.spark_log.application import Application
@@ -96,6 +97,7 @@ class LogNote(NamedTuple):
     behaviour: Behaviour  # of the executors
     life: Life
     asked: LogNote | None  # under other demands, where these were asked for
+    dependencies: tuple[Dependency, ...]  # of the jobs, by their places in `jobs`
 
 
 def note(
@@ -190,7 +192,8 @@ class _Log:
             last_ms if log.end_ms is None else max(last_ms, float(log.end_ms)),
             executor_ms,
         )
-        noted = LogNote(tuple(jobs), slots, behaviour, life, None)
+        needed = dependencies(log, self._jobs)
+        noted = LogNote(tuple(jobs), slots, behaviour, life, None, needed)
         return (
             noted
             if demands is None

@@ -15,6 +15,7 @@ from decima.whatif.closed_loop import predecessors
 from decima.whatif.replay.allocation import Behaviour, Changes, allocation, curve, is_dynamic
 from decima.whatif.replay.breakdown import Breakdown
 from decima.whatif.replay.demands import Demands
+from decima.whatif.replay.dependencies import Dependency
 from decima.whatif.replay.driver import DriverRecord, Life, LogNote, NotedJob, note
 from decima.whatif.replay.pools import Pools
 from spark_sim import Allocation, Slots
@@ -72,6 +73,8 @@ class Recording:
     """the jobs with one attempt at each task, the first that succeeded; () likewise"""
     before: Recording | None = None
     """as it was recorded, of one whose tasks have other demands; None of one that has not"""
+    dependencies: tuple[Dependency, ...] = ()
+    """which jobs need another one, by row; () where only jobs are known"""
 
     @property
     def recorded_ms(self) -> Float64:
@@ -213,7 +216,7 @@ def recording_of(
     trace, summary = trace_of_logs(logs, paths, group_by=group_by)
     application = Recording(trace, summary, ()).application
     noted_jobs: dict[int, NotedJob] = {}
-    curves, behaviours, lives = [], [], []
+    curves, behaviours, lives, needed = [], [], [], list[Dependency]()
     origin_ms = float(min(job.start_ms for log in logs for job in log.jobs))
     for position, log in enumerate(log for log in logs if log.jobs):
         notes: tuple[LogNote, ...] = log.notes  # one for each attempt to run the application
@@ -222,6 +225,14 @@ def recording_of(
         order = np.argsort([recorded.start_ms for recorded in log.jobs], kind="stable")
         rows = np.flatnonzero(application == position).tolist()
         noted_jobs |= {row: noted[place] for row, place in zip(rows, order.tolist(), strict=True)}
+        row_of = dict(zip(order.tolist(), rows, strict=True))
+        first = 0
+        for attempt in notes:
+            needed += [
+                each._replace(job=row_of[first + each.job], on=row_of[first + each.on])
+                for each in attempt.dependencies
+            ]
+            first += len(attempt.jobs)
         changes = Changes(
             *map(np.concatenate, zip(*(attempt.slots for attempt in notes), strict=True))
         )
@@ -252,6 +263,7 @@ def recording_of(
         pools,
         tuple(noted_jobs[row].breakdown for row in range(len(jobs))),
         clean_jobs,
+        tuple(needed),
     )
     return replace(recording, follows=_follows(recording))
 

@@ -1,0 +1,292 @@
+"""Which jobs of a log need another one, as the log proves or as must be feared.
+
+A job can need only what had ended when it was submitted: jobs that overlapped may overlap.
+
+* Data: a job reads the path or table that another wrote, or one of them writes where the other read
+  or wrote. Where the log does not name what is read or written (a long list of paths is cut off,
+  jobs outside SQL have no plan), the job that may read waits for those that may have written.
+* Stored data: of a persisted RDD or of a checkpoint, a job needs those that first computed it.
+* Shuffles: a stage is skipped since another job wrote its shuffle.
+* Preparations: reading a schema, sampling for a sort. The next job needs them, and they need what
+  that one needs.
+* Order: Spark jobs of one query, micro-batches of one stream, and Spark jobs outside SQL that one
+  place in a library submits one after another, as iterations.
+
+Results that the driver collected and used for a later query are in no log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+from traces.spark_log.application import Application, SparkJob
+from traces.spark_log.assemble import RecordedJob
+from traces.spark_log.dag import root_execution
+from traces.spark_log.events import EXECUTION_ID
+from traces.spark_log.plans import UNKNOWN_USE, DataUse
+
+_PREPARING = re.compile(
+    r"(?:parquet|orc|json|csv|text|xml|load|table|sortBy|sortByKey|zipWithIndex|pivot|"
+    r"javaToPython) at "
+)
+_SAVING = re.compile(r"saveAs\w+ at |runJob at SparkHadoopWriter")
+_IN_LIBRARY = re.compile(r"\w+ at \w+\.scala:\d+$")
+_STREAM = re.compile(r"runId = ([0-9a-f-]{36})")
+
+
+class Reason(Enum):
+    """Why a job waits for another one."""
+
+    READS = "reads what another wrote"
+    WRITES = "writes where another read or wrote"
+    MAY_READ = "may read what another wrote: the log does not name it"
+    STORED = "reads what another stored: cache, checkpoint"
+    SHUFFLE = "uses the shuffle files of another"
+    PREPARES = "was prepared by another: schema, sample"
+    ORDER = "comes from the same query, stream or loop of a library"
+
+
+class Dependency(NamedTuple):
+    """A job that waits for the end of an earlier one."""
+
+    job: int
+    on: int
+    reason: Reason
+    what: str
+    """the path, table or RDD; "" where there is none to name"""
+
+
+def dependencies(application: Application, jobs: Sequence[RecordedJob]) -> tuple[Dependency, ...]:
+    """Return those of the recorded jobs, given by their rows; one for each pair of jobs."""
+    finder = _Finder(application, jobs)
+    found: dict[tuple[int, int], Dependency] = {}
+    for each in (*finder.data(), *finder.stored(), *finder.shuffles(), *finder.orders()):
+        found.setdefault((each.job, each.on), each)
+    finder.add_preparations(found)
+    return tuple(found[pair] for pair in sorted(found))
+
+
+class _Touched:
+    """The jobs that read and wrote each path or table, since the last that wrote it."""
+
+    def __init__(self) -> None:
+        self._readers: defaultdict[str, list[int]] = defaultdict(list)
+        self._writers: defaultdict[str, list[int]] = defaultdict(list)
+        self._inside: defaultdict[str, set[str]] = defaultdict(set)  # of a folder
+
+    def readers_of(self, resource: str) -> list[int]:
+        """Return the jobs that read the resource, a part of it or a folder that it is in."""
+        return [row for name in self._overlapping(resource) for row in self._readers[name]]
+
+    def writers_of(self, resource: str) -> list[int]:
+        """Return the jobs that wrote the resource, a part of it or a folder that it is in."""
+        return [row for name in self._overlapping(resource) for row in self._writers[name]]
+
+    def add_reader(self, row: int, resource: str) -> None:
+        """Add a job that reads the resource."""
+        self._add(resource)
+        self._readers[resource].append(row)
+
+    def add_writer(self, row: int, resource: str, had_ended: Callable[[int], bool]) -> None:
+        """Add a job that writes the resource, in place of those that `had_ended` before."""
+        self._add(resource)
+        for rows in (self._readers, self._writers):
+            rows[resource] = [at for at in rows[resource] if at != row and not had_ended(at)]
+        self._writers[resource].append(row)
+
+    def _overlapping(self, resource: str) -> list[str]:
+        return [*_folders(resource), *sorted(self._inside.get(resource, ()))]
+
+    def _add(self, resource: str) -> None:
+        for folder in list(_folders(resource))[1:]:
+            self._inside[folder].add(resource)
+
+
+class _Finder:
+    """The dependencies of the jobs of one application."""
+
+    def __init__(self, application: Application, jobs: Sequence[RecordedJob]) -> None:
+        self._application = application
+        self._jobs = jobs
+        self._order = sorted(range(len(jobs)), key=lambda row: (jobs[row].start_ms, row))
+        self._nested: defaultdict[int, list[int]] = defaultdict(list)
+        for number, execution in application.sql.items():
+            if execution.root is not None:
+                self._nested[execution.root].append(number)
+
+    def data(self) -> Iterator[Dependency]:
+        """Yield those of paths and tables."""
+        touched = _Touched()
+        writing: list[int] = []
+        writing_unnamed: list[int] = []
+        for row in self._order:
+            use = self._use(self._jobs[row])
+            for resource in sorted(use.writes):
+                earlier = [*touched.writers_of(resource), *touched.readers_of(resource)]
+                yield from self._needs(row, earlier, Reason.WRITES, resource)
+            for resource in sorted(use.reads):
+                yield from self._needs(row, touched.writers_of(resource), Reason.READS, resource)
+            if use.reads_more:
+                yield from self._needs(row, writing, Reason.MAY_READ, "")
+            elif use.reads:
+                yield from self._needs(row, writing_unnamed, Reason.MAY_READ, "")
+            for resource in use.reads:
+                touched.add_reader(row, resource)
+            for resource in use.writes:
+                # Later jobs wait for this one, which waits for those that had ended.
+                touched.add_writer(row, resource, partial(self._had_ended, row))
+            if use.writes or use.writes_more:
+                writing.append(row)
+            if use.writes_more:
+                writing_unnamed.append(row)
+
+    def stored(self) -> Iterator[Dependency]:
+        """Yield those of persisted RDDs and checkpoints."""
+        # Of each RDD the jobs that computed it, up to the first that computed all of it.
+        computing: defaultdict[int, list[int]] = defaultdict(list)
+        is_complete: set[int] = set()
+        for row in self._order:
+            stored: dict[int, bool] = {}  # whether the job itself ran a task for each partition
+            for number in self._jobs[row].numbers:
+                for stage in self._application.jobs[number].stages:
+                    ran = self._application.ran.get(stage.stage)
+                    for rdd, partitions in stage.stored:
+                        is_whole = ran is not None and ran.num_tasks >= partitions
+                        stored[rdd] = stored.get(rdd, False) or is_whole
+            for rdd, is_whole in stored.items():
+                yield from self._needs(row, computing[rdd], Reason.STORED, f"RDD {rdd}")
+                if rdd not in is_complete:
+                    computing[rdd].append(row)
+                if is_whole:
+                    is_complete.add(rdd)
+
+    def shuffles(self) -> Iterator[Dependency]:
+        """Yield those of stages that were skipped, since another job wrote their shuffle."""
+        ran_with: defaultdict[bytes, list[int]] = defaultdict(list)
+        for row in self._order:
+            stages = [
+                stage
+                for number in self._jobs[row].numbers
+                for stage in self._application.jobs[number].stages
+            ]
+            for stage in stages:
+                if stage.stage in self._application.ran or not stage.rdds:
+                    continue
+                earlier = ran_with[stage.rdds]
+                if row not in earlier:
+                    yield from self._needs(row, earlier, Reason.SHUFFLE, f"stage {stage.stage}")
+            for stage in stages:
+                ran = self._application.ran.get(stage.stage)
+                if ran is not None and ran.is_map and row not in ran_with[stage.rdds]:
+                    ran_with[stage.rdds].append(row)
+
+    def orders(self) -> Iterator[Dependency]:
+        """Yield those of the jobs of one query, one stream or one loop of a library."""
+        latest: dict[Hashable, list[int]] = {}
+        before: str | None = None
+        for row in self._order:
+            keys: list[Hashable] = []
+            spark_jobs = [self._application.jobs[number] for number in self._jobs[row].numbers]
+            root = root_execution(self._application, spark_jobs[0])
+            if root is not None:
+                keys.append(root)
+                described = self._application.sql.get(root)
+                if described is not None and (run := _STREAM.search(described.description)):
+                    keys.append(run[1])
+            place = _place(spark_jobs[-1])
+            if root is None and place == before and _IN_LIBRARY.match(place):
+                keys.append(place)
+            elif root is None:
+                latest[place] = []
+                keys.append(place)
+            before = place if root is None else None
+            for key in keys:
+                earlier = latest.get(key, [])
+                yield from self._needs(row, earlier, Reason.ORDER, "")
+                latest[key] = [*(at for at in earlier if not self._ended(at, row)), row]
+
+    def add_preparations(self, found: dict[tuple[int, int], Dependency]) -> None:
+        """Add those of jobs that only prepare the next one, which then need what that one needs."""
+        needs: defaultdict[int, list[Dependency]] = defaultdict(list)
+        for each in found.values():
+            needs[each.job].append(each)
+        for row, following in reversed(list(zip(self._order, self._order[1:], strict=False))):
+            spark_jobs = [self._application.jobs[number] for number in self._jobs[row].numbers]
+            use = self._use(self._jobs[row])
+            if not _PREPARING.match(_place(spark_jobs[-1])) or use.writes or use.writes_more:
+                continue
+            if not self._ended(row, following):
+                continue
+            inherited = [
+                each for each in needs[following] if each.on != row and self._ended(each.on, row)
+            ]
+            for each in (
+                Dependency(following, row, Reason.PREPARES, ""),
+                *(each._replace(job=row) for each in inherited),
+            ):
+                if (each.job, each.on) not in found:
+                    found[each.job, each.on] = each
+                    needs[each.job].append(each)
+
+    def _needs(
+        self, row: int, earlier: Iterable[int], reason: Reason, what: str
+    ) -> Iterator[Dependency]:
+        for on in earlier:
+            if self._ended(on, row):
+                yield Dependency(row, on, reason, what)
+
+    def _ended(self, earlier: int, row: int) -> bool:
+        """Return whether one job had ended when the other one, which comes later, was submitted."""
+        first, second = self._jobs[earlier], self._jobs[row]
+        is_before = (first.start_ms, earlier) < (second.start_ms, row)
+        return is_before and first.end_ms <= second.start_ms
+
+    def _had_ended(self, row: int, earlier: int) -> bool:
+        return self._ended(earlier, row)
+
+    def _use(self, recorded: RecordedJob) -> DataUse:
+        """What a job reads and writes, in all its SQL executions and outside of them."""
+        sql = self._application.sql
+        executions: dict[int, None] = {}
+        use = DataUse()
+        for number in recorded.numbers:
+            spark_job = self._application.jobs[number]
+            root = root_execution(self._application, spark_job)
+            if root is None:
+                use = use.joined(_use_outside_sql(spark_job))
+                continue
+            own = spark_job.properties.get(EXECUTION_ID)
+            executions |= dict.fromkeys((root, *self._nested[root]))
+            if own is not None and own.isdecimal():
+                executions[int(own)] = None
+        for execution in executions:
+            use = use.joined(sql[execution].use if execution in sql else UNKNOWN_USE)
+        return use
+
+
+def _use_outside_sql(spark_job: SparkJob) -> DataUse:
+    """What a Spark job without a plan reads and writes: paths are in no log."""
+    return DataUse(
+        reads_more=any(stage.reads_files for stage in spark_job.stages),
+        writes_more=any(_SAVING.match(stage.place) for stage in spark_job.stages),
+    )
+
+
+def _place(spark_job: SparkJob) -> str:
+    """The action of a Spark job and where it is called: those of its last stage."""
+    return max(spark_job.stages, key=lambda stage: stage.stage).place if spark_job.stages else ""
+
+
+def _folders(resource: str) -> Iterator[str]:
+    """Yield a path and all folders that it is in; of a table itself alone."""
+    yield resource
+    end = resource.rfind("/")
+    while end > 0 and not resource[:end].endswith((":", "/")):
+        resource = resource[:end]
+        yield resource
+        end = resource.rfind("/")
