@@ -71,10 +71,10 @@ class Recording:
     """for each job the parts of its JCT; () where only jobs are known"""
     clean_jobs: tuple[Job, ...] = ()
     """the jobs with one attempt at each task, the first that succeeded; () likewise"""
-    before: Recording | None = None
-    """as it was recorded, of one whose tasks have other demands; None of one that has not"""
     dependencies: tuple[Dependency, ...] = ()
     """which jobs need another one, by row; () where only jobs are known"""
+    before: Recording | None = None
+    """as it was recorded, of one whose tasks have other demands; None of one that has not"""
 
     @property
     def recorded_ms(self) -> Float64:
