@@ -129,8 +129,10 @@ def train(agent: Agent, envs: SparkVectorEnv, env: SparkEnv, seed: int, steps: i
                 optimizer.step()
         if iteration % 40 == 39:
             validation_s = float(np.mean(tested(agent, env, VALIDATION_SEED)))
-            steps = (iteration + 1) * STEPS * ENVS
-            print(f"{steps:8d} steps, average JCT {np.mean(jct_s):.1f} s, {validation_s:.1f} s")
+            print(
+                f"{(iteration + 1) * STEPS * ENVS:8d} steps, average JCT {np.mean(jct_s):.1f} s, "
+                f"validation {validation_s:.1f} s"
+            )
             if validation_s < best_s:
                 best_s, best = validation_s, copy.deepcopy(agent.state_dict())
             jct_s = []
