@@ -196,7 +196,7 @@ def refuse_given(option: str, *names: str) -> None:
     """Refuse (UsageError) parameters that make no sense with an option, where the user set one."""
     for name in names:
         if _is_given(name):
-            raise click.UsageError(f"{option} knows no --{name}")
+            raise click.UsageError(f"{option} knows no --{name.replace('_', '-')}")
 
 
 def build_config(

@@ -35,8 +35,9 @@ from decima.whatif import (
     load,
     what_if,
 )
-from decima.whatif.advice import Advised, advised, caveats, facts, findings, headline
+from decima.whatif.advice import Advised, advised, bounded_lines, caveats, facts, findings, headline
 from decima.whatif.applications.workload import check_applications, cluster_slots
+from decima.whatif.bounds import check_max_slots, parse_max_slots
 from decima.whatif.budget import SHARES, Budget, Terms, budget, budget_table
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
@@ -90,6 +91,18 @@ _DEFAULT = WhatIfSettings(executors=1)
 )
 @ALLOCATION
 @POOLS
+@click.option(
+    "--max-slots",
+    multiple=True,
+    callback=lambda _context, _option, texts: parse_max_slots(texts),
+    metavar="pool.NAME=N",
+    help="What a cap of a pool would change, as spark.decima.maxSlots.pool.NAME; may be repeated.",
+)
+@click.option(
+    "--max-jobs",
+    type=Whole(1),
+    help="What a bound on jobs at once would change, as spark.decima.maxJobs.",
+)
 @GROUP_BY
 @config_options(
     WhatIfSettings,
@@ -133,6 +146,8 @@ def whatif(
     policies: str | None,
     allocation: dict[str, str] | None,
     pools: Pools | None,
+    max_slots: dict[str, int],
+    max_jobs: int | None,
     group_by: str,
     is_of_applications: bool,
     moving_delay_s: float | None,
@@ -153,13 +168,16 @@ def whatif(
     """
     if is_of_applications:
         refuse_given("--applications", "allocation", "protocol", "sequences", "price", "deadline")
+        refuse_given("--applications", "max_slots", "max_jobs")
     elif moving_delay_s is not None:
         raise click.UsageError("--moving-delay is for --applications")
     if price is not None:
-        refuse_given("--price", "allocation")
+        refuse_given("--price", "allocation", "max_slots", "max_jobs")
     elif deadline is not None:
         raise click.UsageError("--deadline needs --price")
     recording = read_recording(logs.fetch(), group_by=GroupBy(group_by), pools=pools)
+    check_max_slots(recording, max_slots)
+    bounds = {"max_slots": max_slots or None, "max_jobs": max_jobs}
     names = None if policies is None else parse_names(policies)
     settings: WhatIfSettings | ApplicationsSettings
     if is_of_applications:
@@ -171,7 +189,9 @@ def whatif(
             **{label: options[label] for label in ("estimates", "draws", "seed")},
         )
     else:
-        settings = _session_settings(recording, executors, names, protocol, allocation, options)
+        settings = _session_settings(
+            recording, executors, names, protocol, allocation, options | bounds
+        )
     check_models(settings.policies)
     terms = None if price is None else Terms(price, deadline)
     answers = _answered(recording, settings, terms, not no_driver_times, where)
@@ -312,6 +332,9 @@ def _print(answers: _Answers) -> None:
         wrapped(console, line)
     console.print()
     console.print(summary_table(study))
+    if isinstance(study, WhatIf) and can_be_trusted(check):
+        for line in bounded_lines(study):
+            wrapped(console, line)
     _print_advised(console, answers)
     console.print()
     doubts = counted(sum(1 for _ in caveats(study, check)), "reason")

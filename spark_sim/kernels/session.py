@@ -13,7 +13,8 @@ about few jobs: for a policy whose limits are known (`PLAN`), one that follows a
 left over asks only about jobs that changed since. All others would be given what they have: their
 parts of the plan stay.
 
-Slots may come and go (`spark_sim.conditions`): at given times, where one that goes while it is busy
+Jobs may have a cap of slots together, and only so many may run at once (`Cluster.max_jobs`). Slots
+may come and go (`spark_sim.conditions`): at given times, where one that goes while it is busy
 goes when its task ends, or by dynamic allocation (`spark_sim.kernels.allocation`).
 """
 
@@ -158,6 +159,8 @@ def happen(state: State) -> int:
         row["covered"] = row["finished"]
     if row["slots"] > 1:
         free_further(state, slot, ran_out)
+    if job["cap"] != NONE:
+        state.caps[job["cap"]]["held"] -= row["slots"]
 
     # The slot is idle or goes.
     worker["state"] = IDLE
@@ -385,10 +388,10 @@ def assign(state: State, stage: int, limit: int) -> int:
     clock["decisions"] += 1
     job["limit"] = limit
     job["uncovered"] -= row["num_tasks"] - row["covered"]
-    if row["slots"] > 1 or row["barrier"] == 1:
+    if row["slots"] > 1 or row["barrier"] == 1 or job["cap"] != NONE:
         # Tasks of several slots are covered up to the new limit. Policies count a task as a slot: a
         # limit that would cover all tasks so covers all. The slots stay on offer, and are not held:
-        # a task that finds no room is passed over, and reserves none.
+        # a task that finds no room, or none under its cap, is passed over, and reserves none.
         waiting = int(row["num_tasks"] - row["covered"])
         room = int(limit - job["held"])
         is_whole = row["barrier"] == 1 or room >= waiting
