@@ -2,7 +2,7 @@
 
     python -m benchmarks.job_bounds FOLDER [--only pool-fifo,jobs-fair]
 
-Four programs on `local[8]`, whose Python tasks sleep. Each runs without a cap, `whatif` predicts
+Four programs on `local[8]`, whose tasks sleep. Each runs without a cap, `whatif` predicts
 from its event log what the cap would change, and the program runs again under it: the same jobs at
 the same times. Event logs stay in FOLDER, and a run whose log is there is not repeated.
 """
@@ -17,11 +17,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from decima.spark.jar import PLUGIN, build_jar
+from decima.spark.replay import Replayer
 from decima.whatif import WhatIfSettings, what_if
 from decima.whatif.load import recorded_reference, recorded_slots
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
@@ -64,8 +65,7 @@ class Work(NamedTuple):
 
     pool: str
     arrival_s: float
-    first_s: list[float]  # of each task
-    second_s: list[float]
+    graph: str  # as `Replay.build` takes it
 
 
 def work_of(program: Program) -> list[Work]:
@@ -82,9 +82,10 @@ def work_of(program: Program) -> list[Work]:
     for number, row in enumerate(rng.permutation(len(kinds)).tolist()):
         pool, fewest, most, least_s, longest_s = kinds[row]
         counts = int(rng.integers(fewest, most + 1)), int(rng.integers(1, 5))
-        naps = [rng.uniform(least_s, longest_s, count).tolist() for count in counts]
+        naps_ms = (rng.uniform(1000 * least_s, 1000 * longest_s, count) for count in counts)
+        first, second = (",".join(f"{nap_ms:.0f}" for nap_ms in stage) for stage in naps_ms)
         name = pool if program.max_slots is not None else f"{pool}{number}"
-        jobs.append(Work(name, float(times_s[number]), naps[0], naps[1]))
+        jobs.append(Work(name, float(times_s[number]), f":{first};0:{second}"))
     return jobs
 
 
@@ -95,25 +96,13 @@ def run_session(name: str, conf: dict[str, str]) -> None:
     builder = SparkSession.builder.appName(name)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    context = builder.getOrCreate().sparkContext
-
-    def nap(seconds: list[float]) -> Any:
-        def sleep(tasks: Any) -> Any:
-            for task in tasks:
-                time.sleep(seconds[task])  # the task's work
-                yield task, task
-
-        return sleep
+    spark = builder.getOrCreate()
+    context, replayer = spark.sparkContext, Replayer(spark)
 
     def run(work: Work) -> None:
         context.setLocalProperty(POOL, work.pool)
-        first, second = work.first_s, work.second_s
-        tasks = context.parallelize(range(len(first)), len(first)).mapPartitions(nap(first))
-        shuffled = tasks.partitionBy(len(second), lambda key: key % len(second))
-        shuffled.mapPartitionsWithIndex(lambda at, _: nap(second)([at])).count()
+        replayer.run_one(work.pool, work.graph)
 
-    # The first tasks start Python and load classes.
-    run(Work("default", 0.0, [0.3] * SLOTS, [0.3] * SLOTS))
     begin_s = time.monotonic() + 1.0
     threads = []
     for work in work_of(PROGRAMS[name]):
@@ -192,7 +181,7 @@ def compare(folder: Path, name: str, jar: Path) -> None:
         (study.bounded.by_job_s, before),
         (after.recorded_ms / MS_PER_S, after),
     ):
-        warm = np.array([record.pool == "default" for record in recording.driver])
+        warm = np.array([record.pool is None for record in recording.driver])
         columns.append(averages(jct_s, of_bound(recording, program), warm))
     for label, row in zip(("all", "bounded", "others"), zip(*columns, strict=True), strict=True):
         recorded_s, replayed_s, predicted_s, measured_s = row

@@ -70,7 +70,7 @@ final class Settings {
     DEFAULTS.put("maxSlotsPerUser", null);
     DEFAULTS.put("maxSlotsPerGroup", null);
     DEFAULTS.put("maxSlotsPerPool", null);
-    DEFAULTS.put(MAX_JOBS, null);
+    DEFAULTS.put("maxJobs", null);
   }
 
   /** setting -> kind of a cap, as `Caps` calls it */

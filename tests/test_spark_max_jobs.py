@@ -1,0 +1,202 @@
+"""A bound on jobs at once in a real Spark: whole jobs wait, none for ever, and failures lift it.
+
+Most are slow: `pytest -m slow tests/test_spark_max_jobs.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import decima.spark
+from decima.spark import AttachError, Guard
+from tests.spark_work import Faulty, local_spark, sleep_tasks, together, until
+
+pytestmark = pytest.mark.real_spark
+
+Spans = list[tuple[float, float]]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with local_spark() as spark:
+        yield spark
+
+
+def naps(session: Any, tasks: int, group: str | None = None, stages: int = 1) -> Spans:
+    """Begin and end of each task of a job, by the tasks' own clock."""
+
+    def nap(number: int) -> tuple[int, tuple[float, float]]:
+        begin_s = time.time()
+        time.sleep(0.2)  # the task's work
+        return number, (begin_s, time.time())
+
+    session.sparkContext.setLocalProperty("spark.jobGroup.id", group)
+    rows = session.sparkContext.parallelize(range(tasks), tasks).map(nap)
+    for _ in range(stages - 1):
+        later = rows.partitionBy(tasks).map(lambda row: (row[0], (row[1], nap(row[0])[1])))
+        rows = later.flatMap(lambda row: [(row[0], span) for span in row[1]])
+    return [span for _, span in rows.collect()]
+
+
+def most_at_once(spans_of_jobs: list[Spans]) -> int:
+    """The most jobs that had begun and not ended at the same time."""
+    lives = [(min(b for b, _ in spans), max(e for _, e in spans)) for spans in spans_of_jobs]
+    return max(sum(b <= at < e for b, e in lives) for at, _ in lives)
+
+
+def at_once(session: Any, jobs: int, tasks: int, **settings: Any) -> list[Spans]:
+    """The tasks of jobs that are submitted one shortly after the other."""
+    found: list[Spans] = [[] for _ in range(jobs)]
+
+    def run(number: int) -> None:
+        time.sleep(0.15 * number)  # the order of submission
+        found[number] = naps(session, tasks, **settings)
+
+    together(*(lambda number=number: run(number) for number in range(jobs)))
+    return found
+
+
+def test_at_most_two_jobs_run_and_the_others_wait_in_order(session: Any) -> None:
+    """Six slots stay idle: two jobs of three tasks each, then the next ones."""
+    with decima.spark.attach(session, policy="strict_fair", caps={"maxJobs": 2}) as scheduler:
+        found = at_once(session, 5, 3, stages=2)
+        status = scheduler.status()
+    assert most_at_once(found) == 2
+    begins_s = [min(begin for begin, _ in spans) for spans in found]
+    assert begins_s == sorted(begins_s)
+    assert (status.jvm["faults"], status.fallbacks, status.ended_because) == (0, 0, None)
+    assert most_at_once(at_once(session, 3, 2)) == 3, "nothing holds after `detach`"
+
+
+def test_a_bound_that_makes_no_sense_is_refused(session: Any) -> None:
+    for count in (0, -1, "two", 1.5):
+        with pytest.raises(AttachError, match=r"maxJobs: '.*', jobs are whole numbers from 1 on"):
+            decima.spark.attach(session, policy="fifo", caps={"maxJobs": count})  # type: ignore[dict-item]
+    with pytest.raises(AttachError, match="'shadow' holds up no job"):
+        decima.spark.attach(session, policy="fifo", mode="shadow", caps={"maxJobs": 2})
+
+
+@pytest.mark.slow
+def test_a_query_of_several_spark_jobs_counts_once(session: Any) -> None:
+    """Two queries with a broadcast and a sort, one at a time: none waits for its own parts."""
+    small = session.range(0, 40, 1, 4).selectExpr("id AS key")
+    large = session.range(0, 4_000, 1, 4).selectExpr("id % 40 AS key", "id")
+
+    def query() -> None:
+        assert large.join(small.hint("broadcast"), "key").orderBy("id").count() == 4_000
+        assert len(large.join(small.hint("broadcast"), "key").orderBy("id").collect()) == 4_000
+
+    with decima.spark.attach(session, policy="tuned_srw", caps={"maxJobs": 1}) as scheduler:
+        together(query, query, query)
+        assert scheduler.status().jvm["faults"] == 0
+
+
+@pytest.mark.slow
+def test_a_group_that_waits_for_another_job_is_no_deadlock(session: Any) -> None:
+    """Between its Spark jobs it waits for the result of a job that waits for its place."""
+
+    def leader() -> None:
+        naps(session, 2, "leader")
+        other = threading.Thread(target=lambda: naps(session, 2, "other"))
+        other.start()
+        other.join(timeout=30)
+        assert not other.is_alive()
+        naps(session, 2, "leader")
+
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}):
+        together(leader)
+
+
+@pytest.mark.slow
+def test_a_query_that_holds_no_task_gives_its_place_away(session: Any) -> None:
+    """A job on the driver that never ends but has nothing to run: after `starve` others go on."""
+    guard = Guard(starve_s=1.0)
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}, guard=guard):
+        session.sparkContext.setLocalProperty("spark.sql.execution.id", "1000000")
+        assert session.sparkContext.parallelize(range(4), 2).count() == 4  # no event ends the query
+        session.sparkContext.setLocalProperty("spark.sql.execution.id", None)
+        began_s = time.monotonic()
+        naps(session, 2)
+        assert 0.5 < time.monotonic() - began_s < 20.0
+
+
+@pytest.mark.slow
+def test_a_barrier_stage_waits_for_its_jobs_place(session: Any) -> None:
+    context = session.sparkContext
+
+    def barrier() -> None:
+        time.sleep(0.5)  # the other job has its place by then
+        rows = context.parallelize(range(4), 4).barrier().mapPartitions(lambda _: [time.time()])
+        begins_s.extend(rows.collect())
+
+    begins_s: list[float] = []
+    first: list[Spans] = []
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}):
+        together(lambda: first.append(naps(session, 12)), barrier)
+    assert min(begins_s) >= max(end for _, end in first[0])
+
+
+@pytest.mark.slow
+def test_a_job_that_has_begun_is_not_held_up(session: Any) -> None:
+    """It runs when the bound comes, and its later stages start beside another job."""
+    first: list[Spans] = []
+    job = threading.Thread(target=lambda: first.append(naps(session, 16, stages=2)))
+    job.start()
+    time.sleep(0.6)  # its first stage runs
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}):
+        job.join(timeout=60)
+        assert not job.is_alive()
+        naps(session, 2)
+    assert len(first[0]) == 32
+
+
+@pytest.mark.slow
+def test_a_policy_that_fails_lifts_the_bound(session: Any) -> None:
+    """Spark's own order returns, and with it all jobs that wait; caps would hold."""
+
+    def fail() -> Any:
+        raise RuntimeError("no idea")
+
+    caps = {"maxJobs": 1, "maxSlotsPerJob": 4}
+    guard = Guard(failures=1)
+    scheduler = decima.spark.attach(
+        session, policy=Faulty(fail), guard=guard, caps=caps, ready_s=120
+    )
+    try:
+        sleep_tasks(session, "first", 8)
+        assert until(lambda: scheduler.status().ended_because is not None)
+        session.sparkContext.setLocalProperty("decima.job", None)
+        assert most_at_once(at_once(session, 3, 8)) == 3
+        assert scheduler.status().state == "caps only"
+        assert "maxJobs" not in scheduler.status().reason
+    finally:
+        scheduler.detach()
+
+
+@pytest.mark.slow
+def test_a_cancelled_job_that_waits_leaves_its_place(session: Any) -> None:
+    """The third job gets the place that the second waited for."""
+    context = session.sparkContext
+    failed: list[str] = []
+
+    def second() -> None:
+        time.sleep(0.3)  # the first has its place by then
+        try:
+            naps(session, 4, "second")
+        except Exception as error:  # noqa: BLE001 - py4j's
+            failed.append(str(error))
+
+    def third() -> None:
+        time.sleep(0.8)  # the second waits by then
+        context.cancelJobGroup("second")
+        naps(session, 4)
+
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}) as scheduler:
+        together(lambda: naps(session, 16), second, third)
+        assert scheduler.status().jvm["faults"] == 0
+    assert len(failed) == 1
