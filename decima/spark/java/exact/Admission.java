@@ -26,7 +26,7 @@ final class Admission {
 
   /** What a job has from its first task set on. */
   static final class Place {
-    /** its Spark jobs that run, as far as their starts were read */
+    /** its Spark jobs that had a task set and have not ended */
     private final Set<Integer> sparkJobs = new HashSet<>();
     private long seenNs = System.nanoTime();
     private boolean isGivenAway = false;
@@ -39,6 +39,7 @@ final class Admission {
   private long patienceNs = LOST_NS;
   /** by job, in the order of their first task sets */
   private final Map<String, Place> places = new LinkedHashMap<>();
+  /** by Spark job */
   private final Map<Integer, String> jobOf = new HashMap<>();
 
   Admission(Control control) {
@@ -55,8 +56,8 @@ final class Admission {
   }
 
   /** The place of a task set's job; under the scheduler's lock. */
-  synchronized Place enter(String job) {
-    Place place = placeOf(job);
+  synchronized Place enter(String job, int sparkJob) {
+    Place place = placeOf(job, sparkJob);
     place.seenNs = System.nanoTime();
     place.isGivenAway = false;
     admit(withTasks(job));
@@ -64,33 +65,15 @@ final class Admission {
   }
 
   /** A job that has begun before the bound runs on. */
-  synchronized void adopt(String job) {
-    placeOf(job).isAdmitted = true;
+  synchronized void adopt(String job, int sparkJob) {
+    placeOf(job, sparkJob).isAdmitted = true;
   }
 
-  private Place placeOf(String job) {
-    return places.computeIfAbsent(
-        job,
-        name -> {
-          Place place = new Place();
-          jobOf.forEach(
-              (sparkJob, other) -> {
-                if (other.equals(name)) {
-                  place.sparkJobs.add(sparkJob);
-                }
-              });
-          return place;
-        });
-  }
-
-  void noteStart(int sparkJob, String job) {
-    synchronized (this) {
-      jobOf.put(sparkJob, job);
-      Place place = places.get(job);
-      if (place != null) {
-        place.sparkJobs.add(sparkJob);
-      }
-    }
+  private Place placeOf(String job, int sparkJob) {
+    Place place = places.computeIfAbsent(job, name -> new Place());
+    place.sparkJobs.add(sparkJob);
+    jobOf.put(sparkJob, job);
+    return place;
   }
 
   void noteEnd(int sparkJob) {

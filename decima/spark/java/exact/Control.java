@@ -151,7 +151,7 @@ final class Control {
           Fields.set(scheduler, BUILDER, builder);
           for (TaskSetManager running : isBounded ? session.taskSets() : NO_SETS) {
             TaskSet set = running.taskSet();
-            admission.adopt(Owners.jobOf(set.properties(), set.priority()));
+            admission.adopt(Owners.jobOf(set.properties(), set.priority()), set.priority());
           }
         }
       }

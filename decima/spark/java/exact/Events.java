@@ -65,9 +65,6 @@ final class Events extends SparkListener {
           }
           add(event);
           control.noteStart(start.jobId());
-          if (control.isBounded) {
-            control.admission.noteStart(start.jobId(), event.job);
-          }
         });
   }
 

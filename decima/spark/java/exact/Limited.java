@@ -49,7 +49,7 @@ final class Limited extends TaskSetManager {
 
   private Admission.Place placeOf(String job) {
     try {
-      return control.admission.enter(job);
+      return control.admission.enter(job, taskSet().priority());
     } catch (Throwable fault) {
       control.counters.faults.incrementAndGet();
       return null; // the bound is lost
