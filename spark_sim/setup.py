@@ -133,6 +133,8 @@ def build_state(
         trace=trace,
     )
     conditions.apply(state, template)
+    clock = state.clock[0]
+    clock["num_admissible"] = min(clock["num_queued"], clock["max_jobs"])
     return state
 
 

@@ -198,9 +198,10 @@ CLOCK = np.dtype(
         ("num_executors", "i8"),
         ("num_jobs", "i8"),
         ("num_active", "i8"),
-        ("max_jobs", "i8"),  # of these at once; a job beyond arrives when another ends
         ("next_arrival", "i8"),  # place in the queue of the next job to arrive
         ("num_queued", "i8"),  # jobs whose time of arrival is known
+        ("num_admissible", "i8"),  # of those that may enter as long as no job ends
+        ("max_jobs", "i8"),  # most in the system; others wait until one ends
         ("next_timer", "i8"),
         ("num_timers", "i8"),  # set so far
         ("each_once", "i8"),  # whether the tasks of a stage share out its durations

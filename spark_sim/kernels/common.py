@@ -42,7 +42,7 @@ def advance_time(state: State, time_ms: float) -> None:
 def next_arrival_ms(state: State) -> float:
     """Time of the next job arrival; infinity when all have come, or `max_jobs` run."""
     clock = state.clock[0]
-    if clock["next_arrival"] < clock["num_queued"] and clock["num_active"] < clock["max_jobs"]:
+    if clock["next_arrival"] < clock["num_admissible"]:
         return float(state.jobs[state.queue[clock["next_arrival"]]]["arrival_ms"])
     return np.inf
 
@@ -208,6 +208,8 @@ def retire(state: State, job: int) -> None:
         state.queue[place] = follower
         clock["num_queued"] += 1
         follower = state.jobs[follower]["next_follower"]
+    room = clock["next_arrival"] + clock["max_jobs"] - clock["num_active"]
+    clock["num_admissible"] = min(clock["num_queued"], room)
     if was_full and next_arrival_ms(state) <= clock["time_ms"]:
         admit_next(state)
 

@@ -110,6 +110,10 @@ def free_further(state: State, slot: int, ran_out: bool) -> None:
     clock = state.clock[0]
     row = state.stages[state.executors[slot]["stage"]]
     job = state.jobs[row["job"]]
+    if job["cap"] != NONE:
+        state.caps[job["cap"]]["held"] -= row["slots"]
+    if row["slots"] == 1:
+        return
     job["attached"] -= row["slots"] - 1
     if ran_out:
         job["held"] -= row["slots"] - 1
