@@ -43,6 +43,11 @@ def most_at_once(spans_of_jobs: list[Spans]) -> int:
     return max(sum(b <= at < e for b, e in lives) for at, _ in lives)
 
 
+def is_known(scheduler: Any, job: str) -> bool:
+    """Wait until Spark has tasks of a job, started or not."""
+    return until(lambda: f"job {job}" in scheduler.status().jvm["held"], 60)
+
+
 def at_once(session: Any, scheduler: Any, jobs: int, tasks: int) -> list[Spans]:
     """The tasks of jobs each of which is submitted once Spark knows the one before."""
     found: list[Spans] = [[] for _ in range(jobs)]
@@ -53,16 +58,17 @@ def at_once(session: Any, scheduler: Any, jobs: int, tasks: int) -> list[Spans]:
     threads = [threading.Thread(target=run, args=(number,)) for number in range(jobs)]
     for number, thread in enumerate(threads):
         thread.start()
-        assert until(lambda: f"job j{number}" in scheduler.status().jvm["held"] or found[number])  # noqa: B023 - called at once
+        assert is_known(scheduler, f"j{number}")
     for thread in threads:
         thread.join(timeout=60)
     return found
 
 
 def test_at_most_two_jobs_run_and_the_others_wait_in_order(session: Any) -> None:
-    """Each has three tasks, so that two of eight slots stay idle."""
+    """They overlap: each has three tasks a slot, and is submitted once the one before is known."""
+    naps(session, 1)  # what is slow the first time
     with decima.spark.attach(session, policy="strict_fair", caps={"maxJobs": 2}) as scheduler:
-        found = at_once(session, scheduler, 5, 3)
+        found = at_once(session, scheduler, 5, 12)
         status = scheduler.status()
     assert most_at_once(found) <= 2
     begins_ms = [min(begin for begin, _ in spans) for spans in found]
@@ -170,7 +176,7 @@ def test_a_policy_that_fails_lifts_the_bound(session: Any) -> None:
         assert until(lambda: scheduler.status().ended_because is not None)
         assert most_at_once(at_once(session, scheduler, 3, 24)) == 3
         assert scheduler.status().state == "caps only"
-        assert "maxJobs" not in scheduler.status().reason
+        assert "maxJobs" not in str(scheduler.status().reason)
     finally:
         scheduler.detach()
 
@@ -181,20 +187,23 @@ def test_a_cancelled_job_that_waits_leaves_its_place(session: Any) -> None:
     context = session.sparkContext
     failed: list[str] = []
 
+    def first() -> None:
+        naps(session, 80, "first")
+
     def second() -> None:
-        time.sleep(0.3)  # the first has its place by then
+        assert is_known(scheduler, "first")
         context.setLocalProperty("spark.jobGroup.id", "second")
         try:
-            naps(session, 4)
+            naps(session, 4, "second")
         except Exception as error:  # noqa: BLE001 - py4j's
             failed.append(str(error))
 
     def third() -> None:
-        time.sleep(0.8)  # the second waits by then
+        assert is_known(scheduler, "second")
         context.cancelJobGroup("second")
-        naps(session, 4)
+        naps(session, 4, "third")
 
     with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}) as scheduler:
-        together(lambda: naps(session, 16), second, third)
+        together(first, second, third)
         assert scheduler.status().jvm["faults"] == 0
     assert len(failed) == 1
