@@ -386,9 +386,7 @@ def assign(state: State, stage: int, limit: int) -> int:
     clock["decisions"] += 1
     job["limit"] = limit
     job["uncovered"] -= row["num_tasks"] - row["covered"]
-    if clock["slots_each"] > 0 and (
-        row["slots"] > 1 or row["barrier"] == 1 or job["cap"] != NONE
-    ):
+    if clock["slots_each"] > 0 and (row["slots"] > 1 or row["barrier"] == 1 or job["cap"] != NONE):
         # Tasks of several slots are covered up to the new limit. Policies count a task as a slot: a
         # limit that would cover all tasks so covers all. The slots stay on offer, and are not held:
         # a task that finds no room, or none under its cap, is passed over, and reserves none.
