@@ -296,11 +296,10 @@ final class Decider extends Thread {
   /** Spark's own order is in force. */
   private SchedulingState left(String reason) {
     boolean areCapsHeld = control.hasCaps && !control.observeOnly;
-    boolean isBounded = !control.isUnbounded();
-    return areCapsHeld || isBounded
-        ? new SchedulingState(
-            SchedulingState.Kind.CAPS_ONLY,
-            settings.caps + (isBounded ? settings.boundOnJobs() : "") + ", " + reason)
+    String held = areCapsHeld ? settings.caps + ", " : "";
+    held += control.isUnbounded() ? "" : settings.boundOnJobs() + ", ";
+    return !held.isEmpty()
+        ? new SchedulingState(SchedulingState.Kind.CAPS_ONLY, held + reason)
         : new SchedulingState(SchedulingState.Kind.NOTHING, reason);
   }
 

@@ -452,11 +452,12 @@ final class Settings {
   @Override
   public String toString() {
     String bounds = caps.isEmpty() ? "" : ", caps " + caps;
-    return "policy " + policy + ", mode " + mode + bounds + boundOnJobs();
+    String jobs = hasMaxJobs() ? ", " + boundOnJobs() : "";
+    return "policy " + policy + ", mode " + mode + bounds + jobs;
   }
 
-  /** The bound on jobs in words; "" without one. */
+  /** The bound on jobs, which there is, in words. */
   String boundOnJobs() {
-    return hasMaxJobs() ? ", " + MAX_JOBS + " " + maxJobs : "";
+    return MAX_JOBS + " " + maxJobs;
   }
 }
