@@ -180,7 +180,7 @@ def test_spark_keeps_its_order_under_caps(spark: Spark, program: Path) -> None:
     assert (spark.metric("plans"), spark.metric("launches_over_cap")) == (0, 0)
 
 
-@pytest.mark.parametrize("policy", ["spark", "strict_fair", "decima"])
+@pytest.mark.parametrize("policy", ["spark", "strict_fair"])
 def test_no_more_jobs_run_at_once_than_allowed(spark: Spark, program: Path, policy: str) -> None:
     """Two of four jobs, whoever orders them; tasks of both fill the slots."""
     output, told = spark.run(
