@@ -113,6 +113,9 @@ class Cluster:
     ask_while_idle: bool = True
     """in a session: ask at nearly every task end while slots are idle; False: only if the job of
     the task has a stage to choose and none in the plan"""
+    max_jobs: int | None = None
+    """jobs of a session that run at once; a job beyond waits, first come first served, until
+    another ends. None: any number"""
     classes: tuple[ExecutorClass, ...] | None = None
     """sizes of executors, small ones first, counts adding up to `num_executors`; an executor runs
     one task at a time, of a stage whose demands it can hold. None: every task fits everywhere"""
@@ -133,8 +136,21 @@ class Cluster:
                 )
         if self.time_limit_ms is not None and not self.time_limit_ms > 0:
             raise SimulationError(f"time limit must be positive, got {self.time_limit_ms} ms")
+        if self.max_jobs is not None:
+            self._check_max_jobs(self.max_jobs)
         if self.classes is not None:
             self._check_classes(self.classes)
+
+    def _check_max_jobs(self, count: int) -> None:
+        if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+            raise SimulationError(
+                f"jobs at once are a whole number of 1 or more, got {count!r:.40}"
+            )
+        if self.protocol is not Protocol.SESSION:
+            raise SimulationError(
+                f"protocol {self.protocol.label!r} has no bound on jobs at once, only "
+                f"{Protocol.SESSION.label!r}"
+            )
 
     def _check_classes(self, classes: tuple[ExecutorClass, ...]) -> None:
         if not 1 <= len(classes) <= MAX_CLASSES:

@@ -1,4 +1,4 @@
-"""Conditions of a recorded run: clients that wait, slots that vary, dynamic allocation."""
+"""Conditions of a recorded run: clients that wait, caps, slots that vary, dynamic allocation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from spark_sim.cluster import Cluster, Protocol
 from spark_sim.errors import SimulationError
 from spark_sim.tables import IDLE, NONE, State
-from traces.numbers import Float64, Int64
+from traces.arrays import TraceArrays
+from traces.files.names import counted
+from traces.numbers import Float64, Int32, Int64
 
 _NO_TIMES = np.zeros(0)
 _NO_ROWS = np.zeros(0, np.int64)
@@ -167,6 +169,10 @@ class Conditions:
     slots_each: int | None = None
     """of a session: slots of each executor, for tasks that take several of one; None: all slots are
     of one executor"""
+    cap_slots: Int64 = field(default_factory=lambda: _NO_ROWS)
+    """(G,) of each cap of a session, the most slots that its jobs may hold together, >= 1"""
+    cap: Int64 = field(default_factory=lambda: _NO_ROWS)
+    """(K,) the cap that holds for each arrival; NONE: none"""
     each_once: bool = False
     """whether the tasks of a stage share out its durations instead of drawing with replacement"""
 
@@ -181,16 +187,24 @@ class Conditions:
             ("waits", self.wait_ms, num_stages),
             ("lags", self.lag_ms, num_jobs),
             ("followed jobs", self.follows, num_jobs),
+            ("jobs under caps", self.cap, num_jobs),
         ):
             if len(times) not in (0, length):
                 raise SimulationError(f"{len(times)} {label} for {length} rows")
-            if label != "followed jobs" and not (np.isfinite(times) & (times >= 0)).all():
+            if label in ("waits", "lags") and not (np.isfinite(times) & (times >= 0)).all():
                 raise SimulationError(f"{label} must be finite and >= 0 ms")
         if len(self.follows) != len(self.lag_ms):
             raise SimulationError(f"{len(self.lag_ms)} lags for {len(self.follows)} followed jobs")
         _check_followed(self.follows)
         if self.slots_each is not None and self.slots_each < 1:
             raise SimulationError(f"an executor needs 1 slot or more, got {self.slots_each}")
+        if len(self.cap) and not ((self.cap >= NONE) & (self.cap < len(self.cap_slots))).all():
+            raise SimulationError(f"a job is under a cap that is not among {len(self.cap_slots)}")
+        if len(self.cap) and cluster.protocol is not Protocol.SESSION:
+            raise SimulationError(
+                f"caps of slots need the protocol {Protocol.SESSION.label!r}, got "
+                f"{cluster.protocol.label!r}"
+            )
         if cluster.protocol is Protocol.DECIMA_SIM:
             raise SimulationError("the decima-sim protocol has no conditions")
         if self.slots is not None and self.allocation is not None:
@@ -209,6 +223,23 @@ class Conditions:
                     f"with {cluster.num_executors}"
                 )
 
+    def check_caps(self, trace: TraceArrays, job: Int32) -> None:
+        """Refuse (SimulationError) a cap under which a stage could never start.
+
+        `job` (K,) is the row of the trace of each arrival.
+        """
+        if len(self.cap) == 0:
+            return
+        tasks = np.where(trace.barrier, trace.num_tasks, 1)
+        most = np.maximum.reduceat(tasks * trace.slots, trace.first_stage[:-1])[job]
+        room = np.where(self.cap == NONE, np.iinfo(np.int64).max, self.cap_slots[self.cap])
+        if (most > room).any():
+            worst = int(np.argmax(most - room))
+            raise SimulationError(
+                f"job {job[worst]} of the trace needs {counted(int(most[worst]), 'slot')} at once, "
+                f"and its cap is {room[worst]:,}"
+            )
+
     def apply(self, state: State, template: NDArray[np.int64]) -> None:
         """Write the conditions into tables that have `timer_rows` rows of timers.
 
@@ -218,7 +249,11 @@ class Conditions:
         """
         clock = state.clock[0]
         clock["each_once"] = self.each_once
-        if (state.stages["slots"] > 1).any() or state.stages["barrier"].any():
+        if len(self.cap):
+            state.jobs["cap"] = self.cap
+            state.caps["slots"] = self.cap_slots
+        is_capped = bool((state.jobs["cap"] != NONE).any())
+        if is_capped or (state.stages["slots"] > 1).any() or state.stages["barrier"].any():
             clock["slots_each"] = self.slots_each or len(state.executors)
         if len(self.wait_ms):
             state.stages["wait_ms"] = self.wait_ms[template]

@@ -121,9 +121,11 @@ def jain_index(values: Float64) -> float:
 def measure(state: State) -> RunMetrics:
     """Measure the run in `state`, up to its present time."""
     clock = state.clock[0]
-    num_arrived = int(clock["next_arrival"])
-    jobs = state.jobs[:num_arrived]
     end_ms = float(clock["time_ms"])
+    # Those that wait for their place among `Cluster.max_jobs` have arrived, too.
+    waiting = state.queue[clock["next_arrival"] : clock["num_queued"]]
+    num_arrived = int(clock["next_arrival"] + (state.jobs["arrival_ms"][waiting] <= end_ms).sum())
+    jobs = state.jobs[:num_arrived]
     complete = ~np.isnan(jobs["completion_ms"])
     jct_s = (np.where(complete, jobs["completion_ms"], end_ms) - jobs["arrival_ms"]) / MS_PER_S
     executor_s = int(clock["num_executors"]) * end_ms / MS_PER_S

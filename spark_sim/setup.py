@@ -13,6 +13,7 @@ from spark_sim.errors import SimulationError
 from spark_sim.needs import classes_of, first_misfit, fitting_classes
 from spark_sim.tables import (
     ALLOCATION,
+    CAP,
     CLASS,
     CLOCK,
     COMMIT,
@@ -88,6 +89,7 @@ def build_state(
     misfit = first_misfit(trace, cluster, conditions)
     if misfit is not None:
         raise SimulationError(f"job {misfit.job} of the trace, stage {misfit.stage}: {misfit.why}")
+    conditions.check_caps(trace, job)
     sizes = np.diff(trace.first_stage)[job]
     first_stage = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
     # Row of the trace for every stage: each job's run of rows, shifted to where it starts here.
@@ -126,10 +128,13 @@ def build_state(
         plan=np.zeros(1, PLAN),
         timers=np.zeros(conditions.timer_rows(template), TIMER),
         allocation=np.zeros(1, ALLOCATION),
+        caps=np.zeros(len(conditions.cap_slots), CAP),
         timeline=np.zeros(tasks, TASK),
         trace=trace,
     )
     conditions.apply(state, template)
+    clock = state.clock[0]
+    clock["num_admissible"] = min(clock["num_queued"], clock["max_jobs"])
     return state
 
 
@@ -173,6 +178,7 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float)
     clock["ask_while_idle"] = cluster.ask_while_idle
     clock["num_executors"] = cluster.num_executors
     clock["num_jobs"] = clock["num_queued"] = num_jobs
+    clock["max_jobs"] = num_jobs if cluster.max_jobs is None else cluster.max_jobs
     clock["inflation"] = inflation
     clock["offered"] = (1 << len(classes_of(cluster))) - 1
     clock["unattached"] = clock["present"] = cluster.num_executors
@@ -195,7 +201,7 @@ def _job_table(
     jobs["work_ms"] = np.add.reduceat(work_ms, first_stage)
     jobs["remaining_ms"] = jobs["work_ms"]
     rows = ("commit_head", "commit_tail", "first_follower", "next_follower")
-    for label in (*rows, "plan_head", "plan_tail", "critical"):
+    for label in (*rows, "plan_head", "plan_tail", "critical", "cap"):
         jobs[label] = NONE
     return jobs
 

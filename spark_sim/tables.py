@@ -77,6 +77,7 @@ JOB = np.dtype(
         ("uncovered", "i4"),  # session: tasks of its open stages that no slot covers
         ("critical", "i4"),  # session: its stage on the critical path, choices of the round ignored
         ("changed", "i1"),  # session: a task ended or a stage opened since that part was made
+        ("cap", "i2"),  # session: row of CAP; NONE: no cap holds for it
         ("pool", "i4"),  # decima-sim: executors in the job's pool
         ("commit_head", "i4"),  # decima-sim: promises of that pool
         ("commit_tail", "i4"),
@@ -198,7 +199,7 @@ CLOCK = np.dtype(
         ("num_jobs", "i8"),
         ("num_active", "i8"),
         ("next_arrival", "i8"),  # place in the queue of the next job to arrive
-        ("num_queued", "i8"),  # jobs whose time of arrival is known
+        ("num_admissible", "i8"),  # of `num_queued`: those that enter even if no job ends
         ("next_timer", "i8"),
         ("num_timers", "i8"),  # set so far
         ("each_once", "i8"),  # whether the tasks of a stage share out its durations
@@ -251,10 +252,16 @@ CLOCK = np.dtype(
         ("task_events", "i8"),
         ("decisions", "i8"),
         ("forced", "i8"),  # assignments made because the policy left everything idle for ever
+        # admission
+        ("num_queued", "i8"),  # jobs whose time of arrival is known
+        ("max_jobs", "i8"),  # most in the system; others wait until one ends
     ],
     align=True,
 )
 
+
+CAP = np.dtype([("slots", "i4"), ("held", "i4")], align=True)
+"""the most slots of some jobs of a session together, and those that their tasks hold"""
 
 ALLOCATION = np.dtype(
     [
@@ -323,6 +330,7 @@ class State(NamedTuple):
     plan: Table  # (1,) PLAN
     timers: Table  # (S + changes of the number of slots,) TIMER by time; (0,) without conditions
     allocation: Table  # (1,) ALLOCATION
+    caps: Table  # (G,) CAP
     timeline: Table  # (tasks,) TASK, or (0,) if it was not requested
     trace: TraceArrays
 

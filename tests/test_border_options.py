@@ -30,7 +30,7 @@ from tests.commands import below, every_command
 PROGRAMS: dict[str, click.Group] = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
 FREE_TEXT = {
     "--allocation", "--application", "--cap", "--classes", "--cluster", "--device", "--gpu",
-    "--host", "--listen",
+    "--host", "--listen", "--max-slots",
     "--only", "--policy", "--protocol", "--since", "--title", "--weight", "job",
 }  # fmt: skip
 """options whose text names neither a file nor a single number"""

@@ -180,6 +180,21 @@ def test_spark_keeps_its_order_under_caps(spark: Spark, program: Path) -> None:
     assert (spark.metric("plans"), spark.metric("launches_over_cap")) == (0, 0)
 
 
+@pytest.mark.parametrize("policy", ["spark", "strict_fair"])
+def test_no_more_jobs_run_at_once_than_allowed(spark: Spark, program: Path, policy: str) -> None:
+    """Two of four jobs, whoever orders them; tasks of both fill the slots."""
+    output, told = spark.run(
+        "spark-submit", "--class", "SleepJobs", program, *jobs(20), policy=policy, maxJobs=2
+    )
+    found = most(output)
+    assert output.count("done ") == 4
+    assert (found["jobs"], found["all"]) == (2, 8)
+    assert spark.metric("faults") == spark.metric("refused") == 0
+    reasons = {"spark": "caps only: maxJobs 2, policy spark leaves order to Spark"}
+    decides = f"policy decides: policy {policy}, mode exact, maxJobs 2"
+    assert f"decima: {reasons.get(policy, decides)}" in told
+
+
 def test_pipelined_stages_are_admitted_beside_limits(
     spark: Spark, tmp_path: Path, classes: Classes
 ) -> None:

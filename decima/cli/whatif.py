@@ -36,8 +36,9 @@ from decima.whatif import (
     load,
     what_if,
 )
-from decima.whatif.advice import Advised, advised, caveats, facts, findings, headline
+from decima.whatif.advice import Advised, advised, bounded_lines, caveats, facts, findings, headline
 from decima.whatif.applications.workload import check_applications, cluster_slots
+from decima.whatif.bounds import check_max_slots, parse_max_slots
 from decima.whatif.budget import SHARES, Budget, Terms, budget, budget_table
 from decima.whatif.each import Ask
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
@@ -85,11 +86,13 @@ _MOST_MONEY = 1e9
 _EXPLAINED_JOBS = 10  # whose time is divided
 _DEFAULT = WhatIfSettings(executors=1)
 _OF_ONE_SESSION = (
-    "allocation", "protocol", "sequences", "price", "deadline", "submit", "task_cpus", "gpus"
+    "allocation", "protocol", "sequences", "price", "deadline", "submit", "task_cpus", "gpus",
+    "max_slots", "max_jobs",
 )  # fmt: skip
 _OF_ONE_STUDY = (
     "executors", "protocol", "policies", "allocation", "is_of_applications", "moving_delay_s",
-    "price", "deadline", "submit", "task_cpus", "gpus", "no_driver_times", "explain",
+    "price", "deadline", "submit", "task_cpus", "gpus", "max_slots", "max_jobs",
+    "no_driver_times", "explain",
 )  # fmt: skip
 
 
@@ -113,6 +116,18 @@ _OF_ONE_STUDY = (
 )
 @ALLOCATION
 @POOLS
+@click.option(
+    "--max-slots",
+    multiple=True,
+    callback=lambda _context, _option, texts: parse_max_slots(texts),
+    metavar="pool.NAME=N",
+    help="What a cap of a pool would change, as spark.decima.maxSlots.pool.NAME; may be repeated.",
+)
+@click.option(
+    "--max-jobs",
+    type=Whole(1),
+    help="What a bound on jobs at once would change, as spark.decima.maxJobs.",
+)
 @GROUP_BY
 @config_options(
     WhatIfSettings,
@@ -174,6 +189,8 @@ def whatif(
     policies: str | None,
     allocation: dict[str, str] | None,
     pools: Pools | None,
+    max_slots: dict[str, int],
+    max_jobs: int | None,
     group_by: str,
     is_of_applications: bool,
     moving_delay_s: float | None,
@@ -210,6 +227,8 @@ def whatif(
     recording = read_recording(
         logs.fetch(), group_by=GroupBy(group_by), pools=pools, demands=demands
     )
+    check_max_slots(recording, max_slots)
+    options |= {"max_slots": max_slots or None, "max_jobs": max_jobs}
     names = None if policies is None else parse_names(policies)
     settings: WhatIfSettings | ApplicationsSettings
     if is_of_applications:
@@ -263,7 +282,7 @@ def whatif(
 
 def _check_price(price: float | None, deadline: float | None) -> None:
     if price is not None:
-        refuse_given("--price", "allocation")
+        refuse_given("--price", "allocation", "max_slots", "max_jobs")
     elif deadline is not None:
         raise click.UsageError("--deadline needs --price")
 
@@ -398,10 +417,16 @@ def _all_advised(answers: _Answers) -> list[Advised]:
 
 
 def _print(answers: _Answers) -> None:
-    """Print the verdict, the tables, and the settings that are advised."""
+    """Print what was asked for, the verdict, the tables, and the settings that are advised."""
     console = stdout(markup=False)
     study, check = answers.study, answers.check
     recording = study.recording
+    if isinstance(study, WhatIf) and study.bounded is not None and can_be_trusted(check):
+        for line in bounded_lines(study):
+            wrapped(console, line)
+        console.print()
+    if answers.submitted is not None:
+        _print_submission(console, answers.submitted)
     for line in (
         headline(study, check),
         verdict(check),
@@ -411,7 +436,7 @@ def _print(answers: _Answers) -> None:
         wrapped(console, line)
     console.print()
     console.print(summary_table(study))
-    _print_submission(console, answers, explain=False)
+    _print_hint(console, answers)
     _print_advised(console, answers)
     console.print()
     doubts = counted(sum(1 for _ in caveats(study, check)), "reason")
@@ -422,24 +447,25 @@ def _print(answers: _Answers) -> None:
     )
 
 
-def _print_submission(console: Console, answers: _Answers, *, explain: bool) -> None:
+def _print_submission(console: Console, answer: Submission) -> None:
     """Print what submitting the jobs otherwise would give, and what that takes for granted."""
-    answer = answers.submitted
-    if answer is None:
-        if isinstance(answers.study, WhatIf) and (words := hint(answers.study)) is not None:
-            console.print()
-            wrapped(console, words)
-        return
-    console.print()
     wrapped(console, answer.headline())
-    if not answer.is_trusted:
-        return
-    for line in (answer.kept_words(), answer.assumed_words()):
-        wrapped(console, line)
     console.print()
-    console.print(submission_table(answer))
-    if explain:
-        bullets(console, answer.dependency_words())
+    if answer.is_trusted:
+        console.print(submission_table(answer))
+        for line in (answer.kept_words(), answer.assumed_words()):
+            wrapped(console, line)
+        console.print()
+
+
+def _print_hint(console: Console, answers: _Answers) -> None:
+    """Print that jobs could be submitted together, where nobody asked about it."""
+    study = answers.study
+    if isinstance(study, ApplicationsWhatIf) or answers.submitted is not None:
+        return
+    if (words := hint(study)) is not None:
+        console.print()
+        wrapped(console, words)
 
 
 def _print_advised(console: Console, answers: _Answers) -> None:
@@ -511,5 +537,9 @@ def _print_all(answers: _Answers) -> None:
         console.print(parts_table(study.recording, _EXPLAINED_JOBS))
     if lost is not None:
         wrapped(console, lost.words())
-    _print_submission(console, answers, explain=True)
+    _print_hint(console, answers)
+    if answers.submitted is not None:
+        console.print()
+        _print_submission(console, answers.submitted)
+        bullets(console, answers.submitted.dependency_words())
     _print_advised(console, answers)

@@ -82,7 +82,8 @@ def attach(
         pools: "keep" (FAIR pools keep a weight or minShare of their own) or "ignore".
         caps: the most slots of each job, pool and so on, by the plugin's names without the prefix:
             `{"maxSlotsPerJob": 8, "maxSlots.pool.small": 2}`. They hold until `detach`, also once
-            the policy failed, and need mode "exact".
+            the policy failed, and need mode "exact". `{"maxJobs": 4}` bounds the jobs at once,
+            until the policy failed.
         priors: earlier runs of the same queries, for durations before anything is measured, and
             beside the first tasks: a trace, or its file.
         decision_log: a file for one JSON line a plan, bounded in size.

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from decima.rl.statistics import difference_percent
 from decima.whatif import load
 from decima.whatif.applications.workload import cluster_slots, slots_each
+from decima.whatif.bounds import bounds_words
 from decima.whatif.changes import AllocationChange, PoolChange
 from decima.whatif.closed_loop import MOSTLY
 from decima.whatif.replay import ReplayReport
@@ -15,9 +18,15 @@ from decima.whatif.replay.check import Fidelity, relative_error
 from decima.whatif.replay.recording import FIFO, ORDERS, POOLS
 from decima.whatif.replay.report import USELESS_PERCENT, can_be_trusted, conditions_words
 from decima.whatif.report import groups
-from decima.whatif.results import ApplicationsWhatIf, Result, Study, WhatIf
+from decima.whatif.results import WORTH_PERCENT, ApplicationsWhatIf, Result, Study, WhatIf
 from decima.whatif.settings import DYNAMIC, OWN_WAYS, STATIC
-from decima.whatif.spark_settings import Files, allocation_files, policy_files, pool_files
+from decima.whatif.spark_settings import (
+    Files,
+    allocation_files,
+    bounds_files,
+    policy_files,
+    pool_files,
+)
 from decima.whatif.text import percent, seconds, share, signed
 from spark_sim import Protocol
 from spark_sim.tables import NONE
@@ -93,6 +102,8 @@ def advised(study: Study, check: ReplayReport) -> Iterator[Advised]:
     if (best := _recommended(study)) is not None:
         yield Advised(headline(study, check), policy_files(study, best))
     if isinstance(study, WhatIf):
+        if study.bounded is not None and _is_gain(study, study.bounded):
+            yield Advised(f"Bounds: {bounded_lines(study)[0]}", bounds_files(study))
         if not _is_little(study) and (pool := study.best_pool_change()) is not None:
             yield Advised(_pool_words(study, *pool), pool_files(study, pool[0]))
         if _is_allocation_trusted(study):
@@ -155,7 +166,42 @@ def findings(study: Study, check: ReplayReport) -> Iterator[str]:
         yield _who_words(study, best)
         yield how_words(study, best)
     if isinstance(study, WhatIf):
+        yield from bounded_lines(study)
         yield from _allocation_words(study)
+
+
+def _is_gain(study: WhatIf, result: Result) -> bool:
+    is_worth_it = study.differences(result)[0].mean <= -WORTH_PERCENT
+    return is_worth_it and study.is_surely_lower(result)
+
+
+def bounded_lines(study: WhatIf) -> list[str]:
+    """Describe what the bounds of the settings do to average and p95, and to whom; () without."""
+    settings, result, base = study.settings, study.bounded, study.reference
+    if result is None:
+        return []
+    words = bounds_words(settings.max_slots, settings.max_jobs)
+    p95 = percent(difference_percent(result.p95_s, base.p95_s))
+    lines = [f"{settings.reference} with {words}: {_both(study, result)}, p95 {p95}."]
+    pools = np.array([record.pool or "" for record in study.recording.driver])
+    capped = {f"pool {name}": np.flatnonzero(pools == name) for name in settings.max_slots or {}}
+    parts = capped | groups(study)
+    if capped:
+        others = np.flatnonzero(~np.isin(pools, list(settings.max_slots or {})))
+        parts = capped | ({"others": others} if len(others) else {})
+    changed = []
+    for label, rows in parts.items():
+        before_s, after_s = (each.jct_s[:, rows].mean(axis=1) for each in (base, result))
+        change = percent(difference_percent(after_s, before_s))
+        seconds_each = f"{seconds(float(before_s.mean()))} -> {seconds(float(after_s.mean()))}"
+        changed.append(f"{label} ({counted(len(rows), 'job')}) {seconds_each}, {change}")
+    before, after = base.by_job_s, result.by_job_s
+    faster, slower = (before > _CLEAR * after).sum(), (after > _CLEAR * before).sum()
+    lines.append(
+        f"For whom, average JCT: {'; '.join(changed)}. {faster:,} end clearly earlier, {slower:,} "
+        "clearly later (by more than 10 %)."
+    )
+    return lines
 
 
 def _is_little(study: Study) -> bool:

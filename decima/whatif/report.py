@@ -13,6 +13,7 @@ from decima.registry import HEURISTICS
 from decima.rl.statistics import difference_percent, mean_of
 from decima.rl.tables import aligned
 from decima.whatif.applications.workload import names_of
+from decima.whatif.bounds import bounds_words
 from decima.whatif.load import by_length, offered_load
 from decima.whatif.results import ApplicationsWhatIf, Result, Study, WhatIf
 from decima.whatif.text import figure, percent, seconds, signed
@@ -29,6 +30,7 @@ ALLOCATION_HEADINGS = (
     "change",
 )
 _NAME_WIDTH = 48
+_BOUNDS = ("max_slots", "max_jobs")
 
 
 def hours(held_s: Float64) -> str:
@@ -82,6 +84,9 @@ def summary_table(study: Study) -> Table:
             table.add_row(name, *_changes(study, result), *cells)
         if study.pools is not None:
             table.add_row(study.pools[0].words(), *_changes(study, study.pools[1]))
+        if study.bounded is not None:
+            words = bounds_words(study.settings.max_slots, study.settings.max_jobs)
+            table.add_row(f"{reference}, {words}", *_changes(study, study.bounded))
         if study.all_slots is not None:
             table.add_row(f"{reference}, slots never go", *_changes(study, study.all_slots))
         cells = [_on_size(study, size, None) for size in sizes]
@@ -179,10 +184,11 @@ def to_json(study: WhatIf) -> dict[str, Any]:
             "recorded_avg_jct_s": result.avg_s.tolist(),
             "resampled_avg_jct_s": result.resampled_avg_s.tolist(),
         }
-    return {
+    shown = {name: value for name, value in vars(settings).items() if name not in _BOUNDS}
+    content = {
         "format": FORMAT,
         "version": VERSION,
-        "settings": {**vars(settings), "policies": list(settings.policies)},
+        "settings": {**shown, "policies": list(settings.policies)},
         "jobs": [job.name for job in study.recording.trace.jobs],
         "sizes": {str(size): _size_json(study, size) for size in study.sizes},
         "allocations": [
@@ -195,6 +201,13 @@ def to_json(study: WhatIf) -> dict[str, Any]:
         ],
         "pools": pools,
     }
+    if study.bounded is not None:
+        content["bounded"] = {
+            **{name: getattr(settings, name) for name in _BOUNDS},
+            "jct_s": study.bounded.by_job_s.tolist(),
+            **_both_json(study.bounded, study.reference),
+        }
+    return content
 
 
 def _size_json(study: WhatIf, executors: int) -> dict[str, Any]:
@@ -207,16 +220,23 @@ def _size_json(study: WhatIf, executors: int) -> dict[str, Any]:
             name: {
                 "parameters": dict(size.tuned.get(name, {})),
                 "jct_s": result.by_job_s.tolist(),
-                "recorded": _figures_json((result.avg_s, result.p95_s), (base.avg_s, base.p95_s)),
-                "resampled": _figures_json(
-                    (result.resampled_avg_s, result.resampled_p95_s),
-                    (base.resampled_avg_s, base.resampled_p95_s),
-                )
-                if len(result.resampled_avg_s) > 0
-                else None,
+                **_both_json(result, base),
             }
             for name, result in size.policies.items()
         },
+    }
+
+
+def _both_json(result: Result, base: Result) -> dict[str, Any]:
+    """Figures with recorded and with resampled arrivals."""
+    return {
+        "recorded": _figures_json((result.avg_s, result.p95_s), (base.avg_s, base.p95_s)),
+        "resampled": _figures_json(
+            (result.resampled_avg_s, result.resampled_p95_s),
+            (base.resampled_avg_s, base.resampled_p95_s),
+        )
+        if len(result.resampled_avg_s) > 0
+        else None,
     }
 
 

@@ -169,6 +169,8 @@ class WhatIf(Study):
     """under the reference if no slot came or went; None where none did"""
     allocations: tuple[tuple[AllocationChange, Result], ...] = ()
     """the log's settings of dynamic allocation, simulated, and changes of them; () without any"""
+    bounded: Result | None = None
+    """under the reference and the bounds of the settings; None without any"""
 
     @property
     def main(self) -> SizeResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from decima.policies import check_name
@@ -71,6 +71,10 @@ class WhatIfSettings:
     """fewest on which every stage of the recording can run"""
     warmup_delay_s: float = 1.0
     """of an executor's first task in an application; a shared session has it measured"""
+    max_slots: Mapping[str, int] | None = None
+    """by pool, the most slots that its jobs hold together when the reference is bounded"""
+    max_jobs: int | None = None
+    """jobs that run at once then, the others waiting first come first served"""
 
     def __post_init__(self) -> None:
         _check(self, (POOLS,), ("draws", "sequences", "training", "held_back"))
@@ -89,7 +93,19 @@ class WhatIfSettings:
             raise ValueError(f"dynamic allocation needs the protocol {Protocol.SESSION.label}")
         if self.allocation is not None and self.slots_vary:
             raise ValueError("slots come and go as recorded or follow the allocation, not both")
-        self.cluster(self.executors)
+        if self.is_bounded and not is_session:
+            raise ValueError(f"max_slots and max_jobs need the protocol {Protocol.SESSION.label}")
+        if self.is_bounded and self.allocation is not None:
+            raise ValueError("max_slots and max_jobs are not simulated under dynamic allocation")
+        for name, slots in (self.max_slots or {}).items():
+            if slots < 1:
+                raise ValueError(f"a cap is 1 slot or more, got {slots} for pool {name!r:.60}")
+        self.bounded_cluster(self.executors)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the reference is simulated under bounds, too."""
+        return self.max_jobs is not None or bool(self.max_slots)
 
     @property
     def reference(self) -> str:
@@ -113,6 +129,10 @@ class WhatIfSettings:
         """Numbers of executors to look at: half, as many, twice."""
         around = {self.executors // 2, self.executors, 2 * self.executors}
         return tuple(sorted(n for n in around if self.least_slots <= n <= MAX_EXECUTORS))
+
+    def bounded_cluster(self, executors: int) -> Cluster:
+        """The cluster with that many executors, where only `max_jobs` run at once."""
+        return replace(self.cluster(executors), max_jobs=self.max_jobs)
 
     def cluster(self, executors: int) -> Cluster:
         """The cluster with that many executors; refuses impossible settings."""

@@ -9,6 +9,7 @@ from decima.policy_names import decides_in_jvm
 from decima.registry import HEURISTICS
 from decima.training.tuning import parameters_json
 from decima.whatif import load
+from decima.whatif.bounds import bounds_settings
 from decima.whatif.changes import AllocationChange, PoolChange
 from decima.whatif.replay.allocation import ENABLED, EXECUTOR_SLOTS, PREFIX, START
 from decima.whatif.replay.pools import allocation_file
@@ -79,6 +80,18 @@ def pool_files(study: WhatIf, change: PoolChange) -> Files:
         DEFAULTS: f"{_MODE_FAIR}\n{_FILE_SETTING}",
         ALLOCATION_FILE: allocation_file(change.applied(study.recording.pools(0))),
     }
+
+
+def bounds_files(study: WhatIf) -> Files:
+    """Lines that put the bounds in force; none where no one session ran the jobs."""
+    settings = study.settings
+    if not is_one_session(study):
+        return {}
+    policy = "spark" if settings.reference in ORDERS else settings.reference
+    bounds = bounds_settings(settings.max_slots, settings.max_jobs)
+    values = {"policy": policy, **bounds}
+    lines = (f"spark.decima.{name} {value}" for name, value in values.items())
+    return {DEFAULTS: "\n".join([*_PLUGIN, *lines]), COMMAND: _JAR}
 
 
 def allocation_files(study: WhatIf, change: AllocationChange) -> Files:

@@ -69,6 +69,7 @@ class Run(NamedTuple):
     pools: Pools | None = None  # other settings of pools than the recording's
     allocation: Allocation | None = None  # in place of `Shared.slots`
     is_fixed: bool = False  # whether all slots are there always, whatever `Shared.slots` has
+    is_bounded: bool = False  # whether the settings' bounds hold
 
 
 class Shared(NamedTuple):
@@ -135,6 +136,7 @@ def what_if(
         study.best_pool_change(),
         study.all_slots(),
         study.allocations(recording),
+        study.bounded(tuned),
     )
 
 
@@ -194,6 +196,8 @@ def total_runs(settings: WhatIfSettings) -> int:
         runs += 3 * MOST_POOLS * settings.training + once
     if settings.slots_vary or settings.allocation is not None:
         runs += settings.draws
+    if settings.is_bounded:
+        runs += once
     return runs + (1 + MOST_ALLOCATIONS) * once
 
 
@@ -313,6 +317,16 @@ class _Study:
         ]
         return tuple(zip(changes, self._results(runs), strict=True))
 
+    def bounded(self, tuned: Mapping[tuple[int, str], Parameters]) -> Result | None:
+        """Play the reference under the bounds of the settings; None without any."""
+        settings = self._settings
+        if not settings.is_bounded:
+            return None
+        parameters = tuned.get((settings.executors, settings.reference))
+        run = Run(settings.executors, settings.reference, parameters, "recorded", 0)
+        (result,) = self._results([run._replace(is_bounded=True)])
+        return result
+
     def _results(self, runs: Sequence[Run]) -> list[Result]:
         """Play settings with recorded and with resampled arrivals."""
         settings = self._settings
@@ -416,9 +430,14 @@ def _play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
 
     inputs = [shared.arriving(run) for run in part]
     first = part[0]
-    cluster = shared.settings.cluster(shared.executors(first))
+    cluster, max_slots = shared.settings.cluster(shared.executors(first)), None
+    if first.is_bounded:
+        cluster = shared.settings.bounded_cluster(shared.executors(first))
+        max_slots = shared.settings.max_slots
     if is_learned(first.policy):
-        times_s = workload.learned_jct_s(cluster, first.policy, inputs, networks)
+        times_s = workload.learned_jct_s(
+            cluster, first.policy, inputs, networks, max_slots=max_slots
+        )
         return [
             figures_of(run, course, jct_s)
             for run, (course, _), jct_s in zip(part, inputs, times_s, strict=True)
@@ -426,7 +445,14 @@ def _play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
     figures = []
     for run, (course, key) in zip(part, inputs, strict=True):
         simulator = workload.played(
-            cluster, run.policy, course, key, run.parameters, networks, pools=run.pools
+            cluster,
+            run.policy,
+            course,
+            key,
+            run.parameters,
+            networks,
+            pools=run.pools,
+            max_slots=max_slots,
         )
         values = figures_of(run, course, workload.jct_of(course, simulator.state))
         if run.allocation is not None:

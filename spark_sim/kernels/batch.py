@@ -55,6 +55,7 @@ def member(stacked: State, index: int) -> State:
         stacked.plan[index],
         stacked.timers[index],
         stacked.allocation[index],
+        stacked.caps[index],
         stacked.timeline[index],
         stacked.trace,
     )

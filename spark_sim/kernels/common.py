@@ -40,9 +40,9 @@ def advance_time(state: State, time_ms: float) -> None:
 
 @inlined_kernel
 def next_arrival_ms(state: State) -> float:
-    """Time of the next job arrival; infinity when all have come."""
+    """Time of the next job arrival; infinity when all have come, or `max_jobs` run."""
     clock = state.clock[0]
-    if clock["next_arrival"] < clock["num_queued"]:
+    if clock["next_arrival"] < clock["num_admissible"]:
         return float(state.jobs[state.queue[clock["next_arrival"]]]["arrival_ms"])
     return np.inf
 
@@ -74,17 +74,22 @@ def admit_next(state: State) -> int:
     clock["num_active"] += 1
     row = state.jobs[job]
     row["active"] = 1
+    waited_ms = clock["time_ms"] - row["arrival_ms"]  # for its place among `max_jobs`
+    clock["job_time_ms"] += waited_ms
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         if state.stages[stage]["parents_running"] == 0:
-            ready(state, stage)
+            ready(state, stage, waited_ms)
     return job
 
 
 @kernel
-def ready(state: State, stage: int) -> bool:
-    """Note that all parents of `stage` are complete. Returns whether it may start at once."""
+def ready(state: State, stage: int, since_ms: float) -> bool:
+    """Note that `stage` has had no parent to wait for since so long ago.
+
+    Returns whether it may start at once.
+    """
     clock = state.clock[0]
-    wait_ms = state.stages[stage]["wait_ms"]
+    wait_ms = state.stages[stage]["wait_ms"] - since_ms
     if not wait_ms > 0:
         mark_runnable(state, stage)
         return True
@@ -173,8 +178,12 @@ def mark_changed(state: State, number: int) -> None:
 
 @kernel
 def retire(state: State, job: int) -> None:
-    """Take `job`, which is complete, out of the system; its followers arrive later."""
+    """Take `job`, which is complete, out of the system; its followers arrive later.
+
+    Where it was one of `max_jobs`, the first job that waits for its place enters.
+    """
     clock = state.clock[0]
+    was_full = clock["num_active"] == clock["max_jobs"]
     row = state.jobs[job]
     row["completion_ms"] = clock["time_ms"]
     row["active"] = 0
@@ -199,6 +208,10 @@ def retire(state: State, job: int) -> None:
         state.queue[place] = follower
         clock["num_queued"] += 1
         follower = state.jobs[follower]["next_follower"]
+    room = clock["next_arrival"] + clock["max_jobs"] - clock["num_active"]
+    clock["num_admissible"] = min(clock["num_queued"], room)
+    if was_full and next_arrival_ms(state) <= clock["time_ms"]:
+        admit_next(state)
 
 
 @kernel
@@ -224,7 +237,7 @@ def unlock_children(state: State, stage: int) -> bool:
         child = offset + state.trace.children[index]
         state.stages[child]["parents_running"] -= 1
         if state.stages[child]["parents_running"] == 0:
-            unlocked |= ready(state, child)
+            unlocked |= ready(state, child, 0.0)
     return unlocked
 
 
@@ -314,8 +327,12 @@ def _charge(state: State, executor: int) -> None:
 
 @kernel
 def truncate(state: State) -> None:
-    """Stop at the time limit."""
-    advance_time(state, state.clock[0]["time_limit_ms"])
+    """Stop at the time limit; jobs that wait for their place count as in the system."""
+    clock = state.clock[0]
+    advance_time(state, clock["time_limit_ms"])
+    for place in range(clock["next_arrival"], clock["num_queued"]):
+        waited_ms = clock["time_ms"] - state.jobs[state.queue[place]]["arrival_ms"]
+        clock["job_time_ms"] += max(0.0, waited_ms)
     close_accounts(state)
 
 

@@ -1,4 +1,4 @@
-"""Room for tasks in a session where some take several slots of one executor, or start at once.
+"""Room for tasks in a session where some take several slots, start at once, or are under a cap.
 
 Only a run with such a stage (`clock["slots_each"]` > 0) comes here. Slot `s` is of the executor
 `s // slots_each`. As in Spark, nothing is reserved: a stage that finds no room is passed over.
@@ -18,6 +18,11 @@ def has_room(state: State, stage: int) -> bool:
     """Return whether `stage` can start a task now; of a barrier stage all of them."""
     row = state.stages[stage]
     least = row["num_tasks"] - row["launched"] if row["barrier"] == 1 else 1
+    number = state.jobs[row["job"]]["cap"]
+    if number != NONE:
+        cap = state.caps[number]
+        if cap["held"] + least * row["slots"] > cap["slots"]:
+            return False
     if row["slots"] == 1:
         return bool(state.clock[0]["unattached"] >= least)
     fit, _ = _seek(state, row["slots"])
@@ -63,6 +68,8 @@ def start_tasks(state: State, stage: int) -> None:
         slot = _take_slots(state, stage)
         clock["unattached"] -= row["slots"]
         job["attached"] += row["slots"]
+        if job["cap"] != NONE:
+            state.caps[job["cap"]]["held"] += row["slots"]
         start_task(state, slot, stage)
         job["remaining_ms"] -= (row["slots"] - 1) * row["mean_ms"]
         job["local"] += row["slots"]
@@ -103,6 +110,10 @@ def free_further(state: State, slot: int, ran_out: bool) -> None:
     clock = state.clock[0]
     row = state.stages[state.executors[slot]["stage"]]
     job = state.jobs[row["job"]]
+    if job["cap"] != NONE:
+        state.caps[job["cap"]]["held"] -= row["slots"]
+    if row["slots"] == 1:
+        return
     job["attached"] -= row["slots"] - 1
     if ran_out:
         job["held"] -= row["slots"] - 1

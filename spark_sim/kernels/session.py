@@ -13,7 +13,8 @@ about few jobs: for a policy whose limits are known (`PLAN`), one that follows a
 left over asks only about jobs that changed since. All others would be given what they have: their
 parts of the plan stay.
 
-Slots may come and go (`spark_sim.conditions`): at given times, where one that goes while it is busy
+Jobs may have a cap of slots together, and only so many may run at once (`Cluster.max_jobs`). Slots
+may come and go (`spark_sim.conditions`): at given times, where one that goes while it is busy
 goes when its task ends, or by dynamic allocation (`spark_sim.kernels.allocation`).
 """
 
@@ -156,7 +157,7 @@ def happen(state: State) -> int:
         job["uncovered"] -= 1
         clock["local"] -= 1
         row["covered"] = row["finished"]
-    if row["slots"] > 1:
+    if clock["slots_each"] > 0:
         free_further(state, slot, ran_out)
 
     # The slot is idle or goes.
@@ -385,10 +386,10 @@ def assign(state: State, stage: int, limit: int) -> int:
     clock["decisions"] += 1
     job["limit"] = limit
     job["uncovered"] -= row["num_tasks"] - row["covered"]
-    if row["slots"] > 1 or row["barrier"] == 1:
+    if clock["slots_each"] > 0 and (row["slots"] > 1 or row["barrier"] == 1 or job["cap"] != NONE):
         # Tasks of several slots are covered up to the new limit. Policies count a task as a slot: a
         # limit that would cover all tasks so covers all. The slots stay on offer, and are not held:
-        # a task that finds no room is passed over, and reserves none.
+        # a task that finds no room, or none under its cap, is passed over, and reserves none.
         waiting = int(row["num_tasks"] - row["covered"])
         room = int(limit - job["held"])
         is_whole = row["barrier"] == 1 or room >= waiting

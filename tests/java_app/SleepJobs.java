@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 
@@ -15,6 +16,7 @@ import org.apache.spark.api.java.JavaSparkContext;
  */
 public final class SleepJobs {
   private static final Map<String, int[]> RUNNING = new ConcurrentHashMap<>();
+  private static final AtomicInteger MOST_JOBS = new AtomicInteger();
 
   /** One more or one fewer task of `who` runs now. */
   private static void change(String who, int by) {
@@ -30,6 +32,11 @@ public final class SleepJobs {
     for (String one : who) {
       change(one, 1);
     }
+    long jobs =
+        RUNNING.entrySet().stream()
+            .filter(entry -> entry.getKey().startsWith("job ") && entry.getValue()[0] > 0)
+            .count();
+    MOST_JOBS.accumulateAndGet((int) jobs, Math::max);
     Thread.sleep(ms);
     for (String one : who) {
       change(one, -1);
@@ -62,6 +69,7 @@ public final class SleepJobs {
         thread.join();
       }
     }
+    System.out.println("most jobs " + MOST_JOBS);
     RUNNING.forEach((who, counts) -> System.out.println("most " + who + " " + counts[1]));
   }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,8 @@ class ReplayWorkload:
     pools: Pools
     slots_each: int = 1
     """slots of each executor, where tasks take several of one"""
+    named_pools: tuple[str | None, ...] = ()
+    """for each job the pool that it names; None: it names none, and no cap of a pool holds"""
 
     @classmethod
     def of(
@@ -113,6 +115,7 @@ class ReplayWorkload:
             tuple(SparkJobs.of(record) for record in records),
             recording.pools(int(recording.application[wanted[0]])),
             recording.slots_each(wanted),
+            tuple(record.pool for record in records),
         )
 
     def recorded(self, slots: Slots | Allocation | None = None) -> Course:
@@ -141,13 +144,15 @@ class ReplayWorkload:
         networks: Networks | None = None,
         *,
         pools: Pools | None = None,
+        max_slots: Mapping[str, int] | None = None,
         timeline: bool = False,
     ) -> Simulator:
         """The simulator at the end of one run; `ORDERS` in a shared session are Spark's own.
 
-        `parameters` and `pools` replace those of the policy and of the recording.
+        `parameters` and `pools` replace those of the policy and of the recording. `max_slots` caps
+        pools.
         """
-        run = self._run(cluster, course, duration_key)
+        run = self._run(cluster, course, duration_key, max_slots)
         simulator = Simulator(
             self.arrays,
             cluster,
@@ -173,12 +178,14 @@ class ReplayWorkload:
         policy: str,
         runs: Sequence[tuple[Course, int]],
         networks: Networks | None = None,
+        *,
+        max_slots: Mapping[str, int] | None = None,
     ) -> list[Float64]:
         """`jct_s` of several runs of a learned policy, in a tenth of the time of one by one."""
         # The agent takes a second to load, which heuristics need not wait for.
         from decima.learned import play_in_lockstep
 
-        lanes = [self._run(cluster, *run) for run in runs]
+        lanes = [self._run(cluster, *run, max_slots) for run in runs]
         keys = [key for _, key in runs]
         played = play_in_lockstep(policy, self.arrays, cluster, lanes, keys, networks)
         return [
@@ -191,7 +198,13 @@ class ReplayWorkload:
         need = neediest_stage(self.arrays, self.slots_each)
         return 1 if need is None or need.slots is None else need.slots
 
-    def _run(self, cluster: Cluster, course: Course, duration_key: int) -> Run:
+    def _run(
+        self,
+        cluster: Cluster,
+        course: Course,
+        duration_key: int,
+        max_slots: Mapping[str, int] | None = None,
+    ) -> Run:
         job, follows = course.arrivals.job, course.follows
         # The end of a job is some time after its last task.
         lag_ms = np.where(follows == NONE, 0.0, self.after_ms[job[follows]] + self.think_ms[job])
@@ -203,8 +216,18 @@ class ReplayWorkload:
         if slots is not None and slots.count[-1] < least <= slots.most:
             # Else a stage that comes later than it was recorded would wait for ever.
             slots = slots.ending_with(least, float(course.arrivals.arrival_ms[-1]))
+        caps = max_slots or {}
+        rows = {pool: row for row, pool in enumerate(caps)}
         conditions = Conditions(
-            self.wait_ms, follows, lag_ms, slots, allocation, each, each_once=True
+            self.wait_ms,
+            follows,
+            lag_ms,
+            slots,
+            allocation,
+            each,
+            np.array(list(caps.values()), np.int64),
+            np.array([rows.get(self.named_pools[row], NONE) for row in job if caps], np.int64),
+            each_once=True,
         )
         misfit = first_misfit(self.arrays, cluster, conditions)
         if misfit is not None:

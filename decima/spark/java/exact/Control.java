@@ -3,6 +3,7 @@ package decima.spark;
 import com.codahale.metrics.Counter;
 import java.util.Collections;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
@@ -12,6 +13,8 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SchedulableBuilder;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
+import org.apache.spark.scheduler.TaskSet;
+import org.apache.spark.scheduler.TaskSetManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -30,6 +33,7 @@ final class Control {
   static final long SHARE_PART = 5L;
   private static final String BUILDER = "schedulableBuilder";
   private static final String QUEUE = "decima";
+  private static final List<TaskSetManager> NO_SETS = Collections.emptyList();
   private static final Logger LOG = LoggerFactory.getLogger("decima.spark.DecimaPlugin");
   /** contexts that are attached to, in shadow mode, too: its log has Spark's choices */
   private static final Set<SparkContext> CLAIMED =
@@ -41,9 +45,12 @@ final class Control {
   final Counters counters = new Counters();
   final Events events;
   final Session session = new Session(this);
+  final Admission admission = new Admission(this);
   final Caps caps;
   /** whether caps are set; a field, so that a broken `Caps` lets no task start */
   final boolean hasCaps;
+  /** whether only so many jobs may run at once; a field, so that a broken `Admission` lifts that */
+  volatile boolean isBounded = false;
   /** a change of what a cap's task sets hold was lost: it is counted anew before a task starts */
   volatile boolean areCapsMiscounted = false;
   final PoolCounts pools = new PoolCounts();
@@ -142,6 +149,10 @@ final class Control {
         synchronized (scheduler) {
           pool.takeOver();
           Fields.set(scheduler, BUILDER, builder);
+          for (TaskSetManager running : isBounded ? session.taskSets() : NO_SETS) {
+            TaskSet set = running.taskSet();
+            admission.adopt(Owners.jobOf(set.properties(), set.priority()), set.priority());
+          }
         }
       }
       watchdog.start();
@@ -175,6 +186,7 @@ final class Control {
     attached = false;
     CLAIMED.remove(context);
     putBack();
+    letWaitingStart();
     if (Thread.currentThread() != watchdog) {
       watchdog.interrupt();
     }
@@ -200,6 +212,7 @@ final class Control {
     } else if (attached && !hasGivenUp) {
       hasGivenUp = true;
       leaveToSpark(true);
+      letWaitingStart();
       events.end();
     }
   }
@@ -212,6 +225,24 @@ final class Control {
         silentNs / 1000000000L,
         caps.isEmpty() ? "" : ", caps go on to hold");
     giveUp();
+  }
+
+  /** At most this many jobs run at once, until Spark's own order returns after a failure. */
+  void boundJobs(int maxJobs, long patienceMs) {
+    admission.bound(maxJobs, patienceMs);
+    isBounded = true;
+  }
+
+  /** Whether a failure has lifted the bound on jobs. */
+  boolean isUnbounded() {
+    return !isBounded || !attached || hasGivenUp || lapsed;
+  }
+
+  /** Admit what waits: new jobs, or all of them once the bound is lifted. */
+  void letWaitingStart() {
+    if (isBounded) {
+      admission.look();
+    }
   }
 
   /** Spark's own order, by the name that the simulator has. */
@@ -262,7 +293,7 @@ final class Control {
     for (Limited set : watched.values()) {
       if (!set.isDecided && set.in(now).isKnown()) {
         set.isDecided = true;
-        counters.waits.note(nowNs - set.bornNs);
+        counters.waits.note(nowNs - set.openNs());
       }
     }
   }
@@ -306,6 +337,7 @@ final class Control {
   /** Wait until something changed, at most so long; then the state. */
   Report await(long timeoutMs) throws Exception {
     beat();
+    letWaitingStart();
     events.await(timeoutMs);
     if (context.isStopped()) {
       detach();
@@ -322,6 +354,9 @@ final class Control {
   boolean mayStart(Limited set) {
     if (!attached) {
       return !context.isStopped(); // while it stops nothing starts, and so nothing beyond a cap
+    }
+    if (set.isWaiting() && !isUnbounded()) {
+      return false;
     }
     if (set.isUnlimited) {
       return true;
@@ -363,7 +398,7 @@ final class Control {
 
   /** Whether it still waits for the first plan that knows it. */
   boolean isNew(Limited set, Plan now) {
-    return !set.isDecided && !set.in(now).isKnown() && System.nanoTime() - set.bornNs < holdNs;
+    return !set.isDecided && !set.in(now).isKnown() && System.nanoTime() - set.openNs() < holdNs;
   }
 
   /**
@@ -377,7 +412,7 @@ final class Control {
       now = new Contention();
       contention = now;
     }
-    boolean isLate = System.nanoTime() - set.bornNs > holdNs / SHARE_PART;
+    boolean isLate = System.nanoTime() - set.openNs() > holdNs / SHARE_PART;
     return !now.isCrowded || (isLate && set.held.get() < now.share);
   }
 
@@ -397,6 +432,9 @@ final class Control {
       int waiting = 0;
       Set<String> jobs = new HashSet<>();
       for (Limited set : watched.values()) {
+        if (set.isWaiting()) {
+          continue;
+        }
         waiting += set.waiting();
         if (set.waiting() > 0 || set.runningTasks() > 0) {
           jobs.add(set.job);

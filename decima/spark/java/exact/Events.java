@@ -88,11 +88,17 @@ final class Events extends SparkListener {
           Report.Event event = new Report.Event(Report.Event.Kind.JOB_END, end.jobId());
           event.timeMs = end.time();
           add(event);
+          if (control.isBounded) {
+            control.admission.noteEnd(end.jobId());
+          }
         });
   }
 
   public void onOtherEvent(SparkListenerEvent event) {
     guard(() -> control.caps.owners.note(event));
+    if (control.isBounded) {
+      guard(() -> control.admission.note(event));
+    }
   }
 
   public void onStageCompleted(SparkListenerStageCompleted end) {

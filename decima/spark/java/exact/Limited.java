@@ -32,6 +32,8 @@ final class Limited extends TaskSetManager {
   /** it waits for its first decision, and the planner was urged */
   volatile boolean hasAsked = false;
   private volatile Plan.Entry entry = null;
+  /** among the jobs that may run at once; null: any number may */
+  private final Admission.Place place;
 
   Limited(Control control, TaskSetManager original, Option health, Clock clock, String job) {
     super(
@@ -42,6 +44,26 @@ final class Limited extends TaskSetManager {
     this.held = control.counterOf(job);
     this.isUnlimited = isBarrier() || isPipelined() || !isOfDefaultProfile(this);
     control.caps.take(this);
+    this.place = control.isBounded ? placeOf(job) : null;
+  }
+
+  private Admission.Place placeOf(String job) {
+    try {
+      return control.admission.enter(job, taskSet().priority());
+    } catch (Throwable fault) {
+      control.counters.faults.incrementAndGet();
+      return null; // the bound is lost
+    }
+  }
+
+  /** Whether its job waits until another one ends. */
+  boolean isWaiting() {
+    return place != null && !place.isAdmitted;
+  }
+
+  /** Since when it may start tasks, as far as the number of jobs goes. */
+  long openNs() {
+    return place == null || !place.isAdmitted ? bornNs : Math.max(bornNs, place.admittedNs);
   }
 
   /** The manager as one of the plugin's; null for one of Spark's own. */

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** All task sets of a session at one instant, and the events since the last report. */
 public final class Report {
@@ -26,6 +27,8 @@ public final class Report {
   public List<Measured> measured = new ArrayList<>();
   /** by job: the caps that it is under, and how many slots each allows */
   public Map<String, Map<String, Integer>> caps = Collections.emptyMap();
+  /** jobs that may not start yet, as too many run: none of their task sets is in `sets` */
+  public Set<String> waitingJobs = Collections.emptySet();
 
   /** Slots with a task. */
   public int running() {

@@ -43,7 +43,9 @@ final class Session {
       List<TaskSetManager> managers = taskSets();
       forgetOthers(managers);
       for (TaskSetManager manager : managers) {
-        if (Limited.isOfDefaultProfile(manager)) {
+        Limited set = Limited.of(manager);
+        boolean isHeldUp = set != null && set.isWaiting();
+        if (Limited.isOfDefaultProfile(manager) && !isHeldUp) {
           report.sets.add(reported(manager));
         }
       }
@@ -54,6 +56,9 @@ final class Session {
       report.idleSlots = control.events.takeIdle(wasted);
     }
     report.caps = control.caps.reported();
+    if (control.isBounded) {
+      report.waitingJobs = control.admission.waiting();
+    }
     control.events.drainTo(report);
     return report;
   }
@@ -171,6 +176,9 @@ final class Session {
       }
       idle -= manager.runningTasks();
       Limited set = Limited.of(manager);
+      if (set != null && set.isWaiting()) {
+        continue;
+      }
       int waiting = Math.max(0, Limited.waiting(manager));
       if (set == null || set.isUnlimited) {
         usable += waiting;

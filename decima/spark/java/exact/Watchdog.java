@@ -41,6 +41,7 @@ final class Watchdog extends Thread {
       control.abandon(silentNs);
       return;
     }
+    control.letWaitingStart();
     boolean isSilent = silentNs > control.lapseNs;
     if (isSilent) {
       control.session.countSlots(); // else done at each report
@@ -52,6 +53,7 @@ final class Watchdog extends Thread {
     if (isSilent && !control.lapsed && control.session.wastedMs() > 0) {
       control.lapsed = true;
       control.counters.lapses.incrementAndGet();
+      control.letWaitingStart();
       control.revive();
     } else if (control.session.idle() > 0 && !control.observeOnly && isSetLate(now)) {
       control.revive();
@@ -76,7 +78,7 @@ final class Watchdog extends Thread {
     for (Limited set : control.watched.values()) {
       if (!set.expired
           && set.waiting() > 0
-          && now - set.bornNs > control.holdNs / Control.SHARE_PART) {
+          && now - set.openNs() > control.holdNs / Control.SHARE_PART) {
         mayStart = control.mayStart(set) || mayStart;
       }
     }

@@ -73,6 +73,9 @@ final class Decider extends Thread {
             context, settings.lapseMs, settings.holdMs, CAPACITY, settings.mode, settings.caps);
     control.pools.areKept = settings.arePoolsKept;
     control.isSparkOrder = settings.isSparkOrder() || settings.isAuto();
+    if (settings.hasMaxJobs()) {
+      control.boundJobs(settings.maxJobs, settings.starveMs);
+    }
     Policy absent = Policies.named(settings.standIn, null);
     planner =
         settings.isSparkOrder()
@@ -293,8 +296,10 @@ final class Decider extends Thread {
   /** Spark's own order is in force. */
   private SchedulingState left(String reason) {
     boolean areCapsHeld = control.hasCaps && !control.observeOnly;
-    return areCapsHeld
-        ? new SchedulingState(SchedulingState.Kind.CAPS_ONLY, settings.caps + ", " + reason)
+    String held = areCapsHeld ? settings.caps + ", " : "";
+    held += control.isUnbounded() ? "" : settings.boundOnJobs() + ", ";
+    return !held.isEmpty()
+        ? new SchedulingState(SchedulingState.Kind.CAPS_ONLY, held + reason)
         : new SchedulingState(SchedulingState.Kind.NOTHING, reason);
   }
 

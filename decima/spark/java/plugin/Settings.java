@@ -33,6 +33,7 @@ final class Settings {
   /** least and most weight of an application */
   private static final List<Double> WEIGHTS = Json.shared("weights");
   private static final String REQUIRED = "required";
+  private static final String MAX_JOBS = "maxJobs";
   /** the application does not start without the caps that it was given */
   private static final String CAPS = "caps";
   private static final List<String> REQUIRED_VALUES = Arrays.asList("true", CAPS, "false");
@@ -69,6 +70,7 @@ final class Settings {
     DEFAULTS.put("maxSlotsPerUser", null);
     DEFAULTS.put("maxSlotsPerGroup", null);
     DEFAULTS.put("maxSlotsPerPool", null);
+    DEFAULTS.put("maxJobs", null);
   }
 
   /** setting -> kind of a cap, as `Caps` calls it */
@@ -114,6 +116,8 @@ final class Settings {
   /** whether pools with a weight or minShare of their own get their slots first */
   final boolean arePoolsKept;
   final Map<String, Integer> caps = new TreeMap<>();
+  /** jobs that run at once; `Plan.NO_LIMIT`: any number */
+  final int maxJobs;
   /** the driver's own Python answers, not a process of `python` */
   final boolean isInDriver;
   /** the policy is an object of the driver, whatever its name */
@@ -164,7 +168,8 @@ final class Settings {
   static Map<String, String> withCaps(Map<String, String> settings, Map<String, String> caps) {
     Map<String, String> all = new LinkedHashMap<>(settings);
     for (Map.Entry<String, String> cap : caps.entrySet()) {
-      if (DEFAULTS.containsKey(cap.getKey()) && !isCap(cap.getKey())) {
+      String name = cap.getKey();
+      if (DEFAULTS.containsKey(name) && !isCap(name) && !name.equals(MAX_JOBS)) {
         throw new SettingsError(cap.getKey() + " is no cap; there are " + EACH.keySet());
       }
       all.put(cap.getKey(), cap.getValue());
@@ -235,8 +240,17 @@ final class Settings {
         caps.put(each.getValue(), slots(each.getKey(), values.get(each.getKey())));
       }
     }
+    String jobs = values.get(MAX_JOBS);
+    maxJobs =
+        jobs == null
+            ? Plan.NO_LIMIT : wholeNumber(MAX_JOBS, jobs, "jobs", 1, Integer.MAX_VALUE, true);
     policy = values.get("policy");
     mode = oneOf("mode", MODES);
+    if (hasMaxJobs() && !mode.equals("exact")) {
+      throw new SettingsError(
+          PREFIX + "mode: '" + mode + "' holds up no job, so " + MAX_JOBS + " " + jobs
+              + " would not hold", true);
+    }
     // Before any setting that caps do not need: what is wrong there must not let caps go.
     if (isShadow() && !caps.isEmpty()) {
       throw new SettingsError(
@@ -402,6 +416,11 @@ final class Settings {
     }
   }
 
+  /** Whether only so many jobs may run at once. */
+  boolean hasMaxJobs() {
+    return maxJobs != Plan.NO_LIMIT;
+  }
+
   boolean isSoft() {
     return mode.equals("soft");
   }
@@ -432,6 +451,13 @@ final class Settings {
 
   @Override
   public String toString() {
-    return "policy " + policy + ", mode " + mode + (caps.isEmpty() ? "" : ", caps " + caps);
+    String bounds = caps.isEmpty() ? "" : ", caps " + caps;
+    String jobs = hasMaxJobs() ? ", " + boundOnJobs() : "";
+    return "policy " + policy + ", mode " + mode + bounds + jobs;
+  }
+
+  /** The bound on jobs, which there is, in words. */
+  String boundOnJobs() {
+    return MAX_JOBS + " " + maxJobs;
   }
 }

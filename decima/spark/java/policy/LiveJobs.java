@@ -44,6 +44,8 @@ public final class LiveJobs {
   Map<String, Integer> lostSlots = new HashMap<>();
   /** by job: the caps that it is under */
   Map<String, Map<String, Integer>> caps = Collections.emptyMap();
+  /** jobs that may not start yet: no policy observes them */
+  private Set<String> waiting = Collections.emptySet();
   /** jobs that the last `update` found to be over */
   public List<LiveJob> forgotten = new ArrayList<>();
   /**
@@ -99,7 +101,7 @@ public final class LiveJobs {
   List<LiveJob> active() {
     List<LiveJob> active = new ArrayList<>();
     for (LiveJob job : jobs.values()) {
-      if (job.isActive() && !job.stages.isEmpty()) {
+      if (job.isActive() && !job.stages.isEmpty() && !waiting.contains(job.key)) {
         active.add(job);
       }
     }
@@ -112,6 +114,8 @@ public final class LiveJobs {
     timeMs = report.timeMs;
     slots = report.slots;
     caps = report.caps;
+    version += waiting.equals(report.waitingJobs) ? 0 : 1;
+    waiting = report.waitingJobs;
     for (Report.Event event : report.events) {
       switch (event.kind) {
         case JOB_START:
@@ -134,6 +138,11 @@ public final class LiveJobs {
       }
     }
     takeSets(report);
+    for (String key : waiting) {
+      if (jobs.containsKey(key)) {
+        jobs.get(key).seenMs = timeMs;
+      }
+    }
     forget();
   }
 

@@ -1,0 +1,137 @@
+"""`decima whatif` with a cap of a pool or a bound on jobs, on a log whose answers are known."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from decima.cli.main import main
+from tests.commands import refused
+from tests.spark_events import end, executor, stage, start, started, submitted, task, write
+
+FEW = ("--policies", "fifo", "--draws", "2", "--sequences", "2")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two slots: three tasks of pool "etl" from 0 to 2 s, one of pool "bi", submitted at 0.1 s,
+    from 1 to 2 s; a job without a pool, of a task of 1 s, at 10 s.
+    """
+    events = [
+        *started("app"),
+        executor(),
+        start(0, 0, [stage(0, 3)], spark_scheduler_pool="etl"),
+        submitted(0, 3),
+        start(1, 100, [stage(1, 1)], spark_scheduler_pool="bi"),
+        submitted(1, 1),
+        task(0, 0, 0, 1000),
+        task(0, 1, 0, 1000),
+        task(0, 2, 1000, 2000),
+        task(1, 0, 1000, 2000),
+        end(0, 2000),
+        end(1, 2000),
+        start(2, 10_000, [stage(2, 1)]),
+        submitted(2, 1),
+        task(2, 0, 10_000, 11_000),
+        end(2, 11_000),
+    ]
+    return write(tmp_path_factory.mktemp("log") / "log", events)
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["whatif", *map(str, arguments)])
+
+
+def bounded(log: Path, output: Path, *bounds: str) -> tuple[str, dict[str, object]]:
+    """What is printed, and the bounds and times of the JSON."""
+    result = run(log, *FEW, *bounds, "--json", output)
+    assert result.exit_code == 0, result.output
+    content = json.loads(output.read_text())
+    assert "max_jobs" not in content["settings"]
+    return result.output, content["bounded"]
+
+
+def test_a_cap_of_a_pool_costs_its_jobs_and_saves_others(log: Path, tmp_path: Path) -> None:
+    """etl has one slot for three seconds, so that bi starts at once."""
+    output, found = bounded(log, tmp_path / "out.json", "--max-slots", "pool.etl=1")
+    assert (found["max_slots"], found["max_jobs"]) == ({"etl": 1}, None)
+    assert found["jct_s"] == pytest.approx([3.0, 1.0, 1.0])
+    flat = " ".join(output.split())
+    assert "fifo with maxSlots.pool.etl 1: average JCT +2 %" in flat
+    assert "pool etl (1 job) 2.00 s -> 3.00 s, +50 %" in flat
+    assert "others (2 jobs) 1.45 s -> 1.00 s, -31 %" in flat
+    assert "1 end clearly earlier, 1 clearly later" in flat
+
+
+def test_a_bound_on_jobs_holds_the_next_one_back(log: Path, tmp_path: Path) -> None:
+    """bi starts at the end of etl's job, though a slot is idle for a second before."""
+    page = tmp_path / "out.html"
+    output, found = bounded(log, tmp_path / "out.json", "--max-jobs", "1", "--report", str(page))
+    assert (found["max_slots"], found["max_jobs"]) == (None, 1)
+    assert found["jct_s"] == pytest.approx([2.0, 2.9, 1.0])
+    assert "fifo, maxJobs 1" in output
+    assert "fifo with maxJobs 1: average JCT +20 %" in html.unescape(page.read_text())
+    _, both = bounded(log, tmp_path / "both.json", "--max-jobs", "2", "--max-slots", "pool.etl=2")
+    assert both["jct_s"] == pytest.approx([2.0, 1.9, 1.0])
+
+
+def test_a_learned_policy_and_a_heuristic_have_bounds_too(log: Path, tmp_path: Path) -> None:
+    for policy in ("decima", "tuned_srw"):
+        bounds = ("--max-slots", "pool.etl=1", "--max-jobs", "1", "--policies", policy)
+        _, found = bounded(log, tmp_path / "out.json", *bounds)
+        assert found["jct_s"] == pytest.approx([3.0, 3.9, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--max-slots", "pool.etll=1"), "no recorded job is in this pool (did you mean etl?)"),
+        (("--max-slots", "pool.default=1"), "there are bi, etl"),
+        (("--max-slots", "etl=1"), "--max-slots 'etl=1': pool.NAME=N is needed"),
+        (("--max-slots", "user.bob=1"), "pool.NAME=N is needed"),
+        (("--max-slots", "pool.=1"), "pool.NAME=N is needed"),
+        (("--max-slots", ""), "pool.NAME=N is needed"),
+        (("--max-slots", "pool.etl"), "pool.NAME=N is needed"),
+        (("--max-slots", "pool.etl=0"), "slots are a whole number of 1 or more"),
+        (("--max-slots", "pool.etl=-1"), "slots are a whole number of 1 or more"),
+        (("--max-slots", "pool.etl=two"), "slots are a whole number of 1 or more"),
+        (("--max-slots", "pool.etl=1e3"), "slots are a whole number of 1 or more"),
+        (("--max-slots", f"pool.etl={'9' * 30}"), "slots are a whole number of 1 or more"),
+        (
+            ("--max-slots", "pool.etl=1", "--max-slots", "pool.etl=2"),
+            "pool 'etl' is named twice",
+        ),
+        (("--max-jobs", "0"), "0 is not in the range"),
+        (("--max-jobs", "two"), "'two' is not a valid integer"),
+        (("--max-jobs", "2", "--protocol", "executors"), "need the protocol session"),
+        (("--max-jobs", "2", "--allocation", "maxExecutors=2"), "under dynamic allocation"),
+        (("--max-jobs", "2", "--applications"), "--applications knows no --max-jobs"),
+        (("--max-slots", "pool.etl=1", "--price", "1"), "--price knows no --max-slots"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(
+    log: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    refused(run(log, *arguments), words)
+
+
+def test_a_cap_below_what_a_task_or_a_barrier_needs_is_refused(tmp_path: Path) -> None:
+    """A barrier stage of two tasks in a pool that may hold one slot."""
+    barrier = {**stage(0, 2), "RDD Info": [{"RDD ID": 0, "Barrier": True}]}
+    events = [
+        *started("app"),
+        executor(),
+        start(0, 0, [barrier], spark_scheduler_pool="etl"),
+        submitted(0, 2),
+        task(0, 0, 0, 1000),
+        task(0, 1, 0, 1000),
+        end(0, 1000),
+    ]
+    path = write(tmp_path / "log", events)
+    refused(run(path, "--max-slots", "pool.etl=1"), "needs 2 slots at once")
+    result = run(path, *FEW, "--max-slots", "pool.etl=2")
+    assert result.exit_code == 0, result.output

@@ -1,0 +1,214 @@
+"""Caps of slots and bounds on jobs in a shared session, against examples made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from decima import Heuristic
+from decima.evaluation.runner import play
+from decima.registry import HEURISTICS
+from decima.whatif.replay.spark_order import SparkJobs, play_spark
+from spark_sim import Cluster, Conditions, Protocol, SimulationError, Simulator
+from spark_sim.metrics import measure
+from spark_sim.vector import Run, VectorSimulator
+from traces import Job, Stage, Trace, to_arrays
+from traces.numbers import Float64
+
+ARRIVAL_MS = np.array([0.0, 100.0, 200.0, 300.0])
+ROWS = np.arange(4, dtype=np.int32)
+
+
+def four_jobs() -> Trace:
+    """Four tasks of a second in each job."""
+    jobs = (Job(f"job {row}", (Stage.fixed("s", 4, 1000.0, ()),)) for row in range(4))
+    return Trace("made", tuple(jobs))
+
+
+def session(
+    trace: Trace,
+    slots: int = 4,
+    *,
+    max_jobs: int | None = None,
+    conditions: Conditions | None = None,
+    time_limit_ms: float | None = None,
+) -> Simulator:
+    cluster = Cluster(
+        num_executors=slots,
+        protocol=Protocol.SESSION,
+        max_jobs=max_jobs,
+        time_limit_ms=time_limit_ms,
+    )
+    arrays, count = to_arrays(trace), len(trace.jobs)
+    return Simulator(
+        arrays, cluster, ARRIVAL_MS[:count], ROWS[:count], timeline=True, conditions=conditions
+    )
+
+
+def capped(slots: int, of_jobs: tuple[int, ...] = (0, 0, -1, -1)) -> Conditions:
+    """One cap for some of the jobs; -1: none."""
+    return Conditions(cap=np.array(of_jobs), cap_slots=np.array([slots]))
+
+
+def jct_s(simulator: Simulator, policy: str) -> Float64:
+    if policy in ("spark's fifo", "spark's fair"):
+        jobs = [SparkJobs(np.zeros(1, np.int64), np.zeros(1, np.int64), str(row)) for row in ROWS]
+        play_spark(simulator, "fifo" if policy == "spark's fifo" else "spark_fair", jobs)
+    else:
+        play(simulator, Heuristic(policy))
+    return measure(simulator.state).jct_s
+
+
+def most_at_once(simulator: Simulator, rows: tuple[int, ...]) -> int:
+    """The most tasks of some jobs that run at the same time."""
+    tasks = simulator.timeline()
+    mine = tasks[np.isin(tasks["job"], rows)]
+    return max(
+        int(((mine["start_ms"] <= at) & (mine["finish_ms"] > at)).sum()) for at in mine["start_ms"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "max_jobs", "expected_s"),
+    [
+        ("spark's fifo", 1, [1.0, 1.9, 2.8, 3.7]),
+        ("spark's fair", 1, [1.0, 1.9, 2.8, 3.7]),
+        # The second takes the four slots at 1 s, the third from 2 s on, with the second gone.
+        ("spark's fair", 2, [1.0, 2.9, 2.8, 3.7]),
+        ("strict_fair", 1, [1.0, 1.9, 2.8, 3.7]),
+        # At 1 s the second and the third get two slots each; the second ends at 3 s with them.
+        ("strict_fair", 2, [1.0, 2.9, 2.8, 3.7]),
+        ("es_rule", 1, [1.0, 1.9, 2.8, 3.7]),
+    ],
+)
+def test_a_job_beyond_the_bound_waits_for_another_ones_end(
+    policy: str, max_jobs: int, expected_s: list[float]
+) -> None:
+    simulator = session(four_jobs(), max_jobs=max_jobs)
+    assert jct_s(simulator, policy) == pytest.approx(expected_s)
+    tasks = simulator.timeline()
+    for at in tasks["start_ms"]:
+        begun = {int(row["job"]) for row in tasks if row["start_ms"] <= at}
+        ended = np.flatnonzero(simulator.completion_ms() <= at)
+        assert len(begun - set(ended.tolist())) <= max_jobs
+
+
+def test_a_bound_that_no_job_meets_changes_nothing() -> None:
+    for policy in ("spark's fair", "strict_fair", "tuned_srw"):
+        free_s = jct_s(session(four_jobs()), policy)
+        assert jct_s(session(four_jobs(), max_jobs=4), policy).tolist() == free_s.tolist()
+
+
+@pytest.mark.parametrize(
+    ("policy", "slots", "expected_s"),
+    [
+        # One slot for both: the first ends at 4 s, the second at 8 s; the third has three slots
+        # at 0.2 s and the fourth one from 1.2 s on.
+        ("spark's fifo", 1, [4.0, 7.9, 2.0, 2.9]),
+        ("spark's fifo", 2, [2.0, 3.9, 2.0, 3.9]),
+        ("fifo", 1, [4.0, 7.9, 2.0, 2.9]),
+        ("tuned_srw", 2, [2.0, 3.9, 2.0, 3.9]),
+    ],
+)
+def test_jobs_under_a_cap_share_it_and_others_have_the_rest(
+    policy: str, slots: int, expected_s: list[float]
+) -> None:
+    simulator = session(four_jobs(), conditions=capped(slots))
+    assert jct_s(simulator, policy) == pytest.approx(expected_s)
+    assert most_at_once(simulator, (0, 1)) == slots
+    assert simulator.state.caps["held"].tolist() == [0]
+
+
+@pytest.mark.parametrize("policy", ["spark's fifo", "spark's fair", *HEURISTICS])
+def test_a_cap_holds_under_every_policy(policy: str) -> None:
+    """Stages that follow each other, and no slot is left idle that a job may use."""
+    jobs = (
+        Job(f"job {row}", (Stage.fixed("a", 5, 700.0, ()), Stage.fixed("b", 3, 400.0, (0,))))
+        for row in range(4)
+    )
+    simulator = session(Trace("made", tuple(jobs)), conditions=capped(2), max_jobs=3)
+    if policy.startswith("spark's"):
+        pairs = [SparkJobs(np.zeros(2, np.int64), np.arange(2), str(row)) for row in ROWS]
+        play_spark(simulator, "fifo" if policy == "spark's fifo" else "spark_fair", pairs)
+    else:
+        play(simulator, Heuristic(policy, trace=simulator.state.trace))
+    assert most_at_once(simulator, (0, 1)) == 2
+    assert most_at_once(simulator, (2, 3)) > 2
+    assert not np.isnan(simulator.completion_ms()).any()
+
+
+def test_what_fills_the_cluster_is_the_same_with_and_without_a_cap() -> None:
+    """A cap of all slots only takes the way of the kernels that knows caps."""
+    for policy in ("spark's fifo", "spark's fair", "fifo", "es_rule"):
+        free_s = jct_s(session(four_jobs()), policy)
+        assert jct_s(session(four_jobs(), conditions=capped(4)), policy) == pytest.approx(free_s)
+
+
+def test_tasks_of_several_slots_and_barrier_stages_count_their_slots() -> None:
+    jobs = (
+        Job("wide", (replace(Stage.fixed("w", 3, 1000.0), slots=2),)),
+        Job("barrier", (replace(Stage.fixed("b", 3, 1000.0), barrier=True),)),
+    )
+    trace = Trace("made", jobs)
+    simulator = session(trace, 8, conditions=capped(4, (0, -1)))
+    play(simulator, Heuristic("fifo"))
+    assert most_at_once(simulator, (0,)) == 2
+    refused = "needs 3 slots at once, and its cap is 2"
+    with pytest.raises(SimulationError, match=refused):
+        session(trace, 8, conditions=capped(2, (0, 0)))
+    with pytest.raises(SimulationError, match="needs 2 slots at once, and its cap is 1"):
+        session(trace, 8, conditions=capped(1, (0, -1)))
+
+
+def test_jobs_that_wait_for_their_place_count_as_in_the_system() -> None:
+    """Rewards add up to the time of all jobs, and a truncated run has those that wait."""
+    run = Run(ARRIVAL_MS, ROWS)
+    cluster = Cluster(num_executors=4, protocol=Protocol.SESSION, max_jobs=1)
+    vector = VectorSimulator(to_arrays(four_jobs()), cluster, [run])
+    total_s = 0.0
+    while vector.alive.any():
+        batch = vector.observation()
+        total_s += float(vector.step(batch.first_open_stages(), batch.num_executors).reward_s[0])
+    assert -total_s == pytest.approx(1.0 + 1.9 + 2.8 + 3.7)
+    simulator = session(four_jobs(), max_jobs=1, time_limit_ms=1_500.0)
+    play(simulator, Heuristic("fifo"))
+    metrics = measure(simulator.state)
+    assert metrics.jct_s == pytest.approx([1.0, 1.4, 1.3, 1.2])
+    assert metrics.mean_jobs_in_system * 1.5 == pytest.approx(1.0 + 1.4 + 1.3 + 1.2)
+
+
+def test_followers_come_after_those_that_wait() -> None:
+    """The client of the first job submits the third when it ends; the second has waited longer."""
+    jobs = four_jobs().jobs[:3]
+    follows, lag_ms = np.array([-1, -1, 0]), np.array([0.0, 0.0, 0.0])
+    conditions = Conditions(follows=follows, lag_ms=lag_ms)
+    simulator = session(Trace("made", jobs), max_jobs=1, conditions=conditions)
+    assert jct_s(simulator, "fifo") == pytest.approx([1.0, 1.9, 2.0])
+
+
+def test_the_drivers_wait_passes_while_a_job_waits() -> None:
+    """600 ms of planning: over long before the second job's turn at 1.6 s."""
+    jobs = four_jobs().jobs[:2]
+    conditions = Conditions(wait_ms=np.full(2, 600.0))
+    simulator = session(Trace("made", jobs), max_jobs=1, conditions=conditions)
+    assert jct_s(simulator, "fifo") == pytest.approx([1.6, 2.5])
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "two"])
+def test_a_bound_that_makes_no_sense_is_refused(count: object) -> None:
+    with pytest.raises(SimulationError, match="whole number of 1 or more"):
+        Cluster(protocol=Protocol.SESSION, max_jobs=count)  # type: ignore[arg-type]
+
+
+def test_bounds_are_for_a_session() -> None:
+    with pytest.raises(SimulationError, match="no bound on jobs at once"):
+        Cluster(max_jobs=2)
+    arrays = to_arrays(four_jobs())
+    with pytest.raises(SimulationError, match="caps of slots need the protocol 'session'"):
+        Simulator(arrays, Cluster(), ARRIVAL_MS, ROWS, conditions=capped(1))
+    with pytest.raises(SimulationError, match="not among 1"):
+        session(four_jobs(), conditions=capped(1, (0, 1, -1, -1)))
+    with pytest.raises(SimulationError, match="2 jobs under caps for 4 rows"):
+        session(four_jobs(), conditions=capped(1, (0, 0)))

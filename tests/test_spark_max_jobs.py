@@ -1,0 +1,209 @@
+"""A bound on jobs at once in a real Spark: whole jobs wait, none for ever, and failures lift it.
+
+Most are slow: `pytest -m slow tests/test_spark_max_jobs.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import decima.spark
+from decima.spark import AttachError, Guard
+from tests.spark_work import Faulty, local_spark, sleep_tasks, together, until
+
+pytestmark = pytest.mark.real_spark
+
+Spans = list[tuple[float, float]]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with local_spark() as spark:
+        yield spark
+
+
+def naps(session: Any, tasks: int, job: str | None = None) -> Spans:
+    """Begin and end of each task of a query, in ms by the JVM's clock."""
+    session.sparkContext.setLocalProperty("decima.job", job)
+    clock = "java_method('java.lang.System', 'currentTimeMillis')"
+    nap = "java_method('java.lang.Thread', 'sleep', 200L)"
+    columns = (f"{clock} AS begun", f"{nap} AS slept", f"{clock} AS ended")
+    rows = session.range(0, tasks, 1, tasks).selectExpr(*columns).collect()
+    return [(float(row.begun), float(row.ended)) for row in rows]
+
+
+def most_at_once(spans_of_jobs: list[Spans]) -> int:
+    """The most jobs that had begun and not ended at the same time."""
+    lives = [(min(b for b, _ in spans), max(e for _, e in spans)) for spans in spans_of_jobs]
+    return max(sum(b <= at < e for b, e in lives) for at, _ in lives)
+
+
+def is_known(scheduler: Any, job: str) -> bool:
+    """Wait until Spark has tasks of a job, started or not."""
+    return until(lambda: f"job {job}" in scheduler.status().jvm["held"], 60)
+
+
+def at_once(session: Any, scheduler: Any, jobs: int, tasks: int) -> list[Spans]:
+    """The tasks of jobs each of which is submitted once Spark knows the one before."""
+    found: list[Spans] = [[] for _ in range(jobs)]
+
+    def run(number: int) -> None:
+        found[number] = naps(session, tasks, f"j{number}")
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(jobs)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        assert is_known(scheduler, f"j{number}")
+    for thread in threads:
+        thread.join(timeout=60)
+    return found
+
+
+def test_at_most_two_jobs_run_and_the_others_wait_in_order(session: Any) -> None:
+    """They overlap: each has three tasks a slot, and is submitted once the one before is known."""
+    naps(session, 1)  # what is slow the first time
+    with decima.spark.attach(session, policy="strict_fair", caps={"maxJobs": 2}) as scheduler:
+        found = at_once(session, scheduler, 5, 12)
+        status = scheduler.status()
+    assert most_at_once(found) <= 2
+    begins_ms = [min(begin for begin, _ in spans) for spans in found]
+    assert begins_ms == sorted(begins_ms)
+    assert (status.jvm["faults"], status.fallbacks, status.ended_because) == (0, 0, None)
+
+
+def test_a_bound_that_makes_no_sense_is_refused(session: Any) -> None:
+    for count in (0, -1, "two", 1.5):
+        with pytest.raises(AttachError, match=r"maxJobs: '.*', jobs are whole numbers from 1 on"):
+            decima.spark.attach(session, policy="fifo", caps={"maxJobs": count})  # type: ignore[dict-item]
+    with pytest.raises(AttachError, match="'shadow' holds up no job"):
+        decima.spark.attach(session, policy="fifo", mode="shadow", caps={"maxJobs": 2})
+
+
+@pytest.mark.slow
+def test_a_query_of_several_spark_jobs_counts_once(session: Any) -> None:
+    """Two queries with a broadcast and a sort, one at a time: none waits for its own parts."""
+    small = session.range(0, 40, 1, 4).selectExpr("id AS key")
+    large = session.range(0, 4_000, 1, 4).selectExpr("id % 40 AS key", "id")
+
+    def query() -> None:
+        assert large.join(small.hint("broadcast"), "key").orderBy("id").count() == 4_000
+        assert len(large.join(small.hint("broadcast"), "key").orderBy("id").collect()) == 4_000
+
+    with decima.spark.attach(session, policy="tuned_srw", caps={"maxJobs": 1}) as scheduler:
+        together(query, query, query)
+        assert scheduler.status().jvm["faults"] == 0
+
+
+@pytest.mark.slow
+def test_a_group_that_waits_for_another_job_is_no_deadlock(session: Any) -> None:
+    """Between its Spark jobs it waits for the result of a job that waits for its place."""
+
+    def leader() -> None:
+        naps(session, 2, "leader")
+        other = threading.Thread(target=lambda: naps(session, 2, "other"))
+        other.start()
+        other.join(timeout=30)
+        assert not other.is_alive()
+        naps(session, 2, "leader")
+
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}):
+        together(leader)
+
+
+@pytest.mark.slow
+def test_a_query_that_holds_no_task_gives_its_place_away(session: Any) -> None:
+    """A job on the driver that never ends but has nothing to run: after `starve` others go on."""
+    guard = Guard(starve_s=1.0)
+    context = session.sparkContext
+    numbers = context._jvm.java.util.ArrayList()
+    numbers.add(1)
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}, guard=guard):
+        context.setLocalProperty("spark.sql.execution.id", "1000000")
+        assert context._jsc.parallelize(numbers, 1).count() == 1  # no event ends the query
+        context.setLocalProperty("spark.sql.execution.id", None)
+        began_s = time.monotonic()
+        naps(session, 2)
+        assert time.monotonic() - began_s > 0.5
+
+
+@pytest.mark.slow
+def test_a_barrier_stage_waits_for_its_jobs_place(session: Any) -> None:
+    context = session.sparkContext
+
+    def barrier() -> None:
+        time.sleep(0.5)  # the other job has its place by then
+        rows = context.parallelize(range(4), 4).barrier().mapPartitions(lambda _: [time.time()])
+        begins_ms.extend(1000 * begin_s for begin_s in rows.collect())
+
+    begins_ms: list[float] = []
+    first: list[Spans] = []
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}):
+        together(lambda: first.append(naps(session, 12)), barrier)
+    assert min(begins_ms) >= max(end for _, end in first[0])
+
+
+@pytest.mark.slow
+def test_a_job_that_has_begun_is_not_held_up(session: Any) -> None:
+    """It runs when the bound comes, and its later stages start beside another job."""
+    job = threading.Thread(target=lambda: sleep_tasks(session, None, 16, 0.5))
+    job.start()
+    time.sleep(0.6)  # its first stage runs
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}):
+        job.join(timeout=60)
+        assert not job.is_alive()
+        naps(session, 2)
+
+
+@pytest.mark.slow
+def test_a_policy_that_fails_lifts_the_bound(session: Any) -> None:
+    """Spark's own order returns, and with it all jobs that wait; caps would hold."""
+
+    def fail() -> Any:
+        raise RuntimeError("no idea")
+
+    caps = {"maxJobs": 1, "maxSlotsPerJob": 2}
+    guard = Guard(failures=1)
+    scheduler = decima.spark.attach(
+        session, policy=Faulty(fail), guard=guard, caps=caps, ready_s=120
+    )
+    try:
+        sleep_tasks(session, "first", 8)
+        assert until(lambda: scheduler.status().ended_because is not None)
+        assert most_at_once(at_once(session, scheduler, 3, 24)) == 3
+        assert scheduler.status().state == "caps only"
+        assert "maxJobs" not in str(scheduler.status().reason)
+    finally:
+        scheduler.detach()
+
+
+@pytest.mark.slow
+def test_a_cancelled_job_that_waits_leaves_its_place(session: Any) -> None:
+    """The third job gets the place that the second waited for."""
+    context = session.sparkContext
+    failed: list[str] = []
+
+    def first() -> None:
+        naps(session, 80, "first")
+
+    def second() -> None:
+        assert is_known(scheduler, "first")
+        context.setLocalProperty("spark.jobGroup.id", "second")
+        try:
+            naps(session, 4, "second")
+        except Exception as error:  # noqa: BLE001 - py4j's
+            failed.append(str(error))
+
+    def third() -> None:
+        assert is_known(scheduler, "second")
+        context.cancelJobGroup("second")
+        naps(session, 4, "third")
+
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}) as scheduler:
+        together(first, second, third)
+        assert scheduler.status().jvm["faults"] == 0
+    assert len(failed) == 1
