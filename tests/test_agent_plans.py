@@ -153,18 +153,6 @@ def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
             assert float(found.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
 
 
-def test_plans_of_several_decisions_have_what_each_has_alone() -> None:
-    """Batched and padded, whatever stands beside them."""
-    decision = np.array([0, 1, 1, 0, 1])
-    keys = np.arange(1, 6).astype(np.uint64)
-    every = plans.draw(acting(SCORES), CHOICES, decision, keys)
-    together = plan_probabilities.taken(SCORES, GRAPH, every)
-    for row in range(5):
-        alone = plan_probabilities.taken(SCORES, GRAPH, plans.picked(every, np.array([row])))
-        torch.testing.assert_close(together.log_prob[row], alone.log_prob[0])
-        torch.testing.assert_close(together.entropy[row], alone.entropy[0])
-
-
 def test_entropy_is_a_share_of_the_greatest() -> None:
     """1 where all choices are equally likely, near 0 where one is certain."""
     equal = Scores(*(torch.zeros_like(one) for one in SCORES))
@@ -175,15 +163,6 @@ def test_entropy_is_a_share_of_the_greatest() -> None:
         limit=torch.tensor([0.0, 0.0, 50.0, 0.0, 0.0, 50.0, 0.0]),
     )
     assert float(plan_probabilities.taken(certain, GRAPH, plan).entropy) < 1e-3
-
-
-def test_log_softmax_by_hand() -> None:
-    """Logits log 1, log 3 | log 2, log 2 | 5 | none: shares 1/4, 3/4 | 1/2, 1/2 | 1."""
-    logits = torch.tensor([0.0, np.log(3), np.log(2), np.log(2), 5.0], dtype=torch.float32)
-    log_prob, entropy = plan_probabilities.log_softmax(logits, torch.tensor([0, 0, 1, 1, 2]), 4)
-    assert log_prob.exp().tolist() == pytest.approx([0.25, 0.75, 0.5, 0.5, 1.0])
-    expected = [0.25 * np.log(4) + 0.75 * np.log(4 / 3), np.log(2), 0.0, 0.0]
-    assert entropy.tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
@@ -250,28 +229,6 @@ def median_of(logits: Tensor) -> int:
     """The first limit up to which half of the probability lies."""
     below = torch.softmax(logits.double(), 0).cumsum(0)
     return int((below >= 0.5 - 1e-12).nonzero()[0])
-
-
-@pytest.mark.parametrize(
-    ("chances", "expected"),
-    [([0.3, 0.3, 0.4], 1), ([0.6, 0.3, 0.1], 0), ([0.2, 0.2, 0.6], 2)],
-)
-def test_a_limit_that_is_not_drawn_is_the_median(chances: list[float], expected: int) -> None:
-    """Not the likeliest: that is often the largest, with most of the probability below it."""
-    limit = torch.cat((SCORES.limit[:2], torch.tensor(chances).log(), SCORES.limit[5:]))
-    found = plans.draw(acting(SCORES._replace(limit=limit)), CHOICES, np.array([1]), None)
-    assert found.limit[0] == expected
-
-
-def test_what_a_lane_draws_depends_on_its_key_alone() -> None:
-    """Whatever is decided beside it, and in whatever place."""
-    keys = keys_of(6)
-    together = plans.draw(acting(SCORES), CHOICES, np.array([0, 1, 1, 0, 1, 1]), keys)
-    for row in (1, 2, 4, 5):
-        alone = plans.draw(acting(SCORES), CHOICES, np.array([1]), keys[[row]])
-        picked = plans.picked(together, np.array([row]))
-        assert picked.order.tolist() == alone.order.tolist()
-        assert picked.limit.tolist() == alone.limit.tolist()
 
 
 # --- what the simulator is told ------------------------------------------------------------------

@@ -174,13 +174,6 @@ def test_scores_do_not_depend_on_the_cut(seed: int, parts: int) -> None:
             )
 
 
-def test_a_job_is_embedded_once_for_each_of_its_changes() -> None:
-    """Neighbouring decisions share its snapshot."""
-    recording, _ = usual()
-    graph = recording.graph(np.arange(count_of(recording)), SORTER)
-    assert graph.nodes.num_graphs < len(graph.job_x)
-
-
 # --- gradients -----------------------------------------------------------------------------------
 
 

@@ -193,6 +193,7 @@ def test_a_list_survives_the_file_to_the_last_bit(
         ("arrival_ms,job\n-5,a\n", ":2: arrival_ms -5: must not be negative"),
         ("arrival_ms,job\ninf,a\n", ":2: arrival_ms 'inf' must be finite"),
         ("arrival_ms,job\nsoon,a\n", ":2: arrival_ms 'soon' is not a number"),
+        ("arrival_ms,job\n0,a\n1e16,a\n", ":3: arrival_ms 1e16: must be at most 9.0"),
         ("arrival_ms,job\n5,z\n", ":2: trace 't' has no job 'z'"),
         ("arrival_ms,job\n5,a,b\n", ":2: 3 cells, the header has 2"),
     ],

@@ -13,10 +13,9 @@ from gymnasium import spaces
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
-from spark_sim import Cluster, ExecutorClass, SimulationError
+from spark_sim import Cluster, ExecutorClass
 from spark_sim.env import SparkEnv
 from tests.commands import Command, refused, succeeded
-from tests.stories import build
 from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of
 from traces import Job, Trace, load_trace, to_arrays, write_trace
 from traces.estimates import drawn_demands
@@ -143,9 +142,3 @@ def test_settings_that_draw_demands_keep_workloads_of_their_own() -> None:
     keys = {one.workload_key() for one in (plain, classed, replace(classed, seed=1))}
     assert len(keys) == 3
     assert replace(plain, jobs=7).workload_key() == plain.workload_key()
-
-
-def test_classes_must_be_large_enough_at_the_simulators_own_border() -> None:
-    """A `Simulator` that is built without the command line refuses in one line, too."""
-    with pytest.raises(SimulationError, match=r"stage 0: its tasks need 1000 MB .* 250 MB"):
-        build([BIG], Cluster(num_executors=1, classes=(ExecutorClass(1, memory_mb=SMALL),)))

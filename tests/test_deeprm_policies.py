@@ -116,17 +116,6 @@ def test_empty_slots_can_be_masked() -> None:
     )
 
 
-def test_a_frozen_network_stays_as_it_was() -> None:
-    network = new_network(TrainConfig(cluster=TINY), generator())
-    episodes, rows = some_states(TINY, 3)
-    frozen = network.frozen()
-    before = frozen.scores(frozen.observe(episodes, rows))
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.zero_()
-    assert (frozen.scores(frozen.observe(episodes, rows)) == before).all()
-
-
 def test_actions_are_drawn_as_often_as_their_probability_says() -> None:
     """Softmax of 0, log 2, log 5 and minus infinity: 1/8, 2/8, 5/8 and never."""
     one = [0.0, math.log(2.0), math.log(5.0), -math.inf]

@@ -76,14 +76,6 @@ def test_who_gets_the_large_executor_decides(policy: str, little_s: float, big_s
     assert jct_s(simulator) == [little_s, big_s]
 
 
-def test_work_left_outweighs_packing_in_tetris() -> None:
-    """With a heavy weight the job with less left goes first, though its task fills less."""
-    short = job("short", needing(SMALL, stage("a", 2, 1_000)))
-    simulator = build([short, BIG], cluster_of(1, 1))
-    Heuristic("tetris", {"work_weight": 10.0}).play(simulator)
-    assert jct_s(simulator) == [1.0, 11.0]
-
-
 def test_a_policy_may_name_the_class() -> None:
     """The large one, though the small one would do; then the small one for the rest."""
     simulator = build([LITTLE], cluster_of(1, 1))

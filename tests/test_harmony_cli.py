@@ -7,13 +7,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from harmony.clusters import Clusters
 from harmony.config import CONFIGS, PAPER
-from harmony.figures import FIGURES, picture_of
-from harmony.jobs import job_sequence
+from harmony.figures import FIGURES
 from harmony.measured import measured
 from harmony.models import load_model, new_network, new_reward_model
 from harmony.network import Size
@@ -47,37 +44,6 @@ def test_a_training_is_compared_with_the_heuristics(
     result = succeeded(HARMONY.run("evaluate", *how, "--sequences", "2", str(model)))
     rows = {line.split()[0] for line in result.output.splitlines()}
     assert {"lb", "tiresias", "lif_quad", "lookahead", str(model)} < rows
-
-
-def test_a_picture_tells_jobs_of_one_model_apart() -> None:
-    """A colour and a number for each job, and a legend with its model."""
-    model = measured().models[0]
-    jobs = job_sequence(PAPER, [*[(0.0, model, 2, 0, 100.0)] * 3, (40.0, model, 1, 0, 1.0)])
-    clusters = Clusters(PAPER, jobs)
-    while clusters.state.current[0] < 3:
-        rows = clusters.under_way()
-        clusters.step(rows, clusters.masks(rows).argmax(axis=1).astype(np.int32))
-    figure = picture_of(clusters)
-    (axes,), (legend,) = figure.axes, figure.legends
-    groups = axes.containers
-    colours = [bars[0].get_facecolor() for bars in groups]
-    assert len(set(colours)) == len(colours) == 3
-    assert {text.get_text() for text in axes.texts} == {"0", "1", "2"}
-    assert [text.get_text() for text in legend.get_texts()] == [f"{n}  {model}" for n in range(3)]
-
-
-def test_equal_times_of_arrival_are_doubted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On stderr, once; what is measured stands."""
-    rows = [["scheduler", "completion"], ["lb", "1.00"]]
-    monkeypatch.setattr("harmony.evaluation.compare", lambda *_: iter(rows))
-    trace = tmp_path / "times.json"
-    trace.write_text('{"arrivals": [5, 5, 5]}')
-    result = succeeded(HARMONY.run("evaluate", "--arrivals", "trace", "--trace", str(trace)))
-    assert result.stdout.split() == ["scheduler", "completion", "lb", "1.00"]
-    assert result.stderr.startswith(f"warning: {trace}: its 3 times are all 5, so jobs arrive 3 at")
-    assert result.stderr.count("\n") == 1
 
 
 def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> None:

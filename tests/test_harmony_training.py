@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from decima.rl.errors import StudyError
-from decima.rl.optimiser import flat_parameters
 from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER
@@ -157,24 +156,6 @@ def test_rollouts_hold_every_choice_of_every_episode() -> None:
 
 
 # --- trainings -----------------------------------------------------------------------------------
-
-
-def test_the_weights_that_are_kept_are_a_moving_average() -> None:
-    """Each iteration takes them half of the way to where it ends; by default all of it."""
-    learner = HarmonyLearner(replace(SMALL, average_iterations=2))
-    expected = flat_parameters(learner.network)
-    for iteration in range(2):
-        learner.iterate(iteration)
-        expected = (expected + flat_parameters(learner.network)) / 2
-    kept = new_network(SMALL.size)
-    kept.load_state_dict(learner.model_state())
-    assert torch.allclose(flat_parameters(kept), expected, atol=1e-7)
-    assert not torch.allclose(expected, flat_parameters(learner.network), atol=1e-4)
-
-    plain = HarmonyLearner(SMALL)
-    plain.iterate(0)
-    kept.load_state_dict(plain.model_state())
-    assert bool((flat_parameters(kept) == flat_parameters(plain.network)).all())
 
 
 def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:

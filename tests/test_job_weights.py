@@ -79,12 +79,6 @@ def test_every_format_holds_both(trace: Trace, tmp_path: Path) -> None:
         assert worth(load_trace(str(tmp_path / "jobs.json"))) == {"j": found}
 
 
-def test_arrays_hold_both(trace: Trace) -> None:
-    arrays = to_arrays(trace)
-    assert arrays.weight.tolist() == [2.5, 1.0, 1.0]
-    assert arrays.deadline_ms.tolist() == [90_000.0, math.inf, 1_500.0]
-
-
 @pytest.mark.parametrize(
     ("changes", "version"),
     [({}, 1), ({"slots": 2}, 2), ({"weight": 2.0}, 3), ({"deadline_ms": 5.0}, 3)],
@@ -142,14 +136,6 @@ def test_impossible_values_are_refused_by_name(key: str, value: float, tmp_path:
         assert key.removesuffix("_ms") in message or "not a number" in message
         assert f"{value:g}".lower() in message.lower()
         assert "\n" not in message
-
-
-def test_rows_of_a_job_agree(tmp_path: Path) -> None:
-    """An empty cell says nothing; another value is a mistake."""
-    path = tmp_path / "t.csv"
-    path.write_text(CSV.replace("heavy,b,1,500,2.5", "heavy,b,1,500,2"))
-    with pytest.raises(TraceError, match=r":3: job 'heavy': weight is 2 here and 2\.5"):
-        load_trace(str(path))
 
 
 # --- changes of a trace --------------------------------------------------------------------------

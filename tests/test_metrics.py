@@ -96,16 +96,6 @@ def test_jobs_in_system_over_time() -> None:
     assert story.metrics.mean_jobs_in_system == pytest.approx(13 / 9)
 
 
-def test_jobs_that_come_and_go_at_one_instant_are_one_step() -> None:
-    """b arrives when a completes: the number stays at one, and the step is listed once."""
-    jobs = [job("a", stage("x", 1, 1000)), job("b", stage("z", 1, 1000))]
-    story = tell(jobs, "fifo", arrival_ms=[0, 1000], protocol=Protocol.SESSION)
-    table = story.simulator.state.jobs
-    times_ms, count = jobs_in_system(table["arrival_ms"], table["completion_ms"])
-    assert times_ms.tolist() == [0.0, 1000.0, 2000.0]
-    assert count.tolist() == [1, 1, 0]
-
-
 def test_the_makespan_ends_with_the_last_job_although_an_executor_is_on_its_way() -> None:
     """e0, freed at 2.45 s, moves to b, which ends at 2.6 s: the run is over then.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
-import tomllib
 import zipfile
 from email import message_from_string
 from email.message import Message
@@ -23,7 +22,6 @@ from tests.readme_blocks import blocks
 from traces.spark_log import read_spark_logs
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TUTORIALS = [ROOT / "docs" / "quick-start.md"]
 _BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('dist'))"
 _RELATIVE = re.compile(r"\]\((?![a-z]+://)[^)]*\)")

@@ -18,7 +18,6 @@ from decima.report.explain.reasons import LEAST_WEIGHT
 from decima.report.page import page
 from decima.report.section import Lines, Series
 from decima.report.training import (
-    different_settings,
     moving_mean,
     runs_section,
     training_section,
@@ -207,24 +206,6 @@ def test_a_run_that_has_not_validated_has_a_row_and_no_curve(tmp_path: Path) -> 
     for chart in section.charts:
         assert isinstance(chart, Lines)
         assert set(chart.series.y) == {"b"}
-
-
-def test_equal_folder_names_are_told_apart_by_their_paths(tmp_path: Path) -> None:
-    folders = [validated_run(tmp_path / name / "run", {1: -1.0}) for name in ("x", "y")]
-    assert runs_section(folders).content["names"] == [str(folder) for folder in folders]
-
-
-def test_long_lists_count_as_their_length() -> None:
-    """A setting that one run lacks is empty there."""
-    configs: dict[str, dict[str, object]] = {
-        "a": {"workload": {"load": [0.7, 0.9]}, "settings": [{"trace": "tpch"}] * 9},
-        "b": {"workload": {"load": [0.7]}, "settings": [{"trace": "tpch"}] * 8, "new": 1},
-    }
-    assert different_settings(configs) == [
-        ("new", ["", "1"]),
-        ("settings", ["9 entries", "8 entries"]),
-        ("workload.load", ["[0.7, 0.9]", "[0.7]"]),
-    ]
 
 
 def test_a_moving_mean_leaves_out_what_is_missing() -> None:

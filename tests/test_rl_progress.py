@@ -15,7 +15,7 @@ from tensorboardX.record_writer import RecordWriter
 
 from decima.rl.errors import RunError
 from decima.rl.loop import IterationReport, LoopSettings, LoopState
-from decima.rl.progress import Reference, RichProgress, duration_text, time_left_s
+from decima.rl.progress import Reference, RichProgress, time_left_s
 from decima.rl.tensorboard import TensorBoardLog, framed
 
 SETTINGS = LoopSettings(iterations=100, validate_every=5)
@@ -78,21 +78,6 @@ def test_a_line_compares_score_and_best_with_the_reference() -> None:
     assert fourth == f"iteration 4/100, JCT s 90, best 76 {against}, 5 min left"
 
 
-def test_in_a_terminal_there_is_a_bar() -> None:
-    """With the same facts, and the terminal is given back at the end."""
-    lines = Lines(terminal=True)
-    progress = RichProgress(lines.console, Reference("JCT s", "fair", 80.0), clock=lines.clock)
-    progress.started(LoopState(next_iteration=40, elapsed_s=120.0), SETTINGS)
-    progress.iterated(report(40, best=76.0, validation_score=77.0))
-    progress.stopped()
-    progress.stopped()
-
-    assert " 41/100" in lines.text
-    assert "JCT s 77, best 76 (-5.0 % against fair 80)" in lines.text
-    show_cursor = "\x1b[?25h"
-    assert lines.text.rindex(show_cursor) > lines.text.rindex("41/100")
-
-
 def test_time_left_follows_the_pace_of_the_session() -> None:
     """Ten iterations in 30 s leave 90 more in 270 s, unless the session ends before."""
     begin = LoopState(next_iteration=0, elapsed_s=500.0)
@@ -106,15 +91,6 @@ def test_time_left_follows_the_pace_of_the_session() -> None:
     over = LoopState(next_iteration=90, elapsed_s=601.0)
     assert time_left_s(begin, over, limited) == 0.0
     assert time_left_s(LoopState(100), LoopState(100), SETTINGS) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (89.0, "89 s"), (90.0, "2 min"), (5340.0, "89 min"), (11_100.0, "3 h 05 min")],
-)
-def test_durations_are_short(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
-    assert duration_text(math.inf) == "?"
 
 
 def records(file: Path) -> Iterator[Event]:

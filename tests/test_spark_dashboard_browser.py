@@ -245,8 +245,7 @@ def test_it_can_be_paused_by_keyboard(live: Live) -> None:
     assert reachable
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_nothing_is_wider_than_the_page(live: Live, width: int, scheme: str) -> None:
     long = JobStatus("job long", "x" * 200, 1, 1, 0, 1.0, None)
     live.now = replace(live.now, jobs=(*live.now.jobs, long), last_fault="y" * 300)

@@ -315,18 +315,6 @@ def test_applications_share_one_clock(tmp_path: Path) -> None:
     assert (summary.applications, summary.jobs, summary.tasks) == (2, 2, 2)
 
 
-def test_events_of_other_types_are_counted(read: Read) -> None:
-    """Spark's own that are of no use go without saying; others are told."""
-    _, summary = read(
-        event("BlockUpdated"),
-        event("com.example.Custom"),
-        event("com.example.Custom"),
-        executor(),
-        *one_task_job(0, 0, 5),
-    )
-    assert dict(summary.unknown_events) == {"com.example.Custom": 2}
-
-
 def test_stages_that_wait_for_each_other_leave_their_job_out(read: Read) -> None:
     """No real log says so; a damaged one may."""
     with pytest.raises(TraceError, match="its stages wait for each other"):

@@ -11,7 +11,6 @@ import pytest
 
 from decima.spark.replay import (
     at_scale,
-    graph_text,
     simulated_in_pools_s,
     simulated_s,
     with_overhead,
@@ -59,12 +58,6 @@ def test_what_spark_adds_is_added_to_every_task() -> None:
     for before, after in zip(job.stages, longer.stages, strict=True):
         assert after.mean_ms == before.mean_ms + 7.0
         assert (after.num_tasks, after.parents) == (before.num_tasks, before.parents)
-
-
-def test_graphs_are_told_parents_first() -> None:
-    (job,) = at_scale(Trace("t", (chain("c", (2, 1)),)), 1.0).jobs
-    took = round(job.stages[0].mean_ms)
-    assert graph_text(job) == f":{took},{took};0:{round(job.stages[1].mean_ms)}"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -262,16 +261,6 @@ def test_an_amount_of_almost_nothing_is_none(tmp_path: Path, amount: str) -> Non
     asked = settings(**(GPU | {"spark.task.resource.gpu.amount": amount}))
     found = read_events(tmp_path, asked, added, *simple_job(0, 0, [(0, 500, "1")]))
     assert found.slots == (8,)
-
-
-def test_a_special_stage_is_named_before_pools(tmp_path: Path) -> None:
-    """A replay that is off, of a session in FAIR mode with a barrier stage."""
-    fair = settings(**{"spark.scheduler.mode": "FAIR"})
-    jobs = simple_job(0, 0, [(9000, 10_000, "1")] * 2, barrier=True)
-    report = replay(read_events(tmp_path, fair, executor(cores=4), *jobs), ONCE)
-    off = replace(report, simulated_s=report.recorded_s / 2, policies=("spark_pools",))
-    assert "1 stage whose tasks start all at once" in verdict(off)
-    assert "--pools" not in verdict(off)
 
 
 def test_impossible_numbers_of_slots_are_named(tmp_path: Path) -> None:

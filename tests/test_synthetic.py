@@ -172,21 +172,6 @@ def work_of(trace: str) -> list[float]:
     return [job.work_ms for job in load_trace(trace).jobs]
 
 
-def tenth(trace: str) -> float:
-    """Share of the work that is in the largest tenth of the jobs."""
-    work_ms = sorted(work_of(trace), reverse=True)
-    return sum(work_ms[: len(work_ms) // 10]) / sum(work_ms)
-
-
-def test_few_jobs_of_a_heavy_shape_hold_most_of_the_work() -> None:
-    """A tenth of the jobs holds over half of it, in most of twenty shapes; of plain ones never."""
-    heavy, plain = (
-        [tenth(f"{family}-{n}") for n in range(20)] for family in ("any-heavy", "any-dag")
-    )
-    assert sum(share > 0.5 for share in heavy) >= 15
-    assert max(plain) < 0.5
-
-
 @pytest.mark.parametrize(
     "name", ["any-heavy-x", "any-heavy-", "any-dag-", "any-dag--1", "any-dag-1.5", "any-dag-x"]
 )

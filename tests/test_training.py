@@ -25,7 +25,7 @@ from decima.rl.run_folder import RunFolder
 from decima.training.config import TrainConfig, config_from, read_config
 from decima.training.learner import CollapsedError, DecimaLearner, Pools
 from decima.training.session import MODEL, run_training
-from tests.commands import decima, python, raises_one_line, refused, succeeded
+from tests.commands import decima, raises_one_line, refused, succeeded
 
 ROOT = Path(__file__).parents[1]
 
@@ -183,36 +183,6 @@ def test_another_seed_gives_other_weights(trace_file: Path) -> None:
     assert not torch.equal(one, other)
 
 
-_COMPILED_LATER = """
-import gc, sys
-from numba.core.dispatcher import Dispatcher
-from decima.training.config import read_config
-from decima.training.gradients import Part
-from decima.training.learner import Pools, DecimaLearner
-from decima.training.play import Rollouts
-
-def compiled():
-    kernels = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]
-    return {f"{found.py_func.__name__}{types}" for found in kernels for types in found.signatures}
-
-learner = DecimaLearner(read_config(None, tuple(sys.argv[1:])))
-before = compiled()
-for iteration in (0, 1, 2):
-    learner.iterate(iteration)
-learner.validate()
-print(len(before), *sorted(compiled() - before))
-"""
-
-
-def test_the_clock_starts_when_everything_is_compiled(trace_file: Path) -> None:
-    """A new learner has every kernel that playing, labels, updates and validation call."""
-    changes = (f"workload.trace={trace_file}", *SMALL)
-    found = python("-c", _COMPILED_LATER, *changes)
-    before, *later = found.split(maxsplit=1)
-    assert int(before) >= 5
-    assert later == []
-
-
 # --- what is learned -----------------------------------------------------------------------------
 
 
@@ -274,18 +244,6 @@ def test_a_run_goes_on_with_nothing_but_its_folder(
     straight = final_weights(tmp_path / "straight", small(trace_file, *settings[1::2]))
     resumed, _ = load_tensors(out / "checkpoint.safetensors")
     assert torch.equal(resumed["weights"], straight["weights"])
-
-
-def test_averaged_weights_lag_behind(trace_file: Path) -> None:
-    """They move a part of the way to the newest, which the next iteration begins with."""
-    learner = DecimaLearner(small(trace_file, "imitate.average_iterations=4"))
-    before = learner.state()
-    assert torch.equal(before["averaged"], before["weights"])
-    learner.iterate(0)
-    after = learner.state()
-    moved = after["weights"] - before["averaged"]
-    assert moved.abs().max() > 0
-    torch.testing.assert_close(after["averaged"] - before["averaged"], moved / 4)
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +47,6 @@ SMALL = (
     "validation.sequences=1",
     "validation.jobs=5",
 )
-
-
-REFUSED = """
-import sys
-from decima.cli.main import main
-try:
-    main(["train", "--out", sys.argv[1], "--set", "imitate.sequences=0"])
-except SystemExit:
-    print("torch" in sys.modules)
-"""
 
 
 def small(trace_file: Path, *more: str) -> TrainConfig:
@@ -147,25 +135,6 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
     assert sorted(groups) == [(0, 0), (1, 0)]
     shares = [[one.number for one in source.of_iteration(1, groups[key])] for key in sorted(groups)]
     assert shares == [whole[:2], whole[2:]]
-
-
-def test_groups_are_neighbours_of_one_setting_the_longest_first(trace_file: Path) -> None:
-    """Of three settings of two sequences in two shards the second is cut in two."""
-    changes = ("episodes.settings=4", "workload.batch_jobs=[4, 9]", "workload.interarrival_s=[]")
-    source = EpisodeSource(small(trace_file, *changes))
-    assert [one.setting.number for one in source.of_iteration(0)] == [0, 0, 1, 1]  # once at most
-    three = ("episodes.settings=3", "workload.batch_jobs=[4, 5]")
-    assert dict(EpisodeSource(small(trace_file, *three)).groups_of_iteration(0)) == {
-        (0, 0): range(2),
-        (0, 1): range(2, 3),
-        (1, 0): range(3, 4),
-        (1, 1): range(4, 6),
-    }
-    batches = ("episodes.settings=3", "imitate.sequences=1", "reinforce.sequences=1",
-               "episodes.shards=1", "workload.interarrival_s=[]",
-               "workload.batch_jobs=[4, 9, 5]")  # fmt: skip
-    source = EpisodeSource(small(trace_file, *batches))
-    assert list(source.groups_of_iteration(0)) == [(0, 1), (0, 2), (0, 0)]
 
 
 # --- sequences -----------------------------------------------------------------------------------
@@ -338,14 +307,6 @@ def test_an_iteration_of_fewer_sequences_than_shards_trains(
     imitated, reinforced, evolved = read_run(run).metrics
     for value in (imitated["loss"], reinforced["loss"], evolved["log_objective"]):
         assert math.isfinite(value)
-
-
-def test_a_wrong_setting_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
-    """Which takes seconds, and no rule of the settings needs it."""
-    words = [sys.executable, "-c", REFUSED, str(tmp_path / "run")]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
-    assert "imitate.sequences is 0" in ended.stderr
-    assert ended.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize(
