@@ -85,7 +85,7 @@ def decisions_of(
 def random_scores(graph: Graph, seed: int) -> Scores[Tensor]:
     rng = torch.Generator().manual_seed(seed)
     sizes = (graph.stage_x, graph.cluster_x, graph.limit_x, graph.class_x, graph.cluster_x)
-    return Scores(*(torch.randn(len(one), generator=rng) for one in sizes))
+    return Scores(*(torch.randn(len(size), generator=rng) for size in sizes))
 
 
 def acting(scores: Scores[Tensor]) -> Scores[Float32]:
@@ -145,17 +145,17 @@ def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
         jobs = {JOB_OF_ENTRY[entry] for entry in order[:used] if entry != 3}
         for first, second in itertools.product(range(3), range(2)):
             # Limits of a decision are counted through: those of the third job begin at 3.
-            found = plan_probabilities.taken(
+            taken = plan_probabilities.taken(
                 SCORES, GRAPH, plan_of(order, used, [first, -1, 3 + second])
             )
             chosen = {job: {0: first, 2: second}[job] for job in jobs}
             expected = order_probability(order[:used]) * limit_probability(chosen)
-            assert float(found.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
+            assert float(taken.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
 
 
 def test_entropy_is_a_share_of_the_greatest() -> None:
     """1 where all choices are equally likely, near 0 where one is certain."""
-    equal = Scores(*(torch.zeros_like(one) for one in SCORES))
+    equal = Scores(*(torch.zeros_like(score) for score in SCORES))
     plan = plan_of([0, 2, 3, 1], 4, [0, -1, 3])
     assert float(plan_probabilities.taken(equal, GRAPH, plan).entropy) == pytest.approx(1.0)
     certain = equal._replace(
@@ -172,8 +172,8 @@ def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
         leaves = [torch.tensor([height], requires_grad=True) for _ in range(3)]
         scores = Scores(leaves[0], -leaves[1], leaves[2], torch.zeros(0), torch.zeros(1))
         plan = Plans(*(np.array(one) for one in ([0], [0, 2], [0, 1], [1], [0, 1], [0], [-1, -1])))
-        found = plan_probabilities.taken(scores, graph, plan)
-        (found.log_prob.sum() + found.entropy.sum()).backward()
+        taken = plan_probabilities.taken(scores, graph, plan)
+        (taken.log_prob.sum() + taken.entropy.sum()).backward()
         for leaf in leaves:
             assert leaf.grad is not None
             assert bool(leaf.grad.isfinite().all())
@@ -217,12 +217,12 @@ def test_draws_follow_the_probabilities() -> None:
 
 def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
     """Each job with the median of its limits; no key draws."""
-    found = plans.draw(acting(SCORES), CHOICES, np.array([1]), None)
+    plan = plans.draw(acting(SCORES), CHOICES, np.array([1]), None)
     logits = [*STAGES.tolist(), END]
     expected = sorted(range(4), key=lambda entry: -logits[entry])
-    assert to_the_end(found.order.tolist()) == to_the_end(expected)
-    assert sorted(found.order.tolist()) == [0, 1, 2, 3]
-    assert found.limit.tolist() == [median_of(LIMITS[0]), -1, 3 + median_of(LIMITS[2])]
+    assert to_the_end(plan.order.tolist()) == to_the_end(expected)
+    assert sorted(plan.order.tolist()) == [0, 1, 2, 3]
+    assert plan.limit.tolist() == [median_of(LIMITS[0]), -1, 3 + median_of(LIMITS[2])]
 
 
 def median_of(logits: Tensor) -> int:
@@ -245,11 +245,11 @@ def test_preferences_name_stages_and_their_jobs_limits() -> None:
         limit=np.array([2, -1, 4, 1]),
         kind=np.full(6, -1),
     )
-    found = plans.preferences(both, CHOICES)
-    assert found.ptr.tolist() == [0, 4, 6]
-    assert found.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
-    assert found.limit.tolist() == [2, 3, 0, 3, 0, 2]
-    assert found.kind.tolist() == [ANY] * 6
+    wanted = plans.preferences(both, CHOICES)
+    assert wanted.ptr.tolist() == [0, 4, 6]
+    assert wanted.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
+    assert wanted.limit.tolist() == [2, 3, 0, 3, 0, 2]
+    assert wanted.kind.tolist() == [ANY] * 6
 
 
 # --- classes of executors ------------------------------------------------------------------------
@@ -274,24 +274,24 @@ def test_log_probability_has_a_factor_for_each_class_looked_at() -> None:
         for used in (1, 2, 4):
             for numbers in itertools.product(range(2), range(1), range(3)):
                 plan = plan_of(order, used, [0, -1, 3])._replace(kind=np.array(kinds_of(numbers)))
-                found = plan_probabilities.taken(CLASS_SCORES, CLASSED, plan)
+                taken = plan_probabilities.taken(CLASS_SCORES, CLASSED, plan)
                 before = plan_probabilities.taken(SCORES, GRAPH, plan)
                 expected = np.prod(
                     [KINDS[entry][numbers[entry]] for entry in order[:used] if entry != 3]
                 )
-                assert float(found.log_prob - before.log_prob) == pytest.approx(
+                assert float(taken.log_prob - before.log_prob) == pytest.approx(
                     np.log(expected), abs=1e-5
                 )
 
 
 def test_the_likeliest_classes_are_what_the_simulator_is_told() -> None:
     """Rows of the cluster's classes, for the stages in the plan's order; any for the end."""
-    found = plans.draw(acting(CLASS_SCORES), CLASSED_CHOICES, np.array([1]), None)
-    best = [int(np.argmax(one)) for one in KINDS]
-    assert found.kind.tolist() == kinds_of(best)
-    told = plans.preferences(found, CLASSED_CHOICES)
+    plan = plans.draw(acting(CLASS_SCORES), CLASSED_CHOICES, np.array([1]), None)
+    best = [int(np.argmax(kind)) for kind in KINDS]
+    assert plan.kind.tolist() == kinds_of(best)
+    wanted = plans.preferences(plan, CLASSED_CHOICES)
     expected = {100 + 1 + stage: 7 + number for stage, number in enumerate(best)} | {NONE: ANY}
-    assert told.kind.tolist() == [expected[stage] for stage in told.stage.tolist()]
+    assert wanted.kind.tolist() == [expected[stage] for stage in wanted.stage.tolist()]
 
 
 def test_entropy_counts_classes_as_it_counts_limits() -> None:

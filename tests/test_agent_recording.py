@@ -154,10 +154,10 @@ def test_several_recordings_are_scored_as_one() -> None:
     torch.testing.assert_close(scores.value, values, rtol=1e-5, atol=1e-5)
     NETWORK.zero_grad()
     together.log_prob.sum().backward()
-    found = flat_gradient(NETWORK)
+    gradient = flat_gradient(NETWORK)
     NETWORK.zero_grad()
     torch.cat([one.log_prob for one in alone]).sum().backward()
-    torch.testing.assert_close(found, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(gradient, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
 
 
 @given(seed=st.integers(0, 10**6), parts=st.integers(1, 20))

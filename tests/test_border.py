@@ -24,13 +24,7 @@ from decima.rl import run_folder
 from decima.rl.errors import RunError
 from decima.rl.run_folder import read_run
 from tests.commands import decima, refused
-from traces import (
-    TraceError,
-    codecs,
-    load_trace,
-    read_alibaba,
-    read_trace,
-)
+from traces import TraceError, codecs, load_trace, read_alibaba, read_trace
 from traces.codecs import open_codec
 from traces.errors import DamageError
 from traces.files.errors import FileError

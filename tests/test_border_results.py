@@ -99,11 +99,7 @@ def test_a_decision_log_is_read_within_a_bound(
         ("job", {"completion_ms": -6000}, "completion_ms is -6000: a whole number from 0"),
         ("job", {"own_ms": 5001}, "own_ms 5001 is more than the 5000 ms that it took"),
         ("job", {"own_ms": 2**64}, "own_ms is 18446744073709551616: a whole number"),
-        (
-            "job",
-            {"arrival_ms": 2**53 + 1},
-            "arrival_ms is 9007199254740993: a whole number",
-        ),
+        ("job", {"arrival_ms": 2**53 + 1}, "arrival_ms is 9007199254740993: a whole number"),
         ("job", {"arrival_ms": True}, "arrival_ms is True: a whole number"),
         ("job", {"job": 7}, "job is 7: text is needed"),
         ("stage", {"mean_ms": 1e18}, "mean_ms is 1e+18: a time from 0 to 9,007,199,254,740,992"),
@@ -113,11 +109,7 @@ def test_a_decision_log_is_read_within_a_bound(
         ("stage", {"parents": 2}, "damaged: TypeError"),
         ("plan", {"time_ms": 2**64}, "time_ms is 18446744073709551616: a whole number"),
         ("plan", {"slots": -1}, "slots is -1"),
-        (
-            "plan",
-            {"sets": [[0, 0, {"k1": 1}, 4, 1, 2, False]]},
-            "sets is {'k1': 1}: text",
-        ),
+        ("plan", {"sets": [[0, 0, {"k1": 1}, 4, 1, 2, False]]}, "sets is {'k1': 1}: text"),
         ("plan", {"sets": [[0, 0, "k1", 4, 1, 2**70, False]]}, "sets is 1180591620717411303424"),
         ("plan", {"limits": {"k1": -3}}, "limits is -3"),
         ("plan", {"applied_ms": 5}, "damaged: TypeError"),
@@ -158,8 +150,8 @@ def results() -> dict[str, Any]:
     config = EvaluationConfig(
         trace="short-dag", policies=("fifo", "strict_fair"), executors=4, jobs=3, sequences=2
     )
-    found: dict[str, Any] = json.loads(json.dumps(evaluate(config).to_json()))
-    return found
+    content: dict[str, Any] = json.loads(json.dumps(evaluate(config).to_json()))
+    return content
 
 
 def with_value(content: Any, value: Any, *path: Any) -> Any:

@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_sim import (
-    PASS,
-    Action,
-    Cluster,
-    IllegalActionError,
-    Observation,
-    Simulator,
-    Status,
-)
+from spark_sim import PASS, Action, Cluster, IllegalActionError, Observation, Simulator, Status
 from spark_sim.kernels.dispatch import Preferences, follow
 from spark_sim.tables import ANY, ILLEGAL, NONE
 from spark_sim.vector import VectorSimulator
@@ -31,7 +23,7 @@ END: Choice = (NONE, 0, ANY)
 def preferences(*choices: Choice) -> Preferences:
     """Of one simulation."""
     columns = np.array(choices, np.int64).reshape(-1, 3).T
-    return Preferences(np.array([0, len(choices)]), *(one.copy() for one in columns))
+    return Preferences(np.array([0, len(choices)]), *(column.copy() for column in columns))
 
 
 def random_preferences(seen: Observation, rng: np.random.Generator) -> list[Choice]:
@@ -140,10 +132,7 @@ def test_many_simulations_follow_as_each_alone(cluster: Cluster) -> None:
 
 def chain_and_other() -> Simulator:
     """a: two tasks, two more behind them; b: three tasks; six executors. Stages 0, 1 | 2."""
-    jobs = [
-        job("a", stage("x", 2, 1000), stage("y", 2, 1000, [0])),
-        job("b", stage("z", 3, 1000)),
-    ]
+    jobs = [job("a", stage("x", 2, 1000), stage("y", 2, 1000, [0])), job("b", stage("z", 3, 1000))]
     return build(jobs, Cluster(num_executors=6))
 
 

@@ -81,10 +81,7 @@ def test_drawn_demands_lie_in_the_unit_interval_and_depend_on_the_seed() -> None
         (("--classes", "four"), "executor class 'four': write GBxCOUNT or GB:CORESxCOUNT"),
         (("--classes", "4x3,8x3", "--executors", "7"), "count 6 executors, the cluster has 7"),
         (("--classes", "4x2,8x2", "--protocol", "session"), "'session' has no executor classes"),
-        (
-            ("--classes", "4x2,8x2"),
-            "the trace lacks the memory of its tasks",
-        ),
+        (("--classes", "4x2,8x2"), "the trace lacks the memory of its tasks"),
         (("--demands", "drawn"), "demands are drawn for executor classes, and there are none"),
     ],
 )
@@ -97,8 +94,8 @@ def test_impossible_classes_are_one_line(
 def test_classes_are_reported(run: Command, tmp_path: Path) -> None:
     """How busy each was and the memory left idle, for people and in JSON."""
     path = tmp_path / "r.json"
-    found = succeeded(run("--classes", "0.5x2,1x2", "--demands", "drawn", "--json", path))
-    assert "2 of 0.5 GB" in found.output
+    result = succeeded(run("--classes", "0.5x2,1x2", "--demands", "drawn", "--json", path))
+    assert "2 of 0.5 GB" in result.output
     report = json.loads(path.read_text())
     for policy in report["policies"].values():
         small, large = policy["classes"]

@@ -34,8 +34,8 @@ def test_help_loads_nothing_heavy() -> None:
         "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
         "print(sorted({'numba', 'torch', 'pyarrow', 'numpy'} & set(sys.modules)))"
     )
-    found = python("-c", code)
-    assert found == "[]\n"
+    output = python("-c", code)
+    assert output == "[]\n"
 
 
 def test_every_command_has_a_line_in_the_help() -> None:

@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_sim import (
-    Cluster,
-    ExecutorClass,
-    Protocol,
-    SimulationError,
-    Simulator,
-    Status,
-    Streams,
-)
+from spark_sim import Cluster, ExecutorClass, Protocol, SimulationError, Simulator, Status, Streams
 from spark_sim.cluster import parse_classes
 from tests.stories import build, job, stage
 from traces import Trace, to_arrays

@@ -176,12 +176,12 @@ async def test_rubbish_and_slow_clients_keep_no_one_out(
     monkeypatch.setattr(messages, "HELLO_S", 0.5)
     async with serving() as (_, port):
         strangers = [await Driver.connect(port) for _ in range(200)]
-        for one in strangers:
-            one.writer.write(rubbish)
+        for stranger in strangers:
+            stranger.writer.write(rubbish)
         known = await driver(port, "a")
         await known.wait_for_target(8)
-        for one in strangers:
-            while await one.receive() is not None:
+        for stranger in strangers:
+            while await stranger.receive() is not None:
                 pass
 
 
@@ -220,7 +220,7 @@ async def test_a_plan_that_fails_costs_its_round(
                 await asyncio.sleep(0.02)
         await one.wait_for_target(8)
         assert f"decima_coordinator_failed_plans_total {server.failed_plans}" in server.metrics()
-    errors = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert len(errors) == 1
     assert "OverflowError: cannot convert float infinity to integer" in errors[0]
 
@@ -303,10 +303,10 @@ async def test_the_log_can_be_reviewed_and_the_status_shown(tmp_path: Path) -> N
     assert path.stat().st_mode & 0o777 == 0o600
     decisions = read_decision_log(path)
     assert [job.key for job in decisions.jobs] == ["a job 1"]
-    found = review(decisions, ("strict_fair",))
+    verdict = review(decisions, ("strict_fair",))
     # Eight tasks of 10 s on eight executors, which take 2 s to start; 0.1 s are Spark's own.
-    assert found.simulated_s["strict_fair"].tolist() == [12.1]
-    assert any("application of its own" in line for line in words(found))
+    assert verdict.simulated_s["strict_fair"].tolist() == [12.1]
+    assert any("application of its own" in line for line in words(verdict))
 
 
 def test_a_log_is_turned_when_it_is_full(tmp_path: Path) -> None:
@@ -366,9 +366,9 @@ def secret_file(tmp_path: Path) -> Path:
 )
 def test_a_mistake_is_one_line(secret_file: Path, options: list[str], reason: str) -> None:
     arguments = ["coordinate", "--slots", "8", "--secret-file", str(secret_file), *options]
-    found = decima(*arguments)
-    assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert reason in found.output
+    result = decima(*arguments)
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert reason in result.output
 
 
 def test_a_secret_that_others_may_read_is_refused(secret_file: Path) -> None:

@@ -63,10 +63,10 @@ def test_the_job_of_the_highest_score_starts_first(
 @pytest.mark.parametrize("name", ["sjf", "packer", "tetris"])
 def test_heuristics_hold_nothing_back(name: str) -> None:
     """They are work-conserving, and place no job for later."""
-    found = evaluate(ALL[name], PAPER.at_load(1.1), draw_jobs(PAPER, 5, 1, Purpose.TEST), 0)
-    assert found.held_steps.tolist() == [0.0] * 5
-    assert not found.held.any()
-    assert found.cut == 0
+    report = evaluate(ALL[name], PAPER.at_load(1.1), draw_jobs(PAPER, 5, 1, Purpose.TEST), 0)
+    assert report.held_steps.tolist() == [0.0] * 5
+    assert not report.held.any()
+    assert report.cut == 0
 
 
 def test_random_takes_every_allowed_action_alike_and_no_other() -> None:
@@ -82,13 +82,13 @@ def test_random_takes_every_allowed_action_alike_and_no_other() -> None:
 
 def test_an_outcome_says_what_happened() -> None:
     """Two jobs of 4 units, 1 and 2 steps: 1/1 and 3/2, 1 and 3 steps, 3 in all."""
-    found = evaluate(SJF, TINY, job_set(TINY, [(0, 2, (4, 1)), (0, 1, (4, 1))]), 0)
+    report = evaluate(SJF, TINY, job_set(TINY, [(0, 2, (4, 1)), (0, 1, (4, 1))]), 0)
 
-    assert found.slowdown.tolist() == [1.25]
-    assert found.completion.tolist() == [2.0]
-    assert found.makespan.tolist() == [3.0]
-    assert found.utilisation.tolist() == [3 * 5 / 4 / 6 / 2]
-    assert found.job_slowdown.tolist() == [[1.5, 1.0]]
+    assert report.slowdown.tolist() == [1.25]
+    assert report.completion.tolist() == [2.0]
+    assert report.makespan.tolist() == [3.0]
+    assert report.utilisation.tolist() == [3 * 5 / 4 / 6 / 2]
+    assert report.job_slowdown.tolist() == [[1.5, 1.0]]
 
 
 def test_what_is_withheld_is_noted() -> None:
@@ -98,11 +98,11 @@ def test_what_is_withheld_is_noted() -> None:
         def choose(self, episodes: Episodes, rows: Int32, draws: Draws) -> Int32:
             return (episodes.state.time[rows] >= 2).astype(np.int32)
 
-    found = evaluate(Late(), TINY, job_set(TINY, [(0, 2, (1, 1))]), 0)
+    report = evaluate(Late(), TINY, job_set(TINY, [(0, 2, (1, 1))]), 0)
 
-    assert found.held_steps.tolist() == [0.5]
-    assert found.held.tolist() == [[True]]
-    assert found.slowdown.tolist() == [2.0]
+    assert report.held_steps.tolist() == [0.5]
+    assert report.held.tolist() == [[True]]
+    assert report.slowdown.tolist() == [2.0]
 
 
 def test_tetris_is_tuned_on_the_objective() -> None:

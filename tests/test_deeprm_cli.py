@@ -29,8 +29,8 @@ def test_a_training_is_compared_with_the_heuristics(tmp_path: Path) -> None:
         r"[0-9.]+ on the same",
         result.stdout,
     )
-    found = load_model(tmp_path / "run" / "model.safetensors").config
-    assert (found.objective, found.cluster) == ("completion", PAPER.at_load(0.3))
+    config = load_model(tmp_path / "run" / "model.safetensors").config
+    assert (config.objective, config.cluster) == ("completion", PAPER.at_load(0.3))
 
 
 def test_a_validation_is_compared_on_its_own_job_sets(tmp_path: Path) -> None:
@@ -51,10 +51,10 @@ def test_a_validation_is_compared_on_its_own_job_sets(tmp_path: Path) -> None:
 def write_models(folder: Path, wanted: list[Training]) -> None:
     """Models that have learned nothing, in place of those of the study."""
     folder.mkdir(exist_ok=True)
-    for one in wanted:
-        config = one.config()
+    for training in wanted:
+        config = training.config()
         network = new_network(config)
-        save_model(folder / f"{one.name}.safetensors", config, network.state_dict(), {})
+        save_model(folder / f"{training.name}.safetensors", config, network.state_dict(), {})
 
 
 def test_every_figure_is_measured_and_drawn(

@@ -45,8 +45,8 @@ def rollouts(
     episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
     network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
     draws, objective = Draws(1, 2 * size), Objective.SLOWDOWN
-    found = roll_out(network.frozen(), episodes, draws, objective, size, moment, discount)
-    return found, episodes
+    played = roll_out(network.frozen(), episodes, draws, objective, size, moment, discount)
+    return played, episodes
 
 
 @pytest.mark.parametrize("moment", ["step", "time"])
@@ -150,7 +150,7 @@ def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
     """Each action, then SJF to the end, played one by one, less the mean over the actions."""
     jobs = draw_jobs(TINY, 1, 8, Purpose.TRAINING)
     network = new_network(TrainConfig(cluster=TINY, policy="compact")).frozen()
-    found = branched(network, SJF, Episodes(TINY, jobs), Draws(1, 1), Objective.SLOWDOWN)
+    branches = branched(network, SJF, Episodes(TINY, jobs), Draws(1, 1), Objective.SLOWDOWN)
     scheduler, draws, episodes = Learned(network), Draws(1, 1), Episodes(TINY, jobs)
     expected = []
     while len(rows := episodes.under_way()) > 0:
@@ -169,7 +169,7 @@ def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
             expected.append(row)
         episodes.step(rows, action)
     assert len(expected) > 0
-    assert found.excess == pytest.approx(np.array(expected))
+    assert branches.excess == pytest.approx(np.array(expected))
 
 
 def test_branches_lower_the_slowdown() -> None:
@@ -199,8 +199,8 @@ def test_a_few_iterations_make_it_better() -> None:
 
 def test_utilisation_is_scored_the_other_way_round() -> None:
     """The loop keeps what has the lowest score."""
-    found = DeepRmLearner(replace(SMALL, objective="utilisation")).validate()
-    assert found["score"] == -found["utilisation"] < 0.0
+    figures = DeepRmLearner(replace(SMALL, objective="utilisation")).validate()
+    assert figures["score"] == -figures["utilisation"] < 0.0
 
 
 def test_what_is_validated_is_a_moving_mean() -> None:

@@ -155,9 +155,9 @@ def test_what_large_executors_waste_is_counted_by_class() -> None:
     """A task of 250 MB on an executor of 1,000 leaves 750 idle for its 10 s."""
     simulator = build([LITTLE], cluster_of(1, 1))
     Heuristic("fifo").play(simulator)
-    found = measure(simulator.state)
-    assert [one.busy_s for one in found.classes] == [10.0, 10.0]
-    assert [one.idle_memory_share for one in found.classes] == [0.0, 0.75]
+    metrics = measure(simulator.state)
+    assert [kind.busy_s for kind in metrics.classes] == [10.0, 10.0]
+    assert [one.idle_memory_share for one in metrics.classes] == [0.0, 0.75]
     assert measure(build([LITTLE], Cluster()).state).classes == ()
 
 
@@ -224,8 +224,8 @@ def test_a_plan_follows_the_trace() -> None:
         policy.decide(runs[0].observation())
     for simulator in runs:
         fresh = Heuristic("graphene", trace=simulator.state.trace)
-        found = policy.on(simulator.state.trace).decide(simulator.observation())
-        assert found == fresh.decide(simulator.observation())
+        plan = policy.on(simulator.state.trace).decide(simulator.observation())
+        assert plan == fresh.decide(simulator.observation())
     assert Heuristic("fifo").on(runs[0].state.trace).name == "fifo"
 
 

@@ -108,7 +108,7 @@ def test_what_is_no_dag_is_refused(edges: Tensor, message: str) -> None:
 
 def mapped(transform: nn.Module, value: Floats) -> Floats:
     """A multilayer perceptron, layer by layer; the identity is none."""
-    layers = [one for one in transform.modules() if isinstance(one, nn.Linear)]
+    layers = [module for module in transform.modules() if isinstance(module, nn.Linear)]
     for number, layer in enumerate(layers):
         weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
         value = weight @ value + bias

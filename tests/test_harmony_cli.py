@@ -62,13 +62,13 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
 def write_models(folder: Path, wanted: list[Training]) -> None:
     """Models that have learned nothing, in place of those of the study."""
     folder.mkdir(exist_ok=True)
-    for one in wanted:
-        path = folder / f"{one.name}.safetensors"
-        if one.kind == "reward":
-            config = RewardConfig(cluster=CONFIGS[one.servers], size=SMALL, samples=400)
-            save_model(path, config, new_reward_model(SMALL, one.seed).state_dict(), {})
+    for training in wanted:
+        path = folder / f"{training.name}.safetensors"
+        if training.kind == "reward":
+            config = RewardConfig(cluster=CONFIGS[training.servers], size=SMALL, samples=400)
+            save_model(path, config, new_reward_model(SMALL, training.seed).state_dict(), {})
         else:
-            network = new_network(SMALL, one.seed)
+            network = new_network(SMALL, training.seed)
             save_model(path, TrainConfig(size=SMALL), network.state_dict(), {})
 
 
@@ -106,7 +106,7 @@ def test_every_figure_is_measured_and_drawn(
     assert set(thirteen["6"]) == {"reward model", "lif_linear", "lif_quad"}
     assert "30" not in thirteen
     axes = FIGURES["figure13"][1](json.loads((out / "figure13.json").read_text())).axes
-    assert all(one.get_xticklabels() for one in axes)
+    assert all(ax.get_xticklabels() for ax in axes)
     assert "10" in json.loads((out / "figure12.json").read_text())["minutes"]
     two = json.loads((out / "table2.json").read_text())["rows"]
     assert list(two) == ["recipe", "one_head"]

@@ -141,8 +141,8 @@ def test_a_policy_sees_types_and_speeds() -> None:
 def test_a_policy_that_ignores_types_still_places() -> None:
     """One for a single type; one for three is refused in a cluster of two."""
     jobs = draw_jobs(BUSY, 2, 1, Purpose.TEST)
-    found = completion_of(Learned(new_network(SMALL).policy, BUSY), BUSY, jobs, 0)
-    assert np.isfinite(found).all()
+    times = completion_of(Learned(new_network(SMALL).policy, BUSY), BUSY, jobs, 0)
+    assert np.isfinite(times).all()
     with pytest.raises(StudyError, match="for 3 types of GPU, where the cluster has 2"):
         Learned(new_network(replace(SMALL, gpu_types=3)).policy, BUSY)
 

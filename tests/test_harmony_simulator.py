@@ -28,9 +28,9 @@ FSDP, MOE, GRAPH, MOBILE = "FSDP", "MoE", "GraphSage", "MobileNetV3"
 
 def ratio(row: tuple[str, int, int], column: tuple[str, int, int]) -> float:
     """As measured: of jobs by (model, GPUs, GPUs a server)."""
-    found = measured()
-    keys = [(found.models[m], int(g), int(d)) for m, g, d in found.configuration]
-    return float(found.ratio[keys.index(row), keys.index(column)])
+    data = measured()
+    keys = [(data.models[m], int(g), int(d)) for m, g, d in data.configuration]
+    return float(data.ratio[keys.index(row), keys.index(column)])
 
 
 def alone(config: Config, model: str, workers: int, ps: int, servers: int) -> float:
@@ -44,12 +44,12 @@ def alone(config: Config, model: str, workers: int, ps: int, servers: int) -> fl
 def test_a_job_like_a_measured_one_runs_at_its_measured_speed() -> None:
     """All 36 of them: samples a second, in epochs of 5 minutes of a job of 2 GPUs."""
     path = Path(__file__).parents[1] / "harmony" / "data" / "interference.json"
-    found = json.loads(path.read_text())["deepshare"]
+    content = json.loads(path.read_text())["deepshare"]
     table = types(8, 8, 8)
     for (model, gpus, nodes), speed in zip(
-        found["configurations"], found["samples_per_s"], strict=True
+        content["configurations"], content["samples_per_s"], strict=True
     ):
-        epoch = found["samples_in_all"]["2"][model] / 12
+        epoch = content["samples_in_all"]["2"][model] / 12
         assert table.alone[model, gpus, 0, nodes] == pytest.approx(60 * speed / epoch, rel=1e-12)
 
 

@@ -204,7 +204,7 @@ def test_a_reward_model_learns_speeds() -> None:
     first = learner.validate()["score"]
     for iteration in range(6):
         learner.iterate(iteration)
-    found = learner.validate()
-    assert found["score"] < 0.7 * first
+    figures = learner.validate()
+    assert figures["score"] < 0.7 * first
     speed = predict(learner.network, learner._held_out)
     assert (speed[learner._held_out.running.is_job] > 0).all()

@@ -198,16 +198,16 @@ def evaluated(path: Path, objective: str, out: Path) -> dict[str, Any]:
     few = ("--trace", path, *SMALL, "--policies", "fifo,sjf_cp")
     result = succeeded(decima("evaluate", *few, "--objective", objective, "--json", out))
     assert objective in result.stdout.splitlines()[0]
-    found: dict[str, Any] = json.loads(out.read_text())
-    return found
+    content: dict[str, Any] = json.loads(out.read_text())
+    return content
 
 
 def test_an_evaluation_compares_by_weights(weighted_file: Path, tmp_path: Path) -> None:
     """Each figure is the weighted mean of the JCTs in the same file; a report takes it."""
-    found = evaluated(weighted_file, "weighted_jct", tmp_path / "out.json")
-    for result in found["policies"].values():
+    content = evaluated(weighted_file, "weighted_jct", tmp_path / "out.json")
+    for result in content["policies"].values():
         for sequence, jct_s, figure in zip(
-            found["sequences"], result["jct_s"], result["objective"]["per_sequence"], strict=True
+            content["sequences"], result["jct_s"], result["objective"]["per_sequence"], strict=True
         ):
             weights = [200.0 if name == "chain" else 1.0 for name in sequence["name"]]
             assert figure == pytest.approx(np.average(jct_s, weights=weights), abs=1e-3)
@@ -218,12 +218,12 @@ def test_an_evaluation_compares_by_weights(weighted_file: Path, tmp_path: Path) 
 
 def test_an_evaluation_compares_by_deadlines(weighted_file: Path, tmp_path: Path) -> None:
     """Late jobs among those with a deadline, counted in the same file; half a job is added."""
-    found = evaluated(weighted_file, "deadlines", tmp_path / "out.json")
+    content = evaluated(weighted_file, "deadlines", tmp_path / "out.json")
     due_s = {"chain": 9.0, "one": 3.0}
     shares = set()
-    for result in found["policies"].values():
+    for result in content["policies"].values():
         for sequence, jct_s, figure in zip(
-            found["sequences"], result["jct_s"], result["objective"]["per_sequence"], strict=True
+            content["sequences"], result["jct_s"], result["objective"]["per_sequence"], strict=True
         ):
             jobs = zip(sequence["name"], jct_s, strict=True)
             late = [value > due_s[name] for name, value in jobs if name in due_s]

@@ -190,10 +190,12 @@ def test_a_model_file_of_any_shape_decides(
 def changed(data: bytes, facts: dict[str, Any] | None, header: dict[str, Any]) -> bytes:
     """The shipped model with some of its header replaced."""
     length = int.from_bytes(data[:8], "little")
-    told = json.loads(data[8 : 8 + length])
+    content = json.loads(data[8 : 8 + length])
     if facts is not None:
-        told["__metadata__"]["json"] = json.dumps(json.loads(told["__metadata__"]["json"]) | facts)
-    text = json.dumps({k: v for k, v in (told | header).items() if v is not None}).encode()
+        content["__metadata__"]["json"] = json.dumps(
+            json.loads(content["__metadata__"]["json"]) | facts
+        )
+    text = json.dumps({k: v for k, v in (content | header).items() if v is not None}).encode()
     return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 

@@ -91,11 +91,11 @@ def recorded(policy: str, slots: int, gap_ms: float, seed: int) -> Iterator[tupl
 def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy: str) -> None:
     """Few slots and many, jobs that came together and jobs that come one by one."""
     found = [
-        one
+        recorded_round
         for number, (slots, gap_ms) in enumerate(
             [(8, 30_000.0), (50, 0.0), (50, 9_000.0), (200, 1_000.0)]
         )
-        for one in recorded(policy, slots, gap_ms, number)
+        for recorded_round in recorded(policy, slots, gap_ms, number)
     ]
     expected = [actions for _, actions in found]
     answers = classes.ask(

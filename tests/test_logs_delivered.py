@@ -12,16 +12,7 @@ import pytest
 from decima.whatif.replay import ReplaySettings, read_recording, replay
 from tests.commands import raises_one_line
 from tests.conftest import SHARED
-from tests.spark_events import (
-    EPOCH,
-    Event,
-    event,
-    executor,
-    one_task_job,
-    started,
-    text,
-    write,
-)
+from tests.spark_events import EPOCH, Event, event, executor, one_task_job, started, text, write
 from traces import TraceError, codecs
 from traces.spark_log import read_spark_logs
 from traces.spark_log.files import MAX_DEPTH, find_logs
@@ -250,6 +241,6 @@ def test_field_logs_are_found_whole(name: str, jobs_read: int, slots: int) -> No
     assert len(recording.trace.jobs) == jobs_read
     report = replay(recording, ReplaySettings(draws=3))
     assert report.slots == (slots,)
-    found = report.fidelity("all")
-    assert found is not None
-    assert found.above(2.0) == []
+    fidelity = report.fidelity("all")
+    assert fidelity is not None
+    assert fidelity.above(2.0) == []

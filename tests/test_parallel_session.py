@@ -118,7 +118,7 @@ class Executors:
             raise self.fault
         pid = self.pids[self.rounds % len(self.pids)]
         self.rounds += 1
-        found: list[Any] = [one._replace(executor=pid) for one in self.work(iter([0]))]
+        found: list[Any] = [answer._replace(executor=pid) for answer in self.work(iter([0]))]
         return found
 
     def setJobGroup(self, *_words: Any, **_more: Any) -> None:  # noqa: N802 - Spark's name

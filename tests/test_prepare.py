@@ -62,10 +62,10 @@ def test_one_command_compiles_what_all_need(monkeypatch: pytest.MonkeyPatch) -> 
     done = []
     steps = [(name, lambda name=name: done.append(name)) for name in ("one", "two")]
     monkeypatch.setattr(prepare, "all_steps", lambda: iter(steps))
-    found = succeeded(decima("prepare"))
+    result = succeeded(decima("prepare"))
     assert done == ["one", "two"]
-    assert found.stderr.splitlines() == ["preparing: one", "preparing: two"]
-    assert re.fullmatch(r"ready after \d+ s\n", found.stdout)
+    assert result.stderr.splitlines() == ["preparing: one", "preparing: two"]
+    assert re.fullmatch(r"ready after \d+ s\n", result.stdout)
 
 
 @pytest.mark.parametrize("name", [name for name, _ in prepare.all_steps()])

@@ -123,8 +123,8 @@ def test_waves_keep_their_weights() -> None:
     """20 first tasks of 1,000 ms and 180 later ones of 10 ms, in 20 samples: work stays."""
     level = LevelDurations.of(2, first_ms=[1_000.0] * 20, rest_ms=[10.0] * 180)
     job = thinned(Job("j", (Stage("s", 200, (), (level,)),)), 20)
-    (kept,) = job.stages[0].durations
-    assert (kept.first_ms.tolist(), kept.rest_ms.tolist()) == ([1_000.0] * 2, [10.0] * 18)
+    (duration,) = job.stages[0].durations
+    assert (duration.first_ms.tolist(), duration.rest_ms.tolist()) == ([1_000.0] * 2, [10.0] * 18)
     assert thinned(job, 20) == job
     with pytest.raises(TraceError, match="samples 0"):
         thinned(job, 0)
@@ -267,9 +267,7 @@ def test_two_queries_on_real_spark_become_two_jobs(tmp_path: Path) -> None:
     output = tmp_path / "small.parquet"
     arguments = ["-o", str(output), "--scale-factors", "0.01", "--queries", "4,6"]
     done = CliRunner().invoke(
-        main,
-        [*arguments, "--repetitions", "1", "--driver-memory", "1g"],
-        catch_exceptions=False,
+        main, [*arguments, "--repetitions", "1", "--driver-memory", "1g"], catch_exceptions=False
     )
     assert done.exit_code == 0, done.output
     trace = read_trace(output)

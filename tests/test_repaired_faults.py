@@ -12,17 +12,7 @@ import numpy as np
 import pytest
 
 from spark_sim import Cluster, Protocol, Status
-from tests.stories import (
-    Story,
-    always_pass,
-    build,
-    greedy,
-    job,
-    runnable_first,
-    stage,
-    tell,
-    waves,
-)
+from tests.stories import Story, always_pass, build, greedy, job, runnable_first, stage, tell, waves
 from traces import LevelDurations, Stage
 
 OLD, NEW = Protocol.DECIMA_SIM, Protocol.EXECUTORS
@@ -79,10 +69,7 @@ def test_executors_parked_in_a_job_are_offered_to_others() -> None:
 @pytest.mark.parametrize("protocol", [NEW, Protocol.SESSION])
 def test_a_policy_that_always_passes_still_ends(protocol: Protocol) -> None:
     """decima-sim stops with nothing done; the others take one executor at a time to work."""
-    jobs = [
-        job("a", stage("x", 2, 1000), stage("y", 1, 500, [0])),
-        job("b", stage("z", 1, 100)),
-    ]
+    jobs = [job("a", stage("x", 2, 1000), stage("y", 1, 500, [0])), job("b", stage("z", 1, 100))]
     old = tell(jobs, always_pass, executors=2, protocol=OLD)
     new = tell(jobs, always_pass, executors=2, protocol=protocol)
 

@@ -23,13 +23,7 @@ from decima.cli.evaluate import page_sections
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
 from decima.report import comparison_sections, results_of
-from decima.report.comparison import (
-    by_size,
-    charts,
-    headline,
-    in_system,
-    table,
-)
+from decima.report.comparison import by_size, charts, headline, in_system, table
 from decima.report.page import page
 from decima.report.section import (
     Bars,
@@ -51,9 +45,9 @@ from traces.files.errors import FileError
 def test_what_evaluate_writes_is_what_a_report_reads(trace_file: Path) -> None:
     """Every figure of the policies, and the jobs of every sequence."""
     report = evaluate(small_config(trace_file, policies=("strict_fair", "fifo")))
-    found = results_of(json.loads(json.dumps(report.to_json())), "here")
-    assert found.reference == "strict_fair"
-    for name, policy in found.policies.items():
+    results = results_of(json.loads(json.dumps(report.to_json())), "here")
+    assert results.reference == "strict_fair"
+    for name, policy in results.policies.items():
         own = report.policies[name]
         np.testing.assert_array_equal(policy.figures["avg_jct_s"], own.avg_jct_s)
         np.testing.assert_array_equal(policy.figures["fairness"], own.fairness)
@@ -62,7 +56,7 @@ def test_what_evaluate_writes_is_what_a_report_reads(trace_file: Path) -> None:
         assert sum(policy.executor_s.values()) == pytest.approx(
             4 * sum(run.metrics.makespan_s for run in own.runs)
         )
-    for sequence in found.sequences:
+    for sequence in results.sequences:
         assert len(sequence.name) == len(sequence.arrival_s) == 6
         assert (np.diff(sequence.arrival_s) >= 0).all()
 
@@ -326,13 +320,13 @@ POLICIES = (*HEURISTICS, SHIPPED_MODEL)
 
 def data_of(text: str) -> dict[str, Any]:
     """The data that a page's script draws, by the rules of JSON: no NaN, no infinity."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
-    assert found is not None
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert match is not None
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is no JSON")
 
-    content: dict[str, Any] = json.loads(found.group(1), parse_constant=refuse)
+    content: dict[str, Any] = json.loads(match.group(1), parse_constant=refuse)
     return content
 
 

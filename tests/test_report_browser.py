@@ -14,14 +14,7 @@ from decima.report.section import Lines, Section, Series, forest
 from decima.report.training import training_section
 from decima.rl.statistics import Estimate
 from decima.training.config import TrainConfig
-from tests.browser import (
-    complaints,
-    open_page,
-    prefer,
-    requests,
-    resize,
-    until,
-)
+from tests.browser import complaints, open_page, prefer, requests, resize, until
 from tests.pages import HOSTILE, decisions, results_json, two_runs, two_sequences
 
 

@@ -17,11 +17,7 @@ from decima.report.explain.decision import moments
 from decima.report.explain.reasons import LEAST_WEIGHT
 from decima.report.page import page
 from decima.report.section import Lines, Series
-from decima.report.training import (
-    moving_mean,
-    runs_section,
-    training_section,
-)
+from decima.report.training import moving_mean, runs_section, training_section
 from decima.rl.run_folder import RunFolder
 from decima.training.config import ImitateConfig, ReinforceConfig, TrainConfig
 from spark_sim import PASS
@@ -66,7 +62,9 @@ def test_each_step_of_a_training_has_its_loss_and_the_others_a_line_between(tmp_
         for number in range(25)
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    charts = {one.title: one for one in training_section(folder).charts if isinstance(one, Lines)}
+    charts = {
+        chart.title: chart for chart in training_section(folder).charts if isinstance(chart, Lines)
+    }
     assert charts["Loss, imitate"].series == Series([1.0, 2.0], {"Loss, imitate": [3.0, 3.0]})
     reinforce = charts["Loss, reinforce"].series
     assert reinforce.x == list(range(3, 26))

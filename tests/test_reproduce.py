@@ -64,9 +64,9 @@ TRAINED = ("figure13", "figure14", "figure15a", "table2", "table3")
 def test_a_figure_is_drawn_from_its_json_alone(name: str, runs: Path, tmp_path: Path) -> None:
     """It has a value beside each published one."""
     measure, draw = FIGURES[name]
-    found = json.loads(json.dumps(measure(Bench(TINY, 3, runs))))
-    assert found["here"].keys() == PAPER[name].published.keys()
-    written = write_figure(draw(found), name, tmp_path)
+    content = json.loads(json.dumps(measure(Bench(TINY, 3, runs))))
+    assert content["here"].keys() == PAPER[name].published.keys()
+    written = write_figure(draw(content), name, tmp_path)
     assert all(path.stat().st_size > 1000 for path in written)
 
 

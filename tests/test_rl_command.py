@@ -63,10 +63,10 @@ def test_a_training_on_a_table_that_is_none_leaves_nothing(
     """The table is read after the run folder was made."""
     table = tmp_path / "jobs.csv"
     table.write_text("odd\n")
-    told = refused(
+    message = refused(
         command, "train", "--out", str(tmp_path / "a" / "b"), "--jobs", str(table)
     ).stderr
-    assert "jobs.csv: unknown column 'odd'" in told
+    assert "jobs.csv: unknown column 'odd'" in message
     assert os.listdir(tmp_path) == ["jobs.csv"]
 
 

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
-from decima.rl.returns import (
-    AverageRate,
-    Floats,
-    differential_reward,
-    discounted,
-)
+from decima.rl.returns import AverageRate, Floats, differential_reward, discounted
 
 numbers = st.floats(-100.0, 100.0)
 times = st.floats(0.0, 50.0)

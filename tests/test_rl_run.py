@@ -167,11 +167,7 @@ WRITERS = ("append_metrics", "save_best", "save_checkpoint")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_kill_around_any_write_loses_one_iteration_at_most(
-    tmp_path: Path,
-    uninterrupted: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    writer: str,
-    when: str,
+    tmp_path: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch, writer: str, when: str
 ) -> None:
     """Killed on either side of the second of each, the run comes out right."""
     writes = dict.fromkeys(WRITERS, 0)

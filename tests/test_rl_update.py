@@ -64,13 +64,13 @@ def test_before_the_first_step_the_clipped_loss_is_the_policy_gradient() -> None
     log_prob = torch.tensor([-1.0, -2.0, -0.5], requires_grad=True)
     advantage = torch.tensor([3.0, -1.0, 0.5])
 
-    found = clipped_ratio_loss(log_prob, log_prob.detach(), advantage, 0.2)
-    (clipped,) = torch.autograd.grad(found.loss, log_prob)
+    loss = clipped_ratio_loss(log_prob, log_prob.detach(), advantage, 0.2)
+    (clipped,) = torch.autograd.grad(loss.loss, log_prob)
     (plain,) = torch.autograd.grad(policy_gradient_loss(log_prob, advantage), log_prob)
 
     assert clipped.tolist() == pytest.approx(plain.tolist())
-    assert found.clip_fraction.item() == 0.0
-    assert found.approximate_kl.item() == 0.0
+    assert loss.clip_fraction.item() == 0.0
+    assert loss.approximate_kl.item() == 0.0
 
 
 def test_clipped_ratios_by_hand() -> None:
@@ -79,15 +79,15 @@ def test_clipped_ratios_by_hand() -> None:
     log_prob = torch.tensor([0.75, 0.25, 0.75]).log().requires_grad_()
     advantage = torch.tensor([1.0, 1.0, -1.0])
 
-    found = clipped_ratio_loss(log_prob, old, advantage, 0.2)
-    (gradient,) = torch.autograd.grad(found.loss, log_prob)
+    loss = clipped_ratio_loss(log_prob, old, advantage, 0.2)
+    (gradient,) = torch.autograd.grad(loss.loss, log_prob)
 
     # min(1.5, 1.2), min(0.5, 0.8), min(-1.5, -1.2)
-    assert found.loss.item() == pytest.approx(-(1.2 + 0.5 - 1.5) / 3.0)
+    assert loss.loss.item() == pytest.approx(-(1.2 + 0.5 - 1.5) / 3.0)
     assert gradient.tolist() == pytest.approx([0.0, -0.5 / 3.0, 1.5 / 3.0])
-    assert found.clip_fraction.item() == pytest.approx(1.0)
+    assert loss.clip_fraction.item() == pytest.approx(1.0)
     twice, once = 0.5 - math.log(1.5), -0.5 - math.log(0.5)
-    assert found.approximate_kl.item() == pytest.approx((2.0 * twice + once) / 3.0)
+    assert loss.approximate_kl.item() == pytest.approx((2.0 * twice + once) / 3.0)
 
 
 def test_gradients_of_chunks_add_up() -> None:

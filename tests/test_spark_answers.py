@@ -59,8 +59,8 @@ def test_a_plan_is_what_the_policy_does_until_nothing_is_left() -> None:
 
 def test_what_is_given_already_is_not_given_again() -> None:
     """A job that has waited too long was served before the policy is asked."""
-    found = answers(First()).answer({**QUESTION, "given": [[2, 1]]})
-    assert found == {"actions": [[0, 4]]}
+    answer = answers(First()).answer({**QUESTION, "given": [[2, 1]]})
+    assert answer == {"actions": [[0, 4]]}
 
 
 def test_a_policy_sees_the_session_as_it_is_told() -> None:

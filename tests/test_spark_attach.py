@@ -177,7 +177,9 @@ def test_a_model_for_another_size_says_so(
             several(session, jobs=2, tasks=4)
             assert scheduler.status().fallbacks == 0
         found = [
-            one for one in caplog.messages if f"trained for {trained} to {trained} slots" in one
+            message
+            for message in caplog.messages
+            if f"trained for {trained} to {trained} slots" in message
         ]
         assert len(found) == (1 if warns else 0)
 

@@ -86,8 +86,8 @@ def test_the_process_gives_the_verdict_and_faults_as_one_line() -> None:
     rows = prior_rows(Trace("p", (Job("a", (Stage.fixed("s0", 4, 1_000, []),)),)))
     asked = Question(2, "fifo", "fifo", 0, ("strict_fair",), "none", rows, False, {})
     process = EvaluatorProcess()
-    found = process.ask(asked).result(timeout=300)
-    assert found["differences"]["strict_fair"][0] == 0.0
+    answer = process.ask(asked).result(timeout=300)
+    assert answer["differences"]["strict_fair"][0] == 0.0
     bad = process.ask(asked._replace(candidates=("nobody",)))
     with raises_one_line(EvaluatorError, match="nobody"):
         bad.result(timeout=300)
@@ -239,7 +239,7 @@ def test_what_is_not_believed_goes_into_shadow_loudly(
     choice = answered(chooser, evaluator, BETTER | {"error": error}, 100)
     assert (choice is None) == is_believed
     assert chooser.is_spark_order != is_believed
-    loud = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    loud = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert bool(loud) != is_believed
     if choice is not None:
         assert choice[:2] == ("tuned_srw", True)
@@ -330,10 +330,10 @@ def test_a_real_session_is_handed_over_once_jobs_were_seen_to_queue() -> None:
             round_of_jobs(number)
         assert until(lambda: is_chosen(scheduler), 600)
         round_of_jobs(4)
-        found = scheduler.status()
+        status = scheduler.status()
     assert first is not None
     assert first.policy == "fifo"
-    assert found.choice is not None
-    assert found.choice.policy == "tuned_srw"
-    assert found.plans > 0
-    assert found.jvm["faults"] == found.fallbacks == 0
+    assert status.choice is not None
+    assert status.choice.policy == "tuned_srw"
+    assert status.plans > 0
+    assert status.jvm["faults"] == status.fallbacks == 0

@@ -286,10 +286,10 @@ def test_a_cancelled_job_whose_tasks_run_on_gets_nothing_more(session: Any, tmp_
     ) as scheduler:
         together(cancelled, cancel_and_go_on)
     after = [
-        (plan, one)
+        (plan, task_set)
         for plan in read_decision_log(log).plans
-        for one in plan.sets
-        if one.is_zombie and one.running > 0
+        for task_set in plan.sets
+        if task_set.is_zombie and task_set.running > 0
     ]
     assert after, "no plan was made while its tasks ran on"
     assert all(one.stage not in plan.chosen for plan, one in after)
@@ -308,7 +308,12 @@ def test_limits_hold_for_any_name(session: Any, tmp_path: Path) -> None:
         counters = scheduler.status().jvm
     plans = read_decision_log(log).plans
     assert any("job décompte; 3,5 = 100 %" in plan.limits for plan in plans)
-    assert max(one.running for plan in plans for one in plan.sets if one.num_tasks == 10) == 1
+    assert (
+        max(
+            task_set.running for plan in plans for task_set in plan.sets if task_set.num_tasks == 10
+        )
+        == 1
+    )
     assert counters["launches_over_limit"] == 0
 
 
@@ -325,6 +330,6 @@ worker.close()
 print("ends", future.done())
 """
     began = time.monotonic()
-    found = python("-c", code)
-    assert found.split() == ["ends", "False"]
+    output = python("-c", code)
+    assert output.split() == ["ends", "False"]
     assert time.monotonic() - began < 30

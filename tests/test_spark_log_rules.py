@@ -454,7 +454,7 @@ def test_what_an_application_names_itself_is_one_job_until_it_pauses(read: Read)
     ]
     for by in (GroupBy.SQL, GroupBy.JOB_GROUP):
         trace, _ = read(executor(cores=4), *events, by=by)
-        assert [(found.name, len(found.stages)) for found in trace.jobs] == [
+        assert [(job.name, len(job.stages)) for job in trace.jobs] == [
             ("shop/night #1", 2),
             ("shop/night #1 #2", 2),
             ("shop/by day", 1),

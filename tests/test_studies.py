@@ -215,7 +215,7 @@ def test_a_training_may_begin_with_the_weights_of_another(name: str, tmp_path: P
         session.run_training(folder, time_limit_s=1e-9)
         after, _ = load_tensors(folder.checkpoint_file)
     assert (tmp_path / "run" / INITIAL).read_bytes() == path.read_bytes()
-    begun = [one.flatten() for one in trained.kind.load(path).network.parameters()]
+    begun = [parameter.flatten() for parameter in trained.kind.load(path).network.parameters()]
     moved = (after["parameters"] - torch.cat(begun)).abs().max()
     assert 0.0 < moved < 0.02
 
@@ -230,9 +230,9 @@ def test_a_model_comes_back_from_its_file(trained: Trained, tmp_path: Path) -> N
     """To 16 bits a number, with the configuration of its training."""
     path = tmp_path / "model.safetensors"
     network = trained.save(path, {"iterations": 3})
-    found = trained.kind.load(path)
-    assert (found.config, found.card) == (trained.config, {"iterations": 3})
-    loaded = found.network.state_dict()
+    model = trained.kind.load(path)
+    assert (model.config, model.card) == (trained.config, {"iterations": 3})
+    loaded = model.network.state_dict()
     for name, weight in network.state_dict().items():
         torch.testing.assert_close(loaded[name], weight, rtol=1e-3, atol=1e-4)
 
@@ -362,7 +362,7 @@ def test_a_mistake_of_one_system_is_one_line(
 def test_each_training_of_a_study_comes_after_what_it_needs(system: System) -> None:
     """Each has a name of its own, and the first has the defaults."""
     trainings = system.module("study").trainings()
-    assert len({one.name for one in trainings}) == len(trainings)
+    assert len({training.name for training in trainings}) == len(trainings)
     assert trainings[0].name == system.first
     assert trainings[0].config() == system.module("training_config").TrainConfig()
     for number, one in enumerate(trainings):

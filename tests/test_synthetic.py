@@ -72,9 +72,7 @@ def test_a_move_is_dear_beside_a_short_job() -> None:
 @pytest.mark.parametrize(
     "generate", [tpch_like, layered_trace, heavy_trace, short_trace, chain_trace]
 )
-def test_the_seed_decides_everything(
-    generate: Callable[[np.random.Generator], Trace],
-) -> None:
+def test_the_seed_decides_everything(generate: Callable[[np.random.Generator], Trace]) -> None:
     """Same seed, same trace; another seed, another trace; the global state plays no part."""
     traces = [generate(np.random.default_rng(seed)) for seed in (1, 1, 2)]
     first, again, other = map(fingerprint, traces)

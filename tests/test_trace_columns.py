@@ -113,7 +113,7 @@ def test_columns_and_objects_are_the_same_jobs() -> None:
     for jobs in ([small().job(0), small().job(1)], TPCH.jobs[:7], HEAVY.jobs[:5]):
         columns = columns_of(jobs)
         again = columns_of([columns.job(row) for row in range(len(jobs))])
-        assert [one.name for one in StoredJobs(columns)] == [one.name for one in jobs]
+        assert [job.name for job in StoredJobs(columns)] == [job.name for job in jobs]
         for own, other in zip(flat(columns), flat(again), strict=True):
             np.testing.assert_array_equal(own, other)
 

@@ -119,8 +119,8 @@ def test_results_do_not_depend_on_the_number_of_workers(
     finished: Path, trace_file: Path, tmp_path: Path, two_processes: LocalPool
 ) -> None:
     pools = Pools(two_processes, two_processes)
-    found = final_weights(tmp_path / "run", small(trace_file), pools=pools)
-    assert_equal(found, weights_in(finished))
+    weights = final_weights(tmp_path / "run", small(trace_file), pools=pools)
+    assert_equal(weights, weights_in(finished))
 
 
 def rows_of(run: Path) -> list[dict[str, float]]:
@@ -207,11 +207,11 @@ def test_every_variant_trains(changes: tuple[str, ...], trace_file: Path) -> Non
     before = learner.state()["weights"]
     for iteration in range(2):
         figures = learner.iterate(iteration)
-        found = learner.state()["weights"]
-        assert bool(torch.isfinite(found).all())
-        assert not torch.equal(found, before)
+        state = learner.state()["weights"]
+        assert bool(torch.isfinite(state).all())
+        assert not torch.equal(state, before)
         assert figures["plans"] > 0
-        before = found
+        before = state
 
 
 def test_training_goes_on_from_a_model(finished: Path, trace_file: Path, tmp_path: Path) -> None:
@@ -263,8 +263,8 @@ def test_a_trained_model_is_a_policy(
 ) -> None:
     """The command leaves a model with its card, which `decima evaluate` accepts."""
     out = tmp_path / "run"
-    found = succeeded(command("--out", out, *sets(trace_file)))
-    assert "model.safetensors" in found.output
+    result = succeeded(command("--out", out, *sets(trace_file)))
+    assert "model.safetensors" in result.output
     card = json.loads((out / "model.json").read_text())["card"]
     assert card["config"] == config_from(card["config"]).to_json() | card["config"]
     assert card["feature_version"] == FEATURE_VERSION
@@ -285,7 +285,7 @@ def test_a_trained_model_is_a_policy(
         jobs=6, sequences=2, executors=4, interarrival_s=3,
     )  # fmt: skip
     report = evaluate(config)
-    assert all(np.isfinite(one.avg_jct_s).all() for one in report.policies.values())
+    assert all(np.isfinite(policy.avg_jct_s).all() for policy in report.policies.values())
     others = evaluate(config, pool=two_processes)
     assert others.policies[model].avg_jct_s.tolist() == report.policies[model].avg_jct_s.tolist()
 
@@ -396,7 +396,7 @@ def test_a_collapse_ends_the_command_in_one_line(
     monkeypatch.setattr("decima.training.learner._percent", lambda *_: 7.0)
     found = command("--out", tmp_path / "run", *settings)
     assert found.exit_code == 2
-    (line,) = [one for one in found.stderr.splitlines() if one.startswith("error: ")]
+    (line,) = [line for line in found.stderr.splitlines() if line.startswith("error: ")]
     assert "the policy has collapsed" in line
     assert "+7.0 %" in line
 

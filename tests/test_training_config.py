@@ -97,7 +97,7 @@ def test_settings_may_be_clusters_and_traces_of_their_own(tmp_path: Path) -> Non
     path.write_text(SETTINGS)
     config = read_config(path)
     assert config_from(json.loads(json.dumps(config.to_json()))) == config
-    labels = [one.label for one in EpisodeSource(config).settings]
+    labels = [setting.label for setting in EpisodeSource(config).settings]
     assert [label.split(".")[:3] for label in labels] == [
         ["0", "tpch", "10_executors"],
         ["1", "random-dag", "16_slots"],
@@ -130,7 +130,7 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
     source = EpisodeSource(read_config(path, changes))
     turns = [[one.setting.number for one in source.of_iteration(number)] for number in range(3)]
     assert turns == [[0, 0, 1, 1], [2, 2, 0, 0], [1, 1, 2, 2]]
-    whole = [one.number for one in source.of_iteration(1)]
+    whole = [episode.number for episode in source.of_iteration(1)]
     groups = source.groups_of_iteration(1)
     assert sorted(groups) == [(0, 0), (1, 0)]
     shares = [[one.number for one in source.of_iteration(1, groups[key])] for key in sorted(groups)]
@@ -145,7 +145,7 @@ def test_episodes_may_begin_with_a_backlog_and_end_drained(trace_file: Path) -> 
     changes = ("workload.batch_jobs=[]", "reinforce.sequences=8", "episodes.backlog=5")
     for ends in ("cut", "drained"):
         source = EpisodeSource(small(trace_file, *changes, f"episodes.ends={ends}"))
-        runs = [one.run for number in range(1, 7) for one in source.of_iteration(number)]
+        runs = [episode.run for number in range(1, 7) for episode in source.of_iteration(number)]
         backlogs = [int((run.arrival_ms == 0).sum()) for run in runs]
         assert set(backlogs) == set(range(6))
         assert all((run.time_limit_ms is None) == (ends == "drained") for run in runs)
@@ -171,7 +171,7 @@ def test_episodes_lengthen_and_none_is_far_too_long(trace_file: Path) -> None:
     source = EpisodeSource(small(trace_file, *changes))
     means = ((0, 4.0), (9, 4.0), (10, 4.0), (15, np.sqrt(160)), (20, 40.0), (60, 40.0))
     for iteration, mean in means:
-        ends = [one.run.time_limit_ms for one in source.of_iteration(iteration)]
+        ends = [episode.run.time_limit_ms for episode in source.of_iteration(iteration)]
         gaps = np.array([end for end in ends if end is not None]) / 3_000
         # Cut off at twice its mean, an exponential has a mean of 1 - e^-2.
         assert gaps.mean() == pytest.approx(mean * (1 - np.exp(-2)), rel=0.2)
@@ -222,7 +222,7 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
             "validation.sequences=4",
         )
     )
-    played = [one for index in range(4) for one in source.of_iteration(index)]
+    played = [episode for index in range(4) for episode in source.of_iteration(index)]
     played += [one for pair in range(8) for one in source.for_evolving(2, pair)]
     kept = source.for_validation() + source.for_choosing_teachers(source.settings[0], 6)
     numbers = [one.number for one in (*played, *kept)]
@@ -330,9 +330,13 @@ def test_contradictions_between_settings(
 def test_gaps_follow_from_the_trace_and_the_cluster(trace_file: Path) -> None:
     """At a load of 0.5 executors could do twice the work that comes; three loads are standard."""
     jobs = load_trace(str(trace_file)).jobs
-    works_s = [sum(one.num_tasks * one.mean_ms for one in job.stages) / 1_000 for job in jobs]
+    works_s = [sum(stage.num_tasks * stage.mean_ms for stage in job.stages) / 1_000 for job in jobs]
     config = read_config(None, ("workload.load=[0.5]",), {"trace": trace_file, "executors": 4})
-    found = [one.interarrival_s for one in config.workload.evaluations() if one.arrivals != "batch"]
+    found = [
+        evaluation.interarrival_s
+        for evaluation in config.workload.evaluations()
+        if evaluation.arrivals != "batch"
+    ]
     assert found == pytest.approx([sum(works_s) / len(works_s) / (4 * 0.5)])
     standard = read_config(None, (), {"trace": trace_file, "executors": 4}).workload.evaluations()
     gaps_s = [one.interarrival_s for one in standard if one.arrivals != "batch"]
@@ -413,10 +417,7 @@ def test_a_run_keeps_the_gaps_that_it_was_trained_on(trace_file: Path) -> None:
         ("seed = " + "9" * 400, "seed is 999"),
         ("[credit]\nhorizon = " + "9" * 400, "credit.horizon"),
         ("[credit]\nhorizon = inf", "credit.horizon is inf: a finite number is needed"),
-        (
-            "[reinforce]\nepochs = 3",
-            "unknown setting reinforce.epochs (did you mean",
-        ),
+        ("[reinforce]\nepochs = 3", "unknown setting reinforce.epochs (did you mean"),
         (f"[reinforce]\n{'x' * 10**5} = 3", "unknown setting reinforce.xxx"),
         ("[network]\nhidden = [16.5]", "network.hidden.0 is 16.5: a whole number is needed"),
         ("[network]\nhidden = [1000000]", "layers of 1,024 units"),

@@ -28,14 +28,7 @@ from spark_sim.observation import PASS, observe
 from spark_sim.setup import copied
 from spark_sim.tables import ANY, DECIDE, NONE, State
 from spark_sim.vector import VectorSimulator
-from tests.test_agent_support import (
-    ARRAYS,
-    CLUSTERS,
-    SCALES,
-    batch_run,
-    random_network,
-    run_of,
-)
+from tests.test_agent_support import ARRAYS, CLUSTERS, SCALES, batch_run, random_network, run_of
 from tests.test_training_config import small
 
 RUNS = [run_of(2, jobs=8), batch_run(1, jobs=8)]
@@ -228,10 +221,10 @@ def test_labels_are_as_good_as_their_teacher(
     runs = [*RUNS, batch_run(2, jobs=12), *(run_of(seed, jobs=12) for seed in range(100, 124))]
     episodes = [Episode(setting, number, run) for number, run in enumerate(runs)]
     player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS), OBJECTIVES["avg_jct"])
-    found = player.demonstrations(NETWORK, episodes, teacher, 0)
-    assert found is not None
-    assert found.advantage.tolist() == [1.0] * len(found.recording.plans.decision)
-    assert np.mean(found.figures) == pytest.approx(
+    batch = player.demonstrations(NETWORK, episodes, teacher, 0)
+    assert batch is not None
+    assert batch.advantage.tolist() == [1.0] * len(batch.recording.plans.decision)
+    assert np.mean(batch.figures) == pytest.approx(
         np.mean(figures(episodes, ARRAYS, teacher, OBJECTIVES["avg_jct"])), rel=0.02
     )
 
