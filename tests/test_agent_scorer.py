@@ -95,7 +95,7 @@ def test_in_one_simulation_the_scores_are_those_of_a_full_pass(cluster: Cluster)
     assert count > 40
 
 
-@pytest.mark.parametrize("label", ["executors", "session", "classes"])
+@pytest.mark.parametrize("label", ["session", "classes"])
 @pytest.mark.parametrize("config", PARTS_LEFT_OUT.values(), ids=PARTS_LEFT_OUT)
 def test_each_ablation_is_the_same_in_both(config: NetworkConfig, label: str) -> None:
     """Four simulations side by side, of which some are over before the others."""

@@ -13,7 +13,6 @@ from decima.whatif import WhatIfSettings, what_if
 from decima.whatif.advice import advised, allocation_fidelity, findings
 from decima.whatif.changes import allocation_changes
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
-from decima.whatif.replay.allocation import parse_changes
 from decima.whatif.report import allocation_table
 from spark_sim import (
     Allocation,
@@ -262,12 +261,6 @@ def test_other_values_are_refused(tmp_path: Path, text: str, words: str) -> None
         assert isinstance(result.exception, TraceError | SystemExit)
         shown = " ".join(f"{result.output} {result.exception}".split())
         assert words in shown
-
-
-def test_changes_are_parsed() -> None:
-    assert parse_changes("log") == {}
-    both = parse_changes("minExecutors=2, spark.dynamicAllocation.executorIdleTimeout = 10s")
-    assert both == {"minExecutors": "2", "executorIdleTimeout": "10s"}
 
 
 def test_the_field_log_is_repeated_by_the_model() -> None:

@@ -13,7 +13,6 @@ from gymnasium import spaces
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
-from spark_sim import Cluster, ExecutorClass
 from spark_sim.env import SparkEnv
 from tests.commands import Command, refused, succeeded
 from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of
@@ -36,25 +35,6 @@ def test_the_environment_shows_classes_and_takes_one() -> None:
     shown, _, _, _, info = env.step(np.array([0, 0, L]))
     assert not info["illegal_action"]
     assert env.observation_space.contains(shown)
-
-
-def test_random_play_with_classes_stays_inside_the_spaces() -> None:
-    trace = drawn_demands(load_trace("tpch"), 1024.0, np.random.default_rng(0))
-    classes = (ExecutorClass(3, memory_mb=512.0), ExecutorClass(3, memory_mb=1024.0))
-    cluster = Cluster(num_executors=6, classes=classes)
-    env = SparkEnv(trace, cluster, max_jobs=8, max_stages=64, illegal="pass")
-    env.action_space.seed(1)
-    shown, _ = env.reset(seed=1)
-    for _ in range(300):
-        limits, kinds = np.ones(6, np.int8), np.ones(3, np.int8)
-        action = env.action_space.sample(mask=(shown["action_mask"], limits, kinds))
-        shown, _, terminated, truncated, info = env.step(action)
-        assert env.observation_space.contains(shown)
-        if terminated or truncated:
-            break
-        slot = int(action[0])
-        if slot < 64 and not info["illegal_action"]:
-            assert shown["class_on_offer"].sum() == shown["on_offer"][0]
 
 
 # --- demands and the command line ----------------------------------------------------------------

@@ -356,12 +356,9 @@ def secret_file(tmp_path: Path) -> Path:
     [
         (["--listen", "7087"], "HOST:PORT is needed"),
         (["--listen", "0.0.0.0:0"], "beyond loopback, --tls-certificate is needed"),
-        (["--slots", "0"], "0 is not in the range 1<="),
         (["--policy", "nope"], "unknown policy 'nope'"),
         (["--cap", "user"], "GROUP=VALUE is needed"),
-        (["--cap", "team:x=3"], "groups are user, queue"),
         (["--weight", "queue:etl=x"], "no such number"),
-        (["--wait", "0"], "wait_s must be a number"),
     ],
 )
 def test_a_mistake_is_one_line(secret_file: Path, options: list[str], reason: str) -> None:

@@ -172,6 +172,7 @@ def test_branches_cost_what_the_heuristic_makes_of_them() -> None:
     assert branches.excess == pytest.approx(np.array(expected))
 
 
+@pytest.mark.slow
 def test_branches_lower_the_slowdown() -> None:
     """After a short imitation, in ten iterations, by a tenth."""
     cluster = replace(PAPER.at_load(0.9), arrival_steps=20, slots=4, max_steps=120)

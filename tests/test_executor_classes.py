@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 from decima import EvaluationConfig, Heuristic, evaluate
-from decima.agent.policy import LearnedPolicy
-from decima.agent.rollout import Lanes, play_out
 from decima.errors import PolicyError
 from decima.heuristics.graphene_plan import planned_places
 from decima.registry import HEURISTICS
@@ -28,10 +26,8 @@ from spark_sim.metrics import measure
 from spark_sim.tables import ANY
 from spark_sim.vector import Run, VectorSimulator
 from tests.stories import build, job, stage
-from tests.test_agent_support import SCALES, TRACE, random_network, run_of
 from tests.workloads import Workload, workloads
 from traces import Stage, Trace, to_arrays
-from traces.estimates import drawn_demands
 
 SMALL, LARGE = 250.0, 1000.0
 S, L = 0, 1
@@ -234,7 +230,7 @@ def test_a_plan_follows_the_trace() -> None:
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf_cp", "spark_fair", "tetris"])
 @given(workload=workloads(Protocol.EXECUTORS))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_work_conserving_baselines_leave_no_fitting_executor_idle(
     policy: str, workload: Workload
 ) -> None:
@@ -258,23 +254,3 @@ def test_an_illegal_class_is_named_by_the_vector_simulator() -> None:
             together.step(*(np.array([part], np.int32) for part in (0, 1, kind)))
     together.step(*(np.array([part], np.int32) for part in (0, 1, L)))
     assert not together.alive.any()
-
-
-def test_a_network_plays_on_classes_one_by_one_as_in_lockstep() -> None:
-    """It names classes; where one runs out before a stage has enough it plans anew."""
-    trace = drawn_demands(TRACE, LARGE, np.random.default_rng(1))
-    arrays, network = to_arrays(trace), random_network(3)
-    cluster = cluster_of(4, 4)
-    runs = [run_of(1, jobs=6), run_of(2, jobs=4)]
-    played = play_out(network, SCALES, Lanes(arrays, cluster, runs, None))
-    for run, state in zip(runs, played.states, strict=True):
-        alone = Simulator(arrays, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
-        policy = LearnedPolicy(network, arrays, scales=SCALES)
-        kinds = set()
-        while alone.status is Status.DECIDE:
-            action = policy.decide(alone.observation())
-            kinds.add(action.kind)
-            alone.step(action)
-        assert alone.status is Status.DONE
-        assert kinds >= {S, L}
-        assert state.jobs["completion_ms"].tolist() == alone.completion_ms().tolist()

@@ -184,6 +184,7 @@ def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
     assert (ends[0] == ends[1]).all()
 
 
+@pytest.mark.slow
 def test_imitation_approaches_the_teacher() -> None:
     """On a small cluster, in a few iterations: closer to it than to random choices."""
     config = replace(SMALL, imitation=12, iterations=12, replay=300, learning_rate=3e-3, tau=0.0)
@@ -197,6 +198,7 @@ def test_imitation_approaches_the_teacher() -> None:
     assert found[0] < found[1] + 0.3 * (found[2] - found[1])
 
 
+@pytest.mark.slow
 def test_a_reward_model_learns_speeds() -> None:
     """In a few passes over few samples well below where it began."""
     config = RewardConfig(cluster=PAPER, size=Size(width=32, heads=4), samples=1_500, iterations=6)

@@ -12,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
-from decima.cli.main import main
 from decima.evaluation.config import EvaluationConfig
 from decima.objectives import objective_named
 from decima.rl.parallel.local import HERE
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, Candidates
-from tests.commands import SMALL, refused, succeeded
+from tests.commands import SMALL, decima, refused, succeeded
 from tests.test_metrics import metrics
 from tests.test_training import sets
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, to_arrays, write_trace
@@ -53,10 +51,6 @@ def trace(tmp_path: Path) -> Trace:
     path = tmp_path / "jobs.csv"
     path.write_text(CSV)
     return load_trace(str(path))
-
-
-def decima(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 # --- formats -------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ def candidates_of(config: RuleFitConfig) -> Candidates:
     return Candidates(config.workloads(), HERE, objective_named(config.objective))
 
 
+@pytest.mark.slow
 def test_a_fit_improves_on_its_start(config: RuleFitConfig) -> None:
     """By more than 1 % in thirty generations, on the sequences that choose the result."""
     more = replace(config, pairs=8, sequences=4)

@@ -387,20 +387,6 @@ def test_a_collapsed_policy_is_reported(trace_file: Path, monkeypatch: pytest.Mo
     assert "reinforce.entropy_start" in str(caught.value)
 
 
-def test_a_collapse_ends_the_command_in_one_line(
-    trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever is below the greatest entropy counts as collapsed, strict fair as unbeaten."""
-    monkeypatch.setattr("decima.training.learner.COLLAPSED_ENTROPY", 2.0)
-    settings = sets(trace_file, "imitate.iterations=0", "workload.batch_jobs=[]")
-    monkeypatch.setattr("decima.training.learner._percent", lambda *_: 7.0)
-    found = command("--out", tmp_path / "run", *settings)
-    assert found.exit_code == 2
-    (line,) = [line for line in found.stderr.splitlines() if line.startswith("error: ")]
-    assert "the policy has collapsed" in line
-    assert "+7.0 %" in line
-
-
 @pytest.mark.slow
 def test_the_training_of_make_run_beats_strict_fair(tmp_path: Path) -> None:
     """On sequences that nothing was trained or chosen on, beyond chance."""

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -17,7 +16,6 @@ from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.rl.run_folder import RunFolder, read_run
 from decima.training.config import (
-    EpisodesConfig,
     ImitateConfig,
     ReinforceConfig,
     TrainConfig,
@@ -239,13 +237,10 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
     ("change", "parts"),
     [
         ("workload.excutors=4", ("unknown setting workload.excutors", "executors")),
-        ("speed=4", ("unknown setting speed",)),
-        ("credit.method=branches", ("unknown setting credit.method",)),
         ("imitate.teachers=[]", ("imitate.teachers: at least one",)),
         ("imitate.teachers=['random']", ("'random' is neither a heuristic",)),
         ("imitate.teachers=['decima:sampled']", ("'decima:sampled' draws its plans",)),
         ("imitate.student=1.5", ("imitate.student is 1.5", "at most 1")),
-        ("imitate.labels=0", ("imitate.labels is 0.0", "above 0")),
         ("seed=-1", ("seed is -1", "negative")),
         ("credit.horizon=0", ("credit.horizon is 0.0", "above 0")),
         ("credit.baseline=guess", ("'guess'", "'input', 'mean' or 'none'")),
@@ -255,13 +250,10 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("evolve.pairs=1", ("evolve.pairs is 1:", "at least 2")),
         ("evolve.sequences=2000", ("evolve.sequences is 2000", "at most 1,000")),
         ("evolve.parts=['class_head']", ("class_head decides nothing",)),
-        ("evolve.final_rate=2", ("final_rate",)),
-        ("evolve.momentum=1", ("evolve.momentum is 1.0", "below 1")),
         ("evolve.parts=['head']", ("head", "encoder")),
         ("credit=3", ("credit is 3", "section")),
         ("workload.trace=nothing", ("nothing",)),
         ("workload.interarrival_s=3", ("a list is needed",)),
-        ("workload.executors=0", ("workload", "0")),
         ("workload.settings=[{colour=3}]", ("colour",)),
         ("network.embedding=0", ("embedding 0 must be at least 1",)),
         ("reinforce.iterations=-1", ("reinforce.iterations is -1", "negative")),
@@ -411,19 +403,15 @@ def test_a_run_keeps_the_gaps_that_it_was_trained_on(trace_file: Path) -> None:
     [
         ("seed = true", "seed is True: a whole number is needed"),
         ("seed = 1.0", "seed is 1.0: a whole number is needed"),
-        ("seed = 1979-05-27", "seed is '1979-05-27': a whole number is needed"),
         ("seed = " + "9" * 5_000, "not TOML"),
-        ("seed = 0x" + "f" * 5_000, "cannot be read"),
         ("seed = " + "9" * 400, "seed is 999"),
         ("[credit]\nhorizon = " + "9" * 400, "credit.horizon"),
         ("[credit]\nhorizon = inf", "credit.horizon is inf: a finite number is needed"),
         ("[reinforce]\nepochs = 3", "unknown setting reinforce.epochs (did you mean"),
         (f"[reinforce]\n{'x' * 10**5} = 3", "unknown setting reinforce.xxx"),
-        ("[network]\nhidden = [16.5]", "network.hidden.0 is 16.5: a whole number is needed"),
         ("[network]\nhidden = [1000000]", "layers of 1,024 units"),
         ("[network]\nhidden = [1000, 1000, 1000, 1000]", "parameters: at most"),
         ("[network]\nhead_hidden = []", "network: head_hidden"),
-        ("network = []", "network is []: a section is needed"),
         (f'seed = "{"x" * 10**5}"', "seed is 'xxx"),
         ("seed = " + "[" * 5_000, "nested too deeply"),
         ("seed = '\x00'", "not TOML"),
@@ -441,16 +429,6 @@ def test_a_setting_that_cannot_be_is_refused_in_one_short_line(
     assert len(str(refused.value)) < 600
 
 
-@pytest.mark.parametrize("content", [b"\xff", None])
-def test_a_file_that_is_no_text_is_named(content: bytes | None, tmp_path: Path) -> None:
-    """Bytes that are not UTF-8; a folder."""
-    path = tmp_path if content is None else tmp_path / "my.toml"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError, match="cannot read" if content is None else "not UTF-8"):
-        read_config(path)
-
-
 def test_none_stands_for_what_toml_has_no_word_for() -> None:
     """For a setting that may be absent; a choice called "none" stays what it is."""
     changes = ("reinforce.max_kl=none", "credit.baseline=none", "validation.patience=3")
@@ -459,20 +437,3 @@ def test_none_stands_for_what_toml_has_no_word_for() -> None:
     assert config.credit.baseline == "none"
     assert config.validation.patience == 3
     assert config_from(config.to_json()) == config
-
-
-@pytest.mark.parametrize(
-    ("kind", "values"),
-    [
-        (EpisodesConfig, {"settings": None}),
-        (EpisodesConfig, {"shards": 1.5}),
-        (EpisodesConfig, {"shards": True}),
-        (EpisodesConfig, {"longest": math.inf}),
-        (TrainConfig, {"seed": 1.5}),
-    ],
-)
-def test_a_program_gives_numbers_of_the_right_kind(kind: type, values: dict[str, Any]) -> None:
-    """As a file does: the annotation of a range does not hide the type."""
-    (name,) = values
-    with pytest.raises(ConfigError, match=name):
-        kind(**values)
