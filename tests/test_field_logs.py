@@ -348,21 +348,6 @@ def test_a_version_that_records_too_little_is_named(tmp_path: Path) -> None:
         read_recording([path])
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("6-spark-1.3.log", "a Spark before 1.5"), ("7-databricks-rolled", None)]
-)
-def test_field_logs_are_read_or_refused(name: str, words: str | None) -> None:
-    """The folder of Databricks is one job of ten tasks."""
-    if not FIELD.is_dir():
-        pytest.skip(f"field logs are not at {FIELD}")
-    if words is not None:
-        with pytest.raises(TraceError, match=words):
-            read_recording([FIELD / name])
-        return
-    (job,) = read_recording([FIELD / name]).trace.jobs
-    assert job.num_tasks == 10
-
-
 def test_micro_batches_are_runs_of_one_query() -> None:
     """Structured streaming adds what changes to each description."""
     stream, run = "0e5a4f3c-1111-2222-3333-444455556666", "9e5a4f3c-1111-2222-3333-444455556666"

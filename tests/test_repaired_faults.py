@@ -33,16 +33,6 @@ def test_the_nearer_level_is_the_likelier(protocol: Protocol, share_of_upper: fl
     assert upper == pytest.approx(share_of_upper, abs=0.03)
 
 
-def test_the_level_is_linear_in_the_number_of_executors() -> None:
-    """Between levels 5 and 10 each further executor makes the upper one 20 % likelier."""
-    levels = tuple(LevelDurations.of(count, rest_ms=[1000 * count]) for count in (5, 10))
-    a = job("a", Stage("x", 3_000, (), levels))
-    for executors in range(4, 13):
-        record = tell([a], greedy, executors=executors).simulator.timeline()[executors:]
-        upper = (record["finish_ms"] - record["start_ms"] == 10_000).mean()
-        assert upper == pytest.approx(np.clip((executors - 5) / 5, 0, 1), abs=0.04)
-
-
 def test_idle_executors_are_offered_at_every_event() -> None:
     """e1, idle in no job since 0, helps with y from 3 s on; decima-sim forgets it."""
     a = job("a", stage("x", 1, 1000), stage("y", 2, 5000, [0]))

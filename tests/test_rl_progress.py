@@ -78,6 +78,21 @@ def test_a_line_compares_score_and_best_with_the_reference() -> None:
     assert fourth == f"iteration 4/100, JCT s 90, best 76 {against}, 5 min left"
 
 
+def test_in_a_terminal_there_is_a_bar() -> None:
+    """With the same facts, and the terminal is given back at the end."""
+    lines = Lines(terminal=True)
+    progress = RichProgress(lines.console, Reference("JCT s", "fair", 80.0), clock=lines.clock)
+    progress.started(LoopState(next_iteration=40, elapsed_s=120.0), SETTINGS)
+    progress.iterated(report(40, best=76.0, validation_score=77.0))
+    progress.stopped()
+    progress.stopped()
+
+    assert " 41/100" in lines.text
+    assert "JCT s 77, best 76 (-5.0 % against fair 80)" in lines.text
+    show_cursor = "\x1b[?25h"
+    assert lines.text.rindex(show_cursor) > lines.text.rindex("41/100")
+
+
 def test_time_left_follows_the_pace_of_the_session() -> None:
     """Ten iterations in 30 s leave 90 more in 270 s, unless the session ends before."""
     begin = LoopState(next_iteration=0, elapsed_s=500.0)

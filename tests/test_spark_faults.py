@@ -83,22 +83,6 @@ def test_idle_slots_beside_tasks_that_wait_are_a_fault(session: Any) -> None:
     assert status.jvm["lapses"] == 0
 
 
-def test_idle_slots_that_no_plan_is_to_blame_for_are_no_fault(session: Any) -> None:
-    """A single long task beside seven idle slots, and a barrier that waits for all eight."""
-    context = session.sparkContext
-
-    def barrier() -> None:
-        time.sleep(0.5)  # the long task holds a slot by then
-        naps = context.parallelize(range(8), 8).barrier().mapPartitions(lambda _: [1])
-        assert naps.count() == 8
-
-    guard = Guard(idle_s=0.3, failures=3)
-    with decima.spark.attach(session, policy="strict_fair", guard=guard) as scheduler:
-        together(lambda: sleep_tasks(session, "long", 1, 2.0), barrier)
-        status = scheduler.status()
-    assert (status.fallbacks, status.ended_because) == (0, None)
-
-
 def test_limits_lapse_when_the_planner_falls_silent(session: Any, hooks: Hooks) -> None:
     """Slots stand idle under its last plan, then its thread hangs: Spark's own order returns."""
     guard = Guard(idle_s=60)

@@ -246,6 +246,18 @@ def test_a_run_goes_on_with_nothing_but_its_folder(
     assert torch.equal(resumed["weights"], straight["weights"])
 
 
+def test_averaged_weights_lag_behind(trace_file: Path) -> None:
+    """They move a part of the way to the newest, which the next iteration begins with."""
+    learner = DecimaLearner(small(trace_file, "imitate.average_iterations=4"))
+    before = learner.state()
+    assert torch.equal(before["averaged"], before["weights"])
+    learner.iterate(0)
+    after = learner.state()
+    moved = after["weights"] - before["averaged"]
+    assert moved.abs().max() > 0
+    torch.testing.assert_close(after["averaged"] - before["averaged"], moved / 4)
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 
