@@ -75,8 +75,6 @@ class Setting(NamedTuple):
 SETTINGS = (
     Setting("tpch", 8, 30_000.0),
     Setting("tpch", 50, 0.0, "none"),
-    Setting("tpch", 200, 1_000.0),
-    Setting("random-dag", 30, 0.0),
     Setting("random-dag", 16, 4_000.0, "none"),
     Setting("heavy-dag", 40, 20_000.0, "noisy"),
 )

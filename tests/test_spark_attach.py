@@ -44,7 +44,7 @@ def session() -> Iterator[Any]:
 # --- what it does --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", ["strict_fair", "tuned_srw", "es_rule", "decima"])
+@pytest.mark.parametrize("policy", ["es_rule", "decima"])
 def test_policies_run_jobs_to_their_end(session: Any, policy: str) -> None:
     """All jobs finish, no limit is passed, and Spark gets its own objects back."""
     before = spark_objects(session)

@@ -301,7 +301,7 @@ def import_or_refuse(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["spark-3.5-plain", *CODECS])
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_damaged_bytes_never_give_a_traceback(
     name: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -341,7 +341,7 @@ def replaced(value: Any, pick: Callable[[int], int], junk: Any) -> Any:
     return junk
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_strange_values_never_give_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

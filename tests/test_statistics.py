@@ -68,7 +68,7 @@ def test_ratios_above_one_are_no_different_from_those_below() -> None:
     assert geometric_percent(np.full(3, 0.2)).ci95 is None
 
 
-@pytest.mark.parametrize("inputs", [2, 3, 5, 9, 10, 20, 40])
+@pytest.mark.parametrize("inputs", [2, 5, 10, 40])
 def test_an_interval_covers_the_true_mean_about_as_often_as_it_says(inputs: int) -> None:
     """Of 400 samples of times: between 90 and 98 %, and neither always nor by being endless."""
     rng = np.random.default_rng(8)

@@ -34,6 +34,7 @@ from tests.test_training_config import small
 RUNS = [run_of(2, jobs=8), batch_run(1, jobs=8)]
 NETWORK = random_network(2)
 TEACHERS = (*ImitateConfig().teachers, "fifo", "strict_fair", "spark_fair")
+OTHERS = ("session", "decima-sim")
 
 
 class Case(NamedTuple):
@@ -155,8 +156,13 @@ def is_on_the_menu(case: Case, wanted: Round) -> bool:
     return True
 
 
-@pytest.mark.parametrize("cluster", ["executors", "session", "decima-sim"])
-@pytest.mark.parametrize("teacher", TEACHERS)
+@pytest.mark.parametrize(
+    ("teacher", "cluster"),
+    [
+        *((teacher, "executors") for teacher in TEACHERS),
+        *((teacher, cluster) for teacher in ("tuned_srw", "sjf_cp") for cluster in OTHERS),
+    ],
+)
 def test_labels_give_what_the_heuristic_gives(teacher: str, cluster: str) -> None:
     """The same executors to the same jobs, wherever a plan can say so."""
     compared = 0
@@ -208,8 +214,11 @@ def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object, name: str) 
     assert teacher.percent == pytest.approx(100 * (means[best] / fair - 1))
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
-@pytest.mark.parametrize("teacher", ["es_rule", "sjf_cp"])
+@pytest.mark.parametrize(
+    ("teacher", "cluster"),
+    [("es_rule", "executors"), ("es_rule", "session"), ("sjf_cp", "decima-sim"),
+     ("sjf_cp", "classes")],
+)  # fmt: skip
 def test_labels_are_as_good_as_their_teacher(
     teacher: str, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
