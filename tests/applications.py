@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from decima.spark.coordinator.messages import (
-    Registration,
-    Report,
-    read_registration,
-    read_report,
-)
+from decima.spark.coordinator.messages import Registration, Report, read_registration, read_report
 from decima.spark.coordinator.planning import Coordinator
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.loading import ready_policy

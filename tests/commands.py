@@ -95,7 +95,7 @@ def parsed(line: str) -> dict[str, Any]:
     context = click.Context(command, parent=click.Context(main, **main.context_settings))
     values, left, _ = command.make_parser(context).parse_args(arguments)
     assert left == []
-    assert all(values[one.name] for one in command.params if one.required and one.name)
+    assert all(values[param.name] for param in command.params if param.required and param.name)
     return values
 
 

@@ -24,8 +24,7 @@ from traces import Job, LevelDurations, Stage, Trace, write_trace
 # Every run tries the same examples: a test that fails does so again, here and elsewhere.
 # `pytest --hypothesis-profile=other` tries others. A slow machine is no failure.
 COMMON = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 settings.register_profile("same", COMMON, derandomize=True)
 settings.register_profile("other", COMMON)

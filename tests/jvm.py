@@ -45,7 +45,7 @@ class Classes:
         """The answers of a class of the tests', one for each question."""
         done = subprocess.run(  # noqa: S603 - our own class
             self._command(name),
-            input="".join(f"{json.dumps(one)}\n" for one in questions),
+            input="".join(f"{json.dumps(question)}\n" for question in questions),
             capture_output=True,
             text=True,
             timeout=300,

@@ -53,20 +53,20 @@ class Live:
 
     def tell(self, told: dict[str, Any], *ask: str) -> dict[str, Any]:
         """Answer of the classes to a report; `ask` as `DriveSession` reads it."""
-        found: dict[str, Any] = self._jvm.ask({"report": told, "ask": ask})
-        return found
+        answer: dict[str, Any] = self._jvm.ask({"report": told, "ask": ask})
+        return answer
 
     def jobs(self, told: dict[str, Any]) -> list[dict[str, Any]]:
         """Jobs with something left to run after this report, with columns of their stages."""
-        found = self.tell(told, "jobs")
-        by_key = {job["job"]: job for job in found["jobs"]}
-        return [by_key[key] for key in found["active"]]
+        answer = self.tell(told, "jobs")
+        by_key = {job["job"]: job for job in answer["jobs"]}
+        return [by_key[key] for key in answer["active"]]
 
     def plan(self, told: dict[str, Any]) -> dict[str, Any]:
         """The plan after this report, which there is."""
-        found = self.tell(told, "plan")["plan"]
-        assert found is not None
-        return dict(found)
+        answer = self.tell(told, "plan")["plan"]
+        assert answer is not None
+        return dict(answer)
 
 
 # --- reports -------------------------------------------------------------------------------------

@@ -130,9 +130,9 @@ def compared(live: Live, mirror: Mirror, reports: Iterator[dict[str, Any]]) -> C
     """
     counts, fair, starved = Counter[str](), Heuristic("strict_fair"), 0
     for number, told in enumerate(reports):
-        found = live.tell(told, "tables", "plan")
-        plan, is_served, starved = found["plan"], found["starved"] > starved, found["starved"]
-        counts["due"] += found["is_due"]
+        answer = live.tell(told, "tables", "plan")
+        plan, is_served, starved = answer["plan"], answer["starved"] > starved, answer["starved"]
+        counts["due"] += answer["is_due"]
         if plan is None:
             continue
         counts["plans"] += 1
@@ -141,7 +141,7 @@ def compared(live: Live, mirror: Mirror, reports: Iterator[dict[str, Any]]) -> C
         counts["slots"] += sum(plan["limits"].values())
         if not is_served:
             stand_in = None if plan["fault"] is None else fair
-            expected = mirror.plan(found["tables"], found["lost"], stand_in)
+            expected = mirror.plan(answer["tables"], answer["lost"], stand_in)
             assert (plan["chosen"], plan["limits"]) == expected, number
     counts["starved"] = starved
     return counts

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
 from decima.agent import columns, feature_kernels
 from decima.agent.columns import Choices
 from decima.agent.graph import Graph, GraphSorter
-from decima.agent.model import save_model
 from decima.agent.network import PolicyNetwork
 from decima.agent.scales import Scales
 from decima.agent.weights import NetworkConfig
@@ -26,13 +23,6 @@ def random_network(seed: int = 0, config: NetworkConfig | None = None) -> Policy
         if isinstance(last, torch.nn.Linear):
             torch.nn.init.normal_(last.weight, std=0.3)
     return network.eval()
-
-
-def save_random_model(path: Path, seed: int = 0, config: NetworkConfig | None = None) -> Path:
-    """Write such a network as a model file; returns the path."""
-    network = random_network(seed, config)
-    save_model(path, network.config, network.state_dict(), {"validation": {}})
-    return path
 
 
 def whole_graph(

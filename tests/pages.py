@@ -50,7 +50,10 @@ def results_json(**figures: dict[str, list[float]]) -> dict[str, Any]:
         ],
         "policies": {
             name: {
-                **{one: {"per_sequence": figures.get(one, values)[name]} for one in FIGURES},
+                **{
+                    figure: {"per_sequence": figures.get(figure, values)[name]}
+                    for figure in FIGURES
+                },
                 "busy_executor_s": 60.0,
                 "first_executor_s": 20.0,
                 "moving_executor_s": 10.0,

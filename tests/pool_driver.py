@@ -43,10 +43,10 @@ def main() -> None:
         for pool, jobs in JOBS.items()
         for _ in range(jobs)
     ]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     sys.stdout.write(f"{json.dumps(found)}\n")
     context.stop()
 

@@ -89,4 +89,4 @@ def says_where_and_sleeps(folder: Path, number: int) -> int:
 def living(_: Shared, number: int) -> int:
     """How many values of that kind the process holds."""
     time.sleep(0.05)  # so that no process does all
-    return sum(isinstance(one, Counted) for one in gc.get_objects())
+    return sum(isinstance(thing, Counted) for thing in gc.get_objects())

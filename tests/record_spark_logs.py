@@ -53,10 +53,7 @@ COMMON = {
 }
 PLAIN = {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
 ROLLING = {"spark.eventLog.rolling.enabled": "true"}
-WHOLE_DAG = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-}
+WHOLE_DAG = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
 
 
 def compressed(codec: str) -> dict[str, str]:

@@ -21,7 +21,6 @@ from traces.loopback import LOOPBACK
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 240.0
 SECRET = b"0123456789abcdef"
-LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """a JVM starts in half of the CPU time, on machines of few cores"""
 
 

@@ -77,7 +77,7 @@ def together(*work: Callable[[], None]) -> None:
         except BaseException as error:  # noqa: BLE001 - it is raised again below
             failed.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(one,), daemon=True) for one in work]
+    threads = [threading.Thread(target=guarded, args=(answer,), daemon=True) for answer in work]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -144,7 +144,7 @@ _CHANGES: dict[str, dict[str, str | None]] = {
     "exact/Fields.java": {
         "static void set(Object owner, String name, Object value) throws Exception {": _HOOK
         + 'if (hook.equals("refuse") || (hook.equals("refuse late") && value instanceof Builder))'
-        + ' throw new IllegalAccessException("final field " + name);',
+        + ' throw new IllegalAccessException("final field " + name);'
     },
 }
 """by source: what a hook is put behind; the property `decima.test` says what it does"""

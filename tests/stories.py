@@ -62,10 +62,7 @@ def waves(
 ) -> Stage:
     """Tasks whose duration tells their wave; `fresh` None: not measured."""
     level = LevelDurations.of(
-        1,
-        fresh_ms=[] if fresh is None else [fresh],
-        first_ms=[first],
-        rest_ms=[rest],
+        1, fresh_ms=[] if fresh is None else [fresh], first_ms=[first], rest_ms=[rest]
     )
     return Stage(name, tasks, tuple(parents), (level,))
 

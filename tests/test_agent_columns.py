@@ -22,12 +22,7 @@ from spark_sim.observation import observe
 from spark_sim.vector import VectorSimulator
 from tests.networks import whole_graph
 from tests.stories import build, job, stage
-from tests.test_agent_support import (
-    ARRAYS,
-    SCALES,
-    each_protocol,
-    run_of,
-)
+from tests.test_agent_support import ARRAYS, SCALES, each_protocol, run_of
 from traces import Trace, to_arrays
 
 
@@ -120,8 +115,8 @@ def two_jobs() -> Observation:
 
 def test_the_heads_columns_of_two_jobs_by_hand() -> None:
     """Typical: tasks of 1 s, jobs of 8 s; the jobs that came so far, 8 s, too."""
-    found = describe(two_jobs().as_batch(), SCALES_OF_TWO)
-    a, b = found.job_x
+    features = describe(two_jobs().as_batch(), SCALES_OF_TWO)
+    a, b = features.job_x
     assert_row(a, columns.JOB, {
         "held": 5 / 8, "share": np.log2(5.5 / 4) / 4, "idle": 0, "local": 0, "source": 0,
         "remaining": 1 / 4, "relative": np.log2(16 / 10) / 4, "shorter": 1, "undone": 1,
@@ -138,7 +133,7 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
         "leading runnable": 1, "leading moving": np.log(1 + 4) / 4,
         "leading waves": 0, "leading blocking": -1 / 4, "leading wait": 0,
     })  # fmt: skip
-    a, b = found.stage_x
+    a, b = features.stage_x
     assert_row(a, columns.STAGE, {
         "demand": np.log(1 + 12 / 8), "covering": 1, "runnable": 1, "duration": 1 / 4,
         "path": np.log(1 + 2 / 4) / 4, "critical": 1, "part": 6 / 16, "moving": np.log(1 + 1) / 4,
@@ -149,7 +144,7 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
         "path": np.log(1 + 1.5 / 4) / 4, "critical": 1, "part": 2 / 4, "moving": np.log(1 + 4) / 4,
         "waves": 0, "blocking": -1 / 4, "wait": 0, "scarce": 0, "need": 0,
     })  # fmt: skip
-    assert_row(found.cluster_x[0], columns.CLUSTER, {
+    assert_row(features.cluster_x[0], columns.CLUSTER, {
         "on_offer": 3 / 8, "offered": np.log2(3) / 4, "jobs": -2 / 4 + 1 / 2, "count": 1 / 4,
         "load": np.log2(1 / 16 + 20 / 8) / 4, "typical": np.log2(10 / 8) / 4, "working": 5 / 8,
         "session": 0, "holding": 0, "executors": np.log2(8 / 50) / 4, "moving": np.log(1 + 2) / 4,
@@ -157,13 +152,13 @@ def test_the_heads_columns_of_two_jobs_by_hand() -> None:
         "age": np.log(2) / 8, "ages": np.log(2) / 8, "durations": 1 / 4,
         "inflation": 0,
     })  # fmt: skip
-    assert found.limit.tolist() == [6, 7, 8, 1, 2, 3]
-    assert_row(found.limit_x[1], columns.LIMIT, {
+    assert features.limit.tolist() == [6, 7, 8, 1, 2, 3]
+    assert_row(features.limit_x[1], columns.LIMIT, {
         "limit": 7 / 8, "share": np.log2(7 / 4) / 4, "added": 2 / 8, "count": 1 / 4, "moved": 1,
         "covering": 2 / 3, "waves": np.log2(3 / 2) / 4, "left": 1 / 3,
         "free": 1 / 8,
     })  # fmt: skip
-    assert_row(found.limit_x[4], columns.LIMIT, {
+    assert_row(features.limit_x[4], columns.LIMIT, {
         "limit": 2 / 8, "share": -1 / 4, "added": 2 / 8, "count": 1 / 4, "moved": 1,
         "covering": 2 / 4, "waves": 1 / 4, "left": 1 / 3, "free": 1 / 8,
     })  # fmt: skip
@@ -239,7 +234,7 @@ def test_menus_ascend_and_have_room(sizes: list[int], executors: int, others: in
     assert set(range(1, min(8, int(menu[-1])) + 1)) <= set(menu.tolist())
     share = math.ceil(executors / (1 + others))
     wanted = {math.ceil(share / 2), share, 2 * share, *sizes}
-    assert {one for one in wanted if one <= menu[-1]} <= set(menu.tolist())
+    assert {limit for limit in wanted if limit <= menu[-1]} <= set(menu.tolist())
 
 
 def test_a_job_that_holds_every_executor_may_choose_nothing() -> None:

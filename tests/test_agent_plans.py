@@ -85,7 +85,7 @@ def decisions_of(
 def random_scores(graph: Graph, seed: int) -> Scores[Tensor]:
     rng = torch.Generator().manual_seed(seed)
     sizes = (graph.stage_x, graph.cluster_x, graph.limit_x, graph.class_x, graph.cluster_x)
-    return Scores(*(torch.randn(len(one), generator=rng) for one in sizes))
+    return Scores(*(torch.randn(len(size), generator=rng) for size in sizes))
 
 
 def acting(scores: Scores[Tensor]) -> Scores[Float32]:
@@ -145,29 +145,17 @@ def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
         jobs = {JOB_OF_ENTRY[entry] for entry in order[:used] if entry != 3}
         for first, second in itertools.product(range(3), range(2)):
             # Limits of a decision are counted through: those of the third job begin at 3.
-            found = plan_probabilities.taken(
+            taken = plan_probabilities.taken(
                 SCORES, GRAPH, plan_of(order, used, [first, -1, 3 + second])
             )
             chosen = {job: {0: first, 2: second}[job] for job in jobs}
             expected = order_probability(order[:used]) * limit_probability(chosen)
-            assert float(found.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
-
-
-def test_plans_of_several_decisions_have_what_each_has_alone() -> None:
-    """Batched and padded, whatever stands beside them."""
-    decision = np.array([0, 1, 1, 0, 1])
-    keys = np.arange(1, 6).astype(np.uint64)
-    every = plans.draw(acting(SCORES), CHOICES, decision, keys)
-    together = plan_probabilities.taken(SCORES, GRAPH, every)
-    for row in range(5):
-        alone = plan_probabilities.taken(SCORES, GRAPH, plans.picked(every, np.array([row])))
-        torch.testing.assert_close(together.log_prob[row], alone.log_prob[0])
-        torch.testing.assert_close(together.entropy[row], alone.entropy[0])
+            assert float(taken.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
 
 
 def test_entropy_is_a_share_of_the_greatest() -> None:
     """1 where all choices are equally likely, near 0 where one is certain."""
-    equal = Scores(*(torch.zeros_like(one) for one in SCORES))
+    equal = Scores(*(torch.zeros_like(score) for score in SCORES))
     plan = plan_of([0, 2, 3, 1], 4, [0, -1, 3])
     assert float(plan_probabilities.taken(equal, GRAPH, plan).entropy) == pytest.approx(1.0)
     certain = equal._replace(
@@ -177,15 +165,6 @@ def test_entropy_is_a_share_of_the_greatest() -> None:
     assert float(plan_probabilities.taken(certain, GRAPH, plan).entropy) < 1e-3
 
 
-def test_log_softmax_by_hand() -> None:
-    """Logits log 1, log 3 | log 2, log 2 | 5 | none: shares 1/4, 3/4 | 1/2, 1/2 | 1."""
-    logits = torch.tensor([0.0, np.log(3), np.log(2), np.log(2), 5.0], dtype=torch.float32)
-    log_prob, entropy = plan_probabilities.log_softmax(logits, torch.tensor([0, 0, 1, 1, 2]), 4)
-    assert log_prob.exp().tolist() == pytest.approx([0.25, 0.75, 0.5, 0.5, 1.0])
-    expected = [0.25 * np.log(4) + 0.75 * np.log(4 / 3), np.log(2), 0.0, 0.0]
-    assert entropy.tolist() == pytest.approx(expected, abs=1e-6)
-
-
 def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
     """One stage with one limit beside the end; also where a choice is all but impossible."""
     graph, _ = decisions_of([[1]], [[1]])
@@ -193,8 +172,8 @@ def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
         leaves = [torch.tensor([height], requires_grad=True) for _ in range(3)]
         scores = Scores(leaves[0], -leaves[1], leaves[2], torch.zeros(0), torch.zeros(1))
         plan = Plans(*(np.array(one) for one in ([0], [0, 2], [0, 1], [1], [0, 1], [0], [-1, -1])))
-        found = plan_probabilities.taken(scores, graph, plan)
-        (found.log_prob.sum() + found.entropy.sum()).backward()
+        taken = plan_probabilities.taken(scores, graph, plan)
+        (taken.log_prob.sum() + taken.entropy.sum()).backward()
         for leaf in leaves:
             assert leaf.grad is not None
             assert bool(leaf.grad.isfinite().all())
@@ -238,40 +217,18 @@ def test_draws_follow_the_probabilities() -> None:
 
 def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
     """Each job with the median of its limits; no key draws."""
-    found = plans.draw(acting(SCORES), CHOICES, np.array([1]), None)
+    plan = plans.draw(acting(SCORES), CHOICES, np.array([1]), None)
     logits = [*STAGES.tolist(), END]
     expected = sorted(range(4), key=lambda entry: -logits[entry])
-    assert to_the_end(found.order.tolist()) == to_the_end(expected)
-    assert sorted(found.order.tolist()) == [0, 1, 2, 3]
-    assert found.limit.tolist() == [median_of(LIMITS[0]), -1, 3 + median_of(LIMITS[2])]
+    assert to_the_end(plan.order.tolist()) == to_the_end(expected)
+    assert sorted(plan.order.tolist()) == [0, 1, 2, 3]
+    assert plan.limit.tolist() == [median_of(LIMITS[0]), -1, 3 + median_of(LIMITS[2])]
 
 
 def median_of(logits: Tensor) -> int:
     """The first limit up to which half of the probability lies."""
     below = torch.softmax(logits.double(), 0).cumsum(0)
     return int((below >= 0.5 - 1e-12).nonzero()[0])
-
-
-@pytest.mark.parametrize(
-    ("chances", "expected"),
-    [([0.3, 0.3, 0.4], 1), ([0.6, 0.3, 0.1], 0), ([0.2, 0.2, 0.6], 2)],
-)
-def test_a_limit_that_is_not_drawn_is_the_median(chances: list[float], expected: int) -> None:
-    """Not the likeliest: that is often the largest, with most of the probability below it."""
-    limit = torch.cat((SCORES.limit[:2], torch.tensor(chances).log(), SCORES.limit[5:]))
-    found = plans.draw(acting(SCORES._replace(limit=limit)), CHOICES, np.array([1]), None)
-    assert found.limit[0] == expected
-
-
-def test_what_a_lane_draws_depends_on_its_key_alone() -> None:
-    """Whatever is decided beside it, and in whatever place."""
-    keys = keys_of(6)
-    together = plans.draw(acting(SCORES), CHOICES, np.array([0, 1, 1, 0, 1, 1]), keys)
-    for row in (1, 2, 4, 5):
-        alone = plans.draw(acting(SCORES), CHOICES, np.array([1]), keys[[row]])
-        picked = plans.picked(together, np.array([row]))
-        assert picked.order.tolist() == alone.order.tolist()
-        assert picked.limit.tolist() == alone.limit.tolist()
 
 
 # --- what the simulator is told ------------------------------------------------------------------
@@ -288,11 +245,11 @@ def test_preferences_name_stages_and_their_jobs_limits() -> None:
         limit=np.array([2, -1, 4, 1]),
         kind=np.full(6, -1),
     )
-    found = plans.preferences(both, CHOICES)
-    assert found.ptr.tolist() == [0, 4, 6]
-    assert found.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
-    assert found.limit.tolist() == [2, 3, 0, 3, 0, 2]
-    assert found.kind.tolist() == [ANY] * 6
+    wanted = plans.preferences(both, CHOICES)
+    assert wanted.ptr.tolist() == [0, 4, 6]
+    assert wanted.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
+    assert wanted.limit.tolist() == [2, 3, 0, 3, 0, 2]
+    assert wanted.kind.tolist() == [ANY] * 6
 
 
 # --- classes of executors ------------------------------------------------------------------------
@@ -317,24 +274,24 @@ def test_log_probability_has_a_factor_for_each_class_looked_at() -> None:
         for used in (1, 2, 4):
             for numbers in itertools.product(range(2), range(1), range(3)):
                 plan = plan_of(order, used, [0, -1, 3])._replace(kind=np.array(kinds_of(numbers)))
-                found = plan_probabilities.taken(CLASS_SCORES, CLASSED, plan)
+                taken = plan_probabilities.taken(CLASS_SCORES, CLASSED, plan)
                 before = plan_probabilities.taken(SCORES, GRAPH, plan)
                 expected = np.prod(
                     [KINDS[entry][numbers[entry]] for entry in order[:used] if entry != 3]
                 )
-                assert float(found.log_prob - before.log_prob) == pytest.approx(
+                assert float(taken.log_prob - before.log_prob) == pytest.approx(
                     np.log(expected), abs=1e-5
                 )
 
 
 def test_the_likeliest_classes_are_what_the_simulator_is_told() -> None:
     """Rows of the cluster's classes, for the stages in the plan's order; any for the end."""
-    found = plans.draw(acting(CLASS_SCORES), CLASSED_CHOICES, np.array([1]), None)
-    best = [int(np.argmax(one)) for one in KINDS]
-    assert found.kind.tolist() == kinds_of(best)
-    told = plans.preferences(found, CLASSED_CHOICES)
+    plan = plans.draw(acting(CLASS_SCORES), CLASSED_CHOICES, np.array([1]), None)
+    best = [int(np.argmax(kind)) for kind in KINDS]
+    assert plan.kind.tolist() == kinds_of(best)
+    wanted = plans.preferences(plan, CLASSED_CHOICES)
     expected = {100 + 1 + stage: 7 + number for stage, number in enumerate(best)} | {NONE: ANY}
-    assert told.kind.tolist() == [expected[stage] for stage in told.stage.tolist()]
+    assert wanted.kind.tolist() == [expected[stage] for stage in wanted.stage.tolist()]
 
 
 def test_entropy_counts_classes_as_it_counts_limits() -> None:

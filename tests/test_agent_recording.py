@@ -154,10 +154,10 @@ def test_several_recordings_are_scored_as_one() -> None:
     torch.testing.assert_close(scores.value, values, rtol=1e-5, atol=1e-5)
     NETWORK.zero_grad()
     together.log_prob.sum().backward()
-    found = flat_gradient(NETWORK)
+    gradient = flat_gradient(NETWORK)
     NETWORK.zero_grad()
     torch.cat([one.log_prob for one in alone]).sum().backward()
-    torch.testing.assert_close(found, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(gradient, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
 
 
 @given(seed=st.integers(0, 10**6), parts=st.integers(1, 20))
@@ -172,13 +172,6 @@ def test_scores_do_not_depend_on_the_cut(seed: int, parts: int) -> None:
             np.testing.assert_allclose(
                 taken.log_prob, recording.log_prob[rows], rtol=1e-4, atol=1e-4
             )
-
-
-def test_a_job_is_embedded_once_for_each_of_its_changes() -> None:
-    """Neighbouring decisions share its snapshot."""
-    recording, _ = usual()
-    graph = recording.graph(np.arange(count_of(recording)), SORTER)
-    assert graph.nodes.num_graphs < len(graph.job_x)
 
 
 # --- gradients -----------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_in_one_simulation_the_scores_are_those_of_a_full_pass(cluster: Cluster)
     assert count > 40
 
 
-@pytest.mark.parametrize("label", ["executors", "session", "classes"])
+@pytest.mark.parametrize("label", ["session", "classes"])
 @pytest.mark.parametrize("config", PARTS_LEFT_OUT.values(), ids=PARTS_LEFT_OUT)
 def test_each_ablation_is_the_same_in_both(config: NetworkConfig, label: str) -> None:
     """Four simulations side by side, of which some are over before the others."""
@@ -120,21 +120,6 @@ def assert_in_lockstep(network: PolicyNetwork, cluster: Cluster) -> None:
         count += 1
     assert count > 30
     assert fewest == 1
-
-
-def test_a_limit_without_another_has_no_score() -> None:
-    """Its plan is as likely as ever."""
-    policy = LearnedPolicy(random_network(6), ARRAYS)
-    alone = with_others = 0
-    few_slots = replace(CLUSTERS["session"], num_executors=2)
-    for scored, _ in played(policy, simulator_of(batch_run(1, jobs=12), few_slots)):
-        chosen = has_choice(scored)
-        assert (scored.scores.limit[~chosen] == 0).all()
-        assert (scored.scores.limit[chosen] != 0).all()
-        alone += int((~chosen).sum())
-        with_others += int(chosen.sum())
-    assert alone > 400
-    assert with_others > 400
 
 
 def test_weights_are_copied_when_a_scorer_is_made() -> None:
@@ -197,20 +182,3 @@ def test_only_jobs_that_changed_are_embedded_again(embedded: list[list[int]]) ->
     assert after.observation.rows[after.changed].tolist() == [job]
     assert embedded[1:] == [after.changed.tolist()]
     assert_as_in_full(network, after)
-
-
-def test_making_room_keeps_what_is_remembered(embedded: list[list[int]]) -> None:
-    """A scorer that grows between two looks embeds nothing again; one that forgets, everything."""
-    network = random_network(2)
-    seen = simulator_of(RUNS[0], CLUSTERS["executors"]).observation().as_batch()
-    scorer = Scorer(network, ARRAYS, SCALES)
-    scorer.make_room(len(seen.jobs), len(seen.stages))
-    before = scorer.score(seen)
-    scorer.make_room(20 * len(seen.jobs), 20 * len(seen.stages))
-    after = scorer.score(seen)
-    assert len(embedded) == 1
-    np.testing.assert_array_equal(after.scores.stage, before.scores.stage)
-    assert_as_in_full(network, after)
-    scorer.forget()
-    assert_as_in_full(network, scorer.score(seen))
-    assert embedded[1] == embedded[0]

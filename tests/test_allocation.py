@@ -13,7 +13,6 @@ from decima.whatif import WhatIfSettings, what_if
 from decima.whatif.advice import advised, allocation_fidelity, findings
 from decima.whatif.changes import allocation_changes
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
-from decima.whatif.replay.allocation import parse_changes
 from decima.whatif.report import allocation_table
 from spark_sim import (
     Allocation,
@@ -146,8 +145,8 @@ def recorded(folder: Path, **settings: str) -> Recording:
 
 def test_the_log_shows_how_long_executors_take(tmp_path: Path) -> None:
     """A request 1 s after the job, an executor 3 s later, and none that is idle for 60 s."""
-    found = recorded(tmp_path).allocation(0)
-    assert found == Allocation(1, 0, 1, 0, 0, start_ms=3000.0)
+    allocation = recorded(tmp_path).allocation(0)
+    assert allocation == Allocation(1, 0, 1, 0, 0, start_ms=3000.0)
 
 
 def test_a_recording_is_repeated_and_settings_matter(tmp_path: Path) -> None:
@@ -168,9 +167,9 @@ def test_the_first_executors_are_there_at_the_first_job(tmp_path: Path) -> None:
     environment = event("EnvironmentUpdate", **{"Spark Properties": properties})
     events = [environment, executor(cores=1, at=0), *simple_job(0, 10, [(10, 900)], 900)]
     recording = read_recording([write(tmp_path / "log", [*started(), *events])])
-    found = recording.allocation(0, {"minExecutors": "3"})
-    assert found is not None
-    assert (found.first, found.present) == (3, 3)
+    allocation = recording.allocation(0, {"minExecutors": "3"})
+    assert allocation is not None
+    assert (allocation.first, allocation.present) == (3, 3)
 
 
 def test_other_settings_are_tried_and_priced(tmp_path: Path) -> None:
@@ -206,8 +205,8 @@ def test_a_model_that_fails_gives_no_advice(tmp_path: Path) -> None:
     settings = WhatIfSettings(
         1, ("fifo",), draws=2, sequences=2, allocation={"executorStart": "60s"}
     )
-    found = what_if(recorded(tmp_path), settings)
-    _, words = findings(found, exact(found))
+    study = what_if(recorded(tmp_path), settings)
+    _, words = findings(study, exact(study))
     assert "no advice on its settings" in words
 
 
@@ -216,22 +215,25 @@ def test_a_fixed_cluster_has_no_such_advice(tmp_path: Path) -> None:
     recording = read_recording([write(tmp_path / "log", log)])
     assert recording.allocation(0) is None
     assert recording.allocation(0, {"maxExecutors": "3"}) is not None
-    found = what_if(recording, WhatIfSettings(1, ("fifo",), draws=2, sequences=2))
-    assert found.allocations == ()
-    assert len(list(findings(found, exact(found)))) == 1
+    study = what_if(recording, WhatIfSettings(1, ("fifo",), draws=2, sequences=2))
+    assert study.allocations == ()
+    assert len(list(findings(study, exact(study)))) == 1
 
 
 def test_a_log_whose_settings_cannot_be_read_is_answered_without_them(tmp_path: Path) -> None:
     """Nobody asked for the model, which is all that needs them."""
     settings = WhatIfSettings(1, ("fifo",), draws=2, sequences=2)
-    found = what_if(recorded(tmp_path, executorIdleTimeout="soon"), settings)
-    assert found.allocations == ()
+    study = what_if(recorded(tmp_path, executorIdleTimeout="soon"), settings)
+    assert study.allocations == ()
 
 
 def test_changes_that_change_nothing_are_left_out(tmp_path: Path) -> None:
     """The only executor is kept: requests and idle time can only be longer."""
     recording = recorded(tmp_path, minExecutors="1", executorIdleTimeout="2s")
-    found = [one.setting for one in allocation_changes(recording, {"executorIdleTimeout": "1s"})]
+    found = [
+        allocation_change.setting
+        for allocation_change in allocation_changes(recording, {"executorIdleTimeout": "1s"})
+    ]
     assert found == [
         "",
         "schedulerBacklogTimeout=4s, sustainedSchedulerBacklogTimeout=4s",
@@ -261,30 +263,24 @@ def test_other_values_are_refused(tmp_path: Path, text: str, words: str) -> None
         assert words in shown
 
 
-def test_changes_are_parsed() -> None:
-    assert parse_changes("log") == {}
-    both = parse_changes("minExecutors=2, spark.dynamicAllocation.executorIdleTimeout = 10s")
-    assert both == {"minExecutors": "2", "executorIdleTimeout": "10s"}
-
-
 def test_the_field_log_is_repeated_by_the_model() -> None:
     """24 slots at most, of executors of 4: within 10 % without the recorded curve."""
     log = SHARED / "data" / "field-logs" / "8-dynamic-allocation.log"
     if not log.is_file():
         pytest.skip(f"field logs are not at {log.parent}")
-    found = replay(read_recording([log]), ReplaySettings(allocation={})).fidelity("all")
-    assert found is not None
-    assert found.above(10.0) == []
+    fidelity = replay(read_recording([log]), ReplaySettings(allocation={})).fidelity("all")
+    assert fidelity is not None
+    assert fidelity.above(10.0) == []
 
 
 def test_waiting_for_executors_is_told_from_waiting_for_jobs(tmp_path: Path) -> None:
     """Jobs that never meet wait 4 s of 11 for an executor; with fixed slots there is no word."""
     settings = WhatIfSettings(1, ("fifo",), draws=2, sequences=2, slots_vary=True)
-    found = what_if(recorded(tmp_path), settings)
-    verdict = next(findings(found, exact(found)))
+    study = what_if(recorded(tmp_path), settings)
+    verdict = next(findings(study, exact(study)))
     assert verdict.startswith("Next to nothing to gain")
     assert "-37 %" in verdict
-    assert found.all_slots is not None
-    assert found.all_slots.avg_s.mean() == pytest.approx(6.9)
+    assert study.all_slots is not None
+    assert study.all_slots.avg_s.mean() == pytest.approx(6.9)
     fixed = what_if(recorded(tmp_path), WhatIfSettings(1, ("fifo",), draws=2, sequences=2))
     assert fixed.all_slots is None

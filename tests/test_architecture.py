@@ -104,7 +104,7 @@ UPWARDS = (
 @pytest.mark.parametrize("part", UPWARDS)
 def test_no_circle_joins_the_agent_the_policies_and_the_evaluation(part: str) -> None:
     """Inside functions and type checks neither."""
-    above = {f"decima.{one}" for one in UPWARDS[UPWARDS.index(part) + 1 :]}
+    above = {f"decima.{later}" for later in UPWARDS[UPWARDS.index(part) + 1 :]}
     folder = ROOT / "decima" / part
     files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
     wrong = [
@@ -207,6 +207,6 @@ def test_a_newcomers_questions_have_one_file_each() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+\?) \| ([^|]+) \|$", text, re.MULTILINE)
     named = [re.fullmatch(r"`([\w./]+)`", cell) for _, cell in rows]
-    files = [found[1] for found in named if found is not None]
+    files = [name[1] for name in named if name is not None]
     assert len(rows) == len(files) == len(set(files)) > 10
     assert [file for file in files if not (ROOT / file).is_file()] == []

@@ -59,8 +59,8 @@ def test_the_mean_gap_is_the_one_asked_for(
     draw: Callable[[Trace, int, float, np.random.Generator], Arrivals], tolerance: float
 ) -> None:
     """20,000 gaps of 25 ms: four standard errors of each process are inside the tolerance."""
-    found = draw(ABC, 20_000, 25.0, rng(3))
-    assert found.arrival_ms[-1] / len(found) == pytest.approx(25.0, rel=tolerance)
+    arrivals = draw(ABC, 20_000, 25.0, rng(3))
+    assert arrivals.arrival_ms[-1] / len(arrivals) == pytest.approx(25.0, rel=tolerance)
 
 
 def dispersion(found: Arrivals, window_ms: float) -> float:
@@ -71,19 +71,19 @@ def dispersion(found: Arrivals, window_ms: float) -> float:
 
 def test_poisson_gaps_are_exponential() -> None:
     """Standard deviation equals mean, and counts in windows are not over-dispersed."""
-    found = poisson(ABC, 20_000, 25.0, rng(4))
-    gaps = np.diff(found.arrival_ms, prepend=0.0)
+    arrivals = poisson(ABC, 20_000, 25.0, rng(4))
+    gaps = np.diff(arrivals.arrival_ms, prepend=0.0)
     assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)
     assert np.median(gaps) == pytest.approx(25.0 * np.log(2), rel=0.05)
-    assert dispersion(found, 500.0) == pytest.approx(1.0, abs=0.15)
+    assert dispersion(arrivals, 500.0) == pytest.approx(1.0, abs=0.15)
 
 
 def test_bursts_are_denser_and_take_their_share_of_the_time() -> None:
     """With factor 4, counts are far from Poisson; with a factor near 1, they are Poisson."""
-    found = bursty(ABC, 20_000, 25.0, rng(5), burst_factor=4.0, burst_jobs=100.0)
-    assert dispersion(found, 500.0) > 10
+    arrivals = bursty(ABC, 20_000, 25.0, rng(5), burst_factor=4.0, burst_jobs=100.0)
+    assert dispersion(arrivals, 500.0) > 10
     # In a burst 80 jobs fall into a window of 500 ms, in calm 5: a valley lies between.
-    counts = np.bincount((found.arrival_ms // 500.0).astype(int))
+    counts = np.bincount((arrivals.arrival_ms // 500.0).astype(int))
     share = np.mean(counts > 40)
     assert share == pytest.approx(1 / 5, abs=0.06)
     mild = bursty(ABC, 20_000, 25.0, rng(5), burst_factor=1.01)
@@ -92,8 +92,8 @@ def test_bursts_are_denser_and_take_their_share_of_the_time() -> None:
 
 def test_days_have_their_busy_half_first() -> None:
     """With amplitude 0.8 the first half of a period gets (1 + 1.6 / pi) / 2 = 75.5 % of it."""
-    found = diurnal(ABC, 20_000, 25.0, rng(6), period_ms=10_000.0)
-    busy = np.mean((found.arrival_ms % 10_000.0) < 5_000.0)
+    arrivals = diurnal(ABC, 20_000, 25.0, rng(6), period_ms=10_000.0)
+    busy = np.mean((arrivals.arrival_ms % 10_000.0) < 5_000.0)
     assert busy == pytest.approx((1 + 1.6 / np.pi) / 2, abs=0.015)
     flat = diurnal(ABC, 20_000, 25.0, rng(6), period_ms=10_000.0, amplitude=0.0)
     assert np.mean((flat.arrival_ms % 10_000.0) < 5_000.0) == pytest.approx(0.5, abs=0.015)
@@ -101,9 +101,9 @@ def test_days_have_their_busy_half_first() -> None:
 
 def test_a_recording_is_replayed_in_order_of_time() -> None:
     """Jobs sort by arrival; equal times keep the order of the trace."""
-    found = recorded(trace_of("a", "b", "c", "d", arrivals=(7.0, 0.0, 7.0, 3.0)))
-    assert found.arrival_ms.tolist() == [0.0, 3.0, 7.0, 7.0]
-    assert found.job.tolist() == [1, 3, 0, 2]
+    arrivals = recorded(trace_of("a", "b", "c", "d", arrivals=(7.0, 0.0, 7.0, 3.0)))
+    assert arrivals.arrival_ms.tolist() == [0.0, 3.0, 7.0, 7.0]
+    assert arrivals.job.tolist() == [1, 3, 0, 2]
     with pytest.raises(TraceError, match="job 'b' has no recorded arrival"):
         recorded(trace_of("a", "b", arrivals=(1.0, None)))
 
@@ -111,10 +111,10 @@ def test_a_recording_is_replayed_in_order_of_time() -> None:
 def test_decima_sim_sequences_never_change() -> None:
     """Frozen: numpy promises this stream for ever, and published runs depend on it."""
     trace = load_trace("tpch-like")
-    found = decima_sim(trace, streaming_jobs=3, mean_gap_ms=25_000.0, seed=7)
+    arrivals = decima_sim(trace, streaming_jobs=3, mean_gap_ms=25_000.0, seed=7)
     shown = [
         (time, trace.jobs[job].name)
-        for time, job in zip(found.arrival_ms.tolist(), found.job, strict=True)
+        for time, job in zip(arrivals.arrival_ms.tolist(), arrivals.job, strict=True)
     ]
     assert shown == [
         (0.0, "50g/q16"),
@@ -159,11 +159,11 @@ def test_impossible_settings_name_value_and_rule(draw: Callable[[], Arrivals], r
 
 def test_arrivals_cannot_be_changed_after_they_were_checked() -> None:
     mine = np.array([1.0, 2.0])
-    found = Arrivals(mine, np.zeros(2, np.int32))
+    arrivals = Arrivals(mine, np.zeros(2, np.int32))
     mine[0] = 9.0
-    assert found.arrival_ms.tolist() == [1.0, 2.0]
+    assert arrivals.arrival_ms.tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="read-only"):
-        found.job[0] = 1
+        arrivals.job[0] = 1
 
 
 times = st.lists(st.floats(0, 1e15, allow_subnormal=False), min_size=1, max_size=20).map(sorted)
@@ -178,9 +178,9 @@ def test_a_list_survives_the_file_to_the_last_bit(
     jobs = data.draw(st.lists(st.integers(0, 3), min_size=len(times), max_size=len(times)))
     path = tmp_path / "arrivals.csv"
     write_arrivals(Arrivals(np.array(times), np.array(jobs, np.int32)), trace, str(path))
-    found = read_arrivals(str(path), trace)
-    assert found.arrival_ms.tolist() == times
-    assert found.job.tolist() == jobs
+    arrivals = read_arrivals(str(path), trace)
+    assert arrivals.arrival_ms.tolist() == times
+    assert arrivals.job.tolist() == jobs
 
 
 @pytest.mark.parametrize(
@@ -193,6 +193,7 @@ def test_a_list_survives_the_file_to_the_last_bit(
         ("arrival_ms,job\n-5,a\n", ":2: arrival_ms -5: must not be negative"),
         ("arrival_ms,job\ninf,a\n", ":2: arrival_ms 'inf' must be finite"),
         ("arrival_ms,job\nsoon,a\n", ":2: arrival_ms 'soon' is not a number"),
+        ("arrival_ms,job\n0,a\n1e16,a\n", ":3: arrival_ms 1e16: must be at most 9.0"),
         ("arrival_ms,job\n5,z\n", ":2: trace 't' has no job 'z'"),
         ("arrival_ms,job\n5,a,b\n", ":2: 3 cells, the header has 2"),
     ],
@@ -206,9 +207,9 @@ def test_mistakes_in_a_list_name_file_and_line(tmp_path: Path, text: str, messag
 
 
 def test_a_list_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    found = Arrivals(np.array([1.0]), np.array([7], np.int32))
+    arrivals = Arrivals(np.array([1.0]), np.array([7], np.int32))
     with pytest.raises(TraceError, match="job index 7: trace 't' has 3 jobs"):
-        write_arrivals(found, ABC, tmp_path / "a.csv")
+        write_arrivals(arrivals, ABC, tmp_path / "a.csv")
     with pytest.raises(TraceError, match="cannot write"):
         write_arrivals(batch(ABC, 1, rng()), ABC, tmp_path / "none" / "a.csv")
     assert list(tmp_path.iterdir()) == []
@@ -216,6 +217,6 @@ def test_a_list_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_example_of_the_documentation_is_read() -> None:
     """It replays the jobs of the CSV example."""
-    found = read_arrivals(EXAMPLES / "arrivals.csv", load_trace(EXAMPLES / "jobs.csv"))
-    assert found.arrival_ms.tolist() == [0.0, 12_500.0, 12_500.0, 60_000.0]
-    assert found.job.tolist() == [0, 1, 1, 0]
+    arrivals = read_arrivals(EXAMPLES / "arrivals.csv", load_trace(EXAMPLES / "jobs.csv"))
+    assert arrivals.arrival_ms.tolist() == [0.0, 12_500.0, 12_500.0, 60_000.0]
+    assert arrivals.job.tolist() == [0, 1, 1, 0]

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -25,18 +24,7 @@ from decima.rl import run_folder
 from decima.rl.errors import RunError
 from decima.rl.run_folder import read_run
 from tests.commands import decima, refused
-from traces import (
-    Arrivals,
-    Job,
-    Stage,
-    Trace,
-    TraceError,
-    codecs,
-    load_trace,
-    read_alibaba,
-    read_trace,
-)
-from traces.arrivals import read_arrivals
+from traces import TraceError, codecs, load_trace, read_alibaba, read_trace
 from traces.codecs import open_codec
 from traces.errors import DamageError
 from traces.files.errors import FileError
@@ -206,16 +194,6 @@ def test_the_last_time_that_is_resolved_is_read(tmp_path: Path) -> None:
     path.write_text(f"job,stage,arrival_ms,num_tasks,task_ms\na,s,{2.0**53!r},1,{2.0**53!r}\n")
     (job,) = load_trace(path).jobs
     assert job.arrival_ms == job.work_ms == 2**53
-
-
-def test_arrivals_are_resolved(tmp_path: Path) -> None:
-    trace = Trace("t", (Job("j", (Stage.fixed("a", 2, 5.0),)),))
-    path = tmp_path / "a.csv"
-    path.write_text("arrival_ms,job\n0,j\n1e16,j\n")
-    with pytest.raises(TraceError, match=r"a\.csv:3: arrival_ms 1e16: must be at most 9\.0"):
-        read_arrivals(path, trace)
-    with pytest.raises(TraceError, match=r"arrival 1e\+16 ms must be at most"):
-        Arrivals(np.array([1e16]), np.zeros(1, np.int32))
 
 
 TIMELINE = {

@@ -257,29 +257,3 @@ def test_a_number_beyond_all_bounds_is_refused(
         result = given.run(f"{given.label}={value}")
         refused(result, given.label)
     assert list(tmp_path.iterdir()) == []
-
-
-CASES = Path(__file__).parents[2] / "shared" / "data" / "cases" / "border"
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("deeprm", "evaluate", "null-metadata.safetensors"), 2),
-        (("harmony", "evaluate", "null-metadata.safetensors"), 2),
-        (("decima", "explain", "--model", "null-metadata.safetensors"), 2),
-        (("harmony", "import", "philly", "philly-surrogate.json", "-o", "{out}"), 0),
-        (("harmony", "import", "philly", "harmony_philly_0.json", "-o", "{out}"), 0),
-        (("harmony", "evaluate", "--table", "esc_table.json"), 2),
-    ],
-)
-def test_files_that_broke_a_reader(words: tuple[str, ...], code: int, tmp_path: Path) -> None:
-    if not CASES.is_dir():
-        pytest.skip(f"the files are not at {CASES}")
-    program, *rest = words
-    told = [str(CASES / word) if (CASES / word).is_file() else word for word in rest]
-    result = CliRunner().invoke(
-        PROGRAMS[program], [word.format(out=tmp_path / "jobs.csv") for word in told]
-    )
-    assert result.exit_code == code, result.output
-    assert result.stderr.count("\n") == (1 if code else 0)

@@ -97,37 +97,20 @@ def test_a_decision_log_is_read_within_a_bound(
     [
         ("job", {"completion_ms": 999}, "completion_ms 999 lies before arrival_ms 1000"),
         ("job", {"completion_ms": -6000}, "completion_ms is -6000: a whole number from 0"),
-        ("job", {"own_ms": -1}, "own_ms is -1: a whole number from 0"),
         ("job", {"own_ms": 5001}, "own_ms 5001 is more than the 5000 ms that it took"),
-        ("job", {"own_ms": -1e300}, "own_ms is -1e+300: a whole number"),
         ("job", {"own_ms": 2**64}, "own_ms is 18446744073709551616: a whole number"),
-        (
-            "job",
-            {"arrival_ms": 2**53 + 1},
-            "arrival_ms is 9007199254740993: a whole number",
-        ),
-        ("job", {"arrival_ms": "1000"}, "arrival_ms is '1000': a whole number"),
+        ("job", {"arrival_ms": 2**53 + 1}, "arrival_ms is 9007199254740993: a whole number"),
         ("job", {"arrival_ms": True}, "arrival_ms is True: a whole number"),
         ("job", {"job": 7}, "job is 7: text is needed"),
-        ("job", {"name": None}, "name is None: text is needed"),
         ("stage", {"mean_ms": 1e18}, "mean_ms is 1e+18: a time from 0 to 9,007,199,254,740,992"),
-        ("stage", {"mean_ms": -1}, "mean_ms is -1: a time"),
-        ("stage", {"mean_ms": "1"}, "mean_ms is '1': a time"),
         ("stage", {"num_tasks": 2**63}, "num_tasks is 9223372036854775808: a whole number"),
-        ("stage", {"num_tasks": 2.5}, "num_tasks is 2.5: a whole number"),
         ("stage", {"num_tasks": 0}, "0 tasks, a stage has between 1 and"),
         ("stage", {"parents": [0]}, "is its own parent"),
         ("stage", {"parents": 2}, "damaged: TypeError"),
         ("plan", {"time_ms": 2**64}, "time_ms is 18446744073709551616: a whole number"),
-        ("plan", {"time_ms": 1.5}, "time_ms is 1.5: a whole number"),
         ("plan", {"slots": -1}, "slots is -1"),
-        (
-            "plan",
-            {"sets": [[0, 0, {"k1": 1}, 4, 1, 2, False]]},
-            "sets is {'k1': 1}: text",
-        ),
+        ("plan", {"sets": [[0, 0, {"k1": 1}, 4, 1, 2, False]]}, "sets is {'k1': 1}: text"),
         ("plan", {"sets": [[0, 0, "k1", 4, 1, 2**70, False]]}, "sets is 1180591620717411303424"),
-        ("plan", {"chosen": [None]}, "chosen is None"),
         ("plan", {"limits": {"k1": -3}}, "limits is -3"),
         ("plan", {"applied_ms": 5}, "damaged: TypeError"),
     ],
@@ -167,8 +150,8 @@ def results() -> dict[str, Any]:
     config = EvaluationConfig(
         trace="short-dag", policies=("fifo", "strict_fair"), executors=4, jobs=3, sequences=2
     )
-    found: dict[str, Any] = json.loads(json.dumps(evaluate(config).to_json()))
-    return found
+    content: dict[str, Any] = json.loads(json.dumps(evaluate(config).to_json()))
+    return content
 
 
 def with_value(content: Any, value: Any, *path: Any) -> Any:
@@ -189,13 +172,10 @@ FIFO = ("policies", "fifo")
         ((*FIFO, "jct_s", 0), [], "completion times of [0, 3] of [3, 3] jobs"),
         ((*FIFO, "jct_s", 0), [1.0], "of 4 of 6 jobs, where 0 have not arrived"),
         ((*FIFO, "jct_s", 0, 1), -1.0, "jct_s.0.1: Input should be greater than or equal to 0"),
-        ((*FIFO, "jct_s", 0, 1), 1e300, "jct_s.0.1: Input should be less than or equal to 9"),
         ((*FIFO, "median_jct_s", "per_sequence", 0), 1e300, "median_jct_s.per_sequence.0"),
         ((*FIFO, "avg_jct_s", "per_sequence", 0), 0, "avg_jct_s.per_sequence.0"),
         ((*FIFO, "fairness", "per_sequence", 0), 1.01, "fairness.per_sequence.0"),
-        ((*FIFO, "utilisation", "per_sequence", 0), -0.5, "utilisation.per_sequence.0"),
         ((*FIFO, "idle_executor_s"), -6.0, "idle_executor_s"),
-        ((*FIFO, "busy_executor_s"), 1e300, "busy_executor_s"),
         ((*FIFO, "unfinished"), -1, "unfinished"),
         (("sequences", 0, "arrival_s", 0), -1.0, "sequences.0.arrival_s.0"),
         (("sequences", 0, "arrival_s", 0), 1e13, "sequences.0.arrival_s.0"),
@@ -321,7 +301,7 @@ def read_or_refuse(read: Callable[[], object]) -> None:
         assert "codec can't" not in text
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_damage_of_any_kind_never_gives_a_traceback(
     seed: int, results: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -7,20 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_sim import (
-    PASS,
-    Action,
-    Cluster,
-    IllegalActionError,
-    Observation,
-    Simulator,
-    Status,
-)
+from spark_sim import PASS, Action, Cluster, IllegalActionError, Observation, Simulator, Status
 from spark_sim.kernels.dispatch import Preferences, follow
 from spark_sim.tables import ANY, ILLEGAL, NONE
 from spark_sim.vector import VectorSimulator
 from tests.stories import build, job, stage
-from tests.test_agent_support import ARRAYS, CLUSTERS, each_protocol, run_of, simulator_of
+from tests.test_agent_support import ARRAYS, CLUSTERS, run_of
 from tests.workloads import Workload, workloads
 
 Choice = tuple[int, int, int]
@@ -31,7 +23,7 @@ END: Choice = (NONE, 0, ANY)
 def preferences(*choices: Choice) -> Preferences:
     """Of one simulation."""
     columns = np.array(choices, np.int64).reshape(-1, 3).T
-    return Preferences(np.array([0, len(choices)]), *(one.copy() for one in columns))
+    return Preferences(np.array([0, len(choices)]), *(column.copy() for column in columns))
 
 
 def random_preferences(seen: Observation, rng: np.random.Generator) -> list[Choice]:
@@ -102,48 +94,12 @@ def test_following_is_choosing_one_by_one(workload: Workload, seed: int) -> None
                 assert getattr(compiled.state, name).tobytes() == table.tobytes()
 
 
-@each_protocol
-def test_many_simulations_follow_as_each_alone(cluster: Cluster) -> None:
-    """Side by side, with stages named by their rows of the batch; those that are over stand."""
-    runs = [run_of(1), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
-    together = VectorSimulator(ARRAYS, cluster, runs)
-    alone = [simulator_of(run, cluster) for run in runs]
-    rng = np.random.default_rng(0)
-    ended: set[int] = set()
-    while together.alive.any():
-        batch = together.observation()
-        parts: list[Choice] = []
-        ptr, expected = [0], []
-        for index, simulator in enumerate(alone):
-            expected.append(0)
-            if simulator.status is Status.DECIDE:
-                wanted = random_preferences(simulator.observation(), rng)
-                rows = {int(batch.stage_row[row]): row for row in range(
-                    batch.stage_ptr[index], batch.stage_ptr[index + 1])}  # fmt: skip
-                parts += [
-                    (row if row == NONE else rows[row], limit, kind) for row, limit, kind in wanted
-                ]
-                expected[-1] = one_by_one(simulator, wanted)
-            else:
-                ended.add(index)
-            ptr.append(len(parts))
-        used = together.follow(preferences(*parts)._replace(ptr=np.array(ptr)))
-        assert used.tolist() == expected
-        assert together.status.tolist() == [simulator.status for simulator in alone]
-    assert ended  # at least one was over while another went on
-    for index, simulator in enumerate(alone):
-        assert together.state(index).jobs.tobytes() == simulator.state.jobs.tobytes()
-
-
 # --- where they end ------------------------------------------------------------------------------
 
 
 def chain_and_other() -> Simulator:
     """a: two tasks, two more behind them; b: three tasks; six executors. Stages 0, 1 | 2."""
-    jobs = [
-        job("a", stage("x", 2, 1000), stage("y", 2, 1000, [0])),
-        job("b", stage("z", 3, 1000)),
-    ]
+    jobs = [job("a", stage("x", 2, 1000), stage("y", 2, 1000, [0])), job("b", stage("z", 3, 1000))]
     return build(jobs, Cluster(num_executors=6))
 
 

@@ -13,10 +13,8 @@ from gymnasium import spaces
 from decima import EvaluationConfig
 from decima.evaluation.runner import Workload as Evaluated
 from decima.evaluation.timeline import read_timeline
-from spark_sim import Cluster, ExecutorClass, SimulationError
 from spark_sim.env import SparkEnv
 from tests.commands import Command, refused, succeeded
-from tests.stories import build
 from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of
 from traces import Job, Trace, load_trace, to_arrays, write_trace
 from traces.estimates import drawn_demands
@@ -37,25 +35,6 @@ def test_the_environment_shows_classes_and_takes_one() -> None:
     shown, _, _, _, info = env.step(np.array([0, 0, L]))
     assert not info["illegal_action"]
     assert env.observation_space.contains(shown)
-
-
-def test_random_play_with_classes_stays_inside_the_spaces() -> None:
-    trace = drawn_demands(load_trace("tpch"), 1024.0, np.random.default_rng(0))
-    classes = (ExecutorClass(3, memory_mb=512.0), ExecutorClass(3, memory_mb=1024.0))
-    cluster = Cluster(num_executors=6, classes=classes)
-    env = SparkEnv(trace, cluster, max_jobs=8, max_stages=64, illegal="pass")
-    env.action_space.seed(1)
-    shown, _ = env.reset(seed=1)
-    for _ in range(300):
-        limits, kinds = np.ones(6, np.int8), np.ones(3, np.int8)
-        action = env.action_space.sample(mask=(shown["action_mask"], limits, kinds))
-        shown, _, terminated, truncated, info = env.step(action)
-        assert env.observation_space.contains(shown)
-        if terminated or truncated:
-            break
-        slot = int(action[0])
-        if slot < 64 and not info["illegal_action"]:
-            assert shown["class_on_offer"].sum() == shown["on_offer"][0]
 
 
 # --- demands and the command line ----------------------------------------------------------------
@@ -82,10 +61,7 @@ def test_drawn_demands_lie_in_the_unit_interval_and_depend_on_the_seed() -> None
         (("--classes", "four"), "executor class 'four': write GBxCOUNT or GB:CORESxCOUNT"),
         (("--classes", "4x3,8x3", "--executors", "7"), "count 6 executors, the cluster has 7"),
         (("--classes", "4x2,8x2", "--protocol", "session"), "'session' has no executor classes"),
-        (
-            ("--classes", "4x2,8x2"),
-            "the trace lacks the memory of its tasks",
-        ),
+        (("--classes", "4x2,8x2"), "the trace lacks the memory of its tasks"),
         (("--demands", "drawn"), "demands are drawn for executor classes, and there are none"),
     ],
 )
@@ -98,8 +74,8 @@ def test_impossible_classes_are_one_line(
 def test_classes_are_reported(run: Command, tmp_path: Path) -> None:
     """How busy each was and the memory left idle, for people and in JSON."""
     path = tmp_path / "r.json"
-    found = succeeded(run("--classes", "0.5x2,1x2", "--demands", "drawn", "--json", path))
-    assert "2 of 0.5 GB" in found.output
+    result = succeeded(run("--classes", "0.5x2,1x2", "--demands", "drawn", "--json", path))
+    assert "2 of 0.5 GB" in result.output
     report = json.loads(path.read_text())
     for policy in report["policies"].values():
         small, large = policy["classes"]
@@ -143,9 +119,3 @@ def test_settings_that_draw_demands_keep_workloads_of_their_own() -> None:
     keys = {one.workload_key() for one in (plain, classed, replace(classed, seed=1))}
     assert len(keys) == 3
     assert replace(plain, jobs=7).workload_key() == plain.workload_key()
-
-
-def test_classes_must_be_large_enough_at_the_simulators_own_border() -> None:
-    """A `Simulator` that is built without the command line refuses in one line, too."""
-    with pytest.raises(SimulationError, match=r"stage 0: its tasks need 1000 MB .* 250 MB"):
-        build([BIG], Cluster(num_executors=1, classes=(ExecutorClass(1, memory_mb=SMALL),)))

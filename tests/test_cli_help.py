@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from decima.cli.main import SUBCOMMANDS, main
-from decima.policy_names import SHIPPED_MODEL
-from decima.registry import HEURISTICS
 from tests.commands import below, decima, every_command, parsed, python, succeeded
 from traces import list_builtin, load_trace
 
@@ -37,8 +34,8 @@ def test_help_loads_nothing_heavy() -> None:
         "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
         "print(sorted({'numba', 'torch', 'pyarrow', 'numpy'} & set(sys.modules)))"
     )
-    found = python("-c", code)
-    assert found == "[]\n"
+    output = python("-c", code)
+    assert output == "[]\n"
 
 
 def test_every_command_has_a_line_in_the_help() -> None:
@@ -46,15 +43,6 @@ def test_every_command_has_a_line_in_the_help() -> None:
     assert set(below(main)) == set(SUBCOMMANDS)
     for name, line in SUBCOMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(line)}$", help_text, re.MULTILINE)
-
-
-def test_the_help_of_policies_names_the_learned_ones() -> None:
-    """A newcomer finds `decima` where the policies are listed."""
-    (policies,) = (one for one in below(main)["evaluate"].params if one.name == "policies")
-    assert isinstance(policies, click.Option)
-    assert policies.help is not None
-    for name in (*HEURISTICS, SHIPPED_MODEL, "model files"):
-        assert name in policies.help
 
 
 def test_a_shell_completes_subcommands_and_options() -> None:

@@ -33,18 +33,18 @@ def test_list_names_the_builtin_traces() -> None:
 
 def test_info_as_json_gives_the_figures() -> None:
     """The example, counted by hand."""
-    found = json.loads(run("info", EXAMPLES / "jobs.json", "--json").stdout)
-    assert (found["name"], found["jobs"], found["stages"]) == ("example", 2, 6)
-    assert (found["tasks"], found["edges"], found["depth_max"]) == (258, 4, 3)
-    assert found["stages_per_job"] == {"min": 2, "median": 3.0, "mean": 3.0, "max": 4}
-    assert found["tasks_per_job"]["max"] == 253
-    assert found["metadata"] == {"format": "json", "source": "jobs.json"}
+    content = json.loads(run("info", EXAMPLES / "jobs.json", "--json").stdout)
+    assert (content["name"], content["jobs"], content["stages"]) == ("example", 2, 6)
+    assert (content["tasks"], content["edges"], content["depth_max"]) == (258, 4, 3)
+    assert content["stages_per_job"] == {"min": 2, "median": 3.0, "mean": 3.0, "max": 4}
+    assert content["tasks_per_job"]["max"] == 253
+    assert content["metadata"] == {"format": "json", "source": "jobs.json"}
     lookup_s = (4 * 400 + 50) / 1_000
     orders_s = 40 * (1200 + 1250 + 1400 + 1500 + 3100) / 5 / 1_000
     items_s = 12 * (900 + 950 + 1100 + 2700) / 4 / 1_000
     join_s, total_s = 200 * (110 + 120 + 150) / 3 / 1_000, 0.3
     work_s = lookup_s + orders_s + items_s + join_s + total_s
-    assert found["work_executor_s"] == pytest.approx(work_s)
+    assert content["work_executor_s"] == pytest.approx(work_s)
 
 
 def test_show_prints_the_stages_of_a_job() -> None:
@@ -64,7 +64,7 @@ def test_show_without_a_job_lists_the_jobs(tmp_path: Path) -> None:
     assert [row[:3] for row in rows] == [["report", "4", "253"], ["lookup", "2", "5"]]
     assert run("show", EXAMPLES / "jobs.json", rows[0][0]).exit_code == 0
     every = run("show", "tpch").stdout
-    assert [one.name for one in load_trace("tpch").jobs if f" {one.name} " not in every] == []
+    assert [job.name for job in load_trace("tpch").jobs if f" {job.name} " not in every] == []
     refused(run("show", "tpch", "-o", tmp_path / "a.svg"), "--output", "name it")
 
 

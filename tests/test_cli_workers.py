@@ -96,11 +96,7 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("command", "options"), CALLS)
 def test_a_killed_worker_is_one_line(
-    run: Command,
-    tmp_path: Path,
-    killer: None,
-    command: str,
-    options: Callable[[Path], list[Any]],
+    run: Command, tmp_path: Path, killer: None, command: str, options: Callable[[Path], list[Any]]
 ) -> None:
     """With the likely cause; nothing was kept that could be resumed."""
     result = run("--workers", 2, *options(tmp_path / "out.json"), command=command)

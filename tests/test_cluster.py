@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_sim import (
-    Cluster,
-    ExecutorClass,
-    Protocol,
-    SimulationError,
-    Simulator,
-    Status,
-    Streams,
-)
+from spark_sim import Cluster, ExecutorClass, Protocol, SimulationError, Simulator, Status, Streams
 from spark_sim.cluster import parse_classes
 from tests.stories import build, job, stage
 from traces import Trace, to_arrays
@@ -112,16 +104,6 @@ def test_a_task_must_fit_some_class() -> None:
         start(1.0, None)
 
 
-@pytest.mark.parametrize("protocol", Protocol)
-def test_protocols_are_named_as_at_the_command_line(protocol: Protocol) -> None:
-    assert Protocol.parse(protocol.label) is protocol
-    with pytest.raises(SimulationError) as caught:
-        Protocol.parse("yarn")
-    assert str(caught.value) == (
-        "unknown protocol 'yarn'; there are executors, session, decima-sim"
-    )
-
-
 @pytest.mark.parametrize(
     ("arrival_ms", "jobs", "message"),
     [
@@ -147,14 +129,6 @@ def test_impossible_arrivals_are_refused(
     assert str(caught.value) == message
 
 
-def test_one_job_may_arrive_many_times() -> None:
-    """Three instances of one row of the trace are three jobs."""
-    arrays = to_arrays(Trace("t", (job("a", stage("x", 2, 1000)),)))
-    simulator = Simulator(arrays, Cluster(), np.array([0.0, 0.0, 9.0]), np.zeros(3, np.int32))
-    assert simulator.state.stages["num_tasks"].tolist() == [2, 2, 2]
-    assert simulator.state.stages["job"].tolist() == [0, 1, 2]
-
-
 def test_streams_are_independent_and_named() -> None:
     """Arrivals are shared by the repetitions of a sequence; durations and actions are not."""
     one, again, other = Streams(7, 3), Streams(7, 3), Streams(7, 3, rollout=1)
@@ -166,9 +140,3 @@ def test_streams_are_independent_and_named() -> None:
     assert len(keys) == 9
     assert len({one.arrivals().random(), one.actions().random(), one.duration_key()}) == 3
     assert Streams(7, 4).arrivals().random() != one.arrivals().random()
-
-
-@pytest.mark.parametrize("setting", ["seed", "sequence", "rollout"])
-def test_streams_refuse_negative_numbers(setting: str) -> None:
-    with pytest.raises(ValueError, match=f"^{setting} must not be negative, got -1$"):
-        Streams(**{"seed": 0, "sequence": 0, setting: -1})

@@ -49,11 +49,11 @@ def test_a_standalone_master_gives_the_same(standalone: str, trace_file: Path) -
     try:
         with SparkPool(context) as pool:
             check_executors(context, fingerprint)
-            found = evaluate(config, pool=pool)
+            report = evaluate(config, pool=pool)
     finally:
         context.stop()
     for name, own in evaluate(config).policies.items():
-        for one, other in zip(found.policies[name].runs, own.runs, strict=True):
+        for one, other in zip(report.policies[name].runs, own.runs, strict=True):
             np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
 
 

@@ -27,7 +27,6 @@ from spark_sim import Protocol
 from tests.commands import below, every_command
 from tests.test_training import sets
 from traces import load_trace
-from traces.files.names import suggestion
 
 PROGRAMS = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
 
@@ -154,13 +153,6 @@ def test_an_unknown_setting_comes_with_the_nearest(asked: str, near: str) -> Non
     with pytest.raises(ValueError, match="unknown setting") as refused:
         read_config(None, (f"{asked}=makespan",))
     assert f" (did you mean {near}?); there are" in str(refused.value)
-
-
-def test_where_nothing_is_near_nothing_is_suggested() -> None:
-    with pytest.raises(ValueError, match="unknown setting zzz; there are"):
-        read_config(None, ("zzz=1",))
-    assert suggestion("x" * 10**6, ("y", "z")) == ""
-    assert suggestion(7, ()) == ""
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.jvm import Classes
-from tests.spark_applications import (
-    Application,
-    CoordinatorProcess,
-    free_port,
-    standalone,
-    until,
-)
+from tests.spark_applications import Application, CoordinatorProcess, free_port, standalone, until
 from tests.test_spark_cluster import executors
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
@@ -69,8 +63,8 @@ class Cluster:
         self.coordinator = CoordinatorProcess(self.folder, SLOTS, self.coordinator.port, *options)
 
     def close(self) -> None:
-        for one in self.started:
-            one.stop()
+        for application in self.started:
+            application.stop()
         self.coordinator.kill()
 
 

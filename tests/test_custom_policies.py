@@ -70,10 +70,10 @@ def test_an_installed_package_names_its_policies(
         few = ("--jobs", "4", "--sequences", "2", "--executors", "8")
         policies = "strict_fair,mine,greedy:Greedy"
         succeeded(run(*few, "--policies", policies, "--json", "out.json"))
-        found = json.loads(Path("out.json").read_text())["policies"]
-        assert found["mine"]["jct_s"] == found["greedy:Greedy"]["jct_s"]
+        content = json.loads(Path("out.json").read_text())["policies"]
+        assert content["mine"]["jct_s"] == content["greedy:Greedy"]["jct_s"]
         refused(run("--policies", "mine", "--cluster", "local[1]"), "'mine' is code of your own")
-        assert found["mine"]["jct_s"] != found["strict_fair"]["jct_s"]
+        assert content["mine"]["jct_s"] != content["strict_fair"]["jct_s"]
     finally:
         packaged.cache_clear()
 

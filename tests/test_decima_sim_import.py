@@ -255,14 +255,14 @@ def shared() -> Path:
 def test_the_public_traces_have_their_published_figures(shared: Path) -> None:
     """154 jobs, 2 to 18 stages (mean 9.18), 13 to 3,717 tasks (median 1,018), 8.5 edges."""
     trace = read_decima_sim(shared)
-    found = summary(trace)
-    assert found["jobs"] == 154
-    assert (found["stages_per_job"]["min"], found["stages_per_job"]["max"]) == (2, 18)
-    assert round(found["stages_per_job"]["mean"], 2) == 9.18
-    assert found["tasks_per_job"] | {"mean": None} == {
+    figures = summary(trace)
+    assert figures["jobs"] == 154
+    assert (figures["stages_per_job"]["min"], figures["stages_per_job"]["max"]) == (2, 18)
+    assert round(figures["stages_per_job"]["mean"], 2) == 9.18
+    assert figures["tasks_per_job"] | {"mean": None} == {
         "min": 13, "median": 1018, "max": 3717, "mean": None
     }  # fmt: skip
-    assert found["edges"] / 154 == pytest.approx(8.5, abs=0.05)
+    assert figures["edges"] / 154 == pytest.approx(8.5, abs=0.05)
     sizes = list(dict.fromkeys(job.name.split("/")[0] for job in trace.jobs))
     assert sizes == ["2g", "5g", "10g", "20g", "50g", "80g", "100g"]
     assert [job.name for job in trace.jobs[:2]] == ["2g/q1", "2g/q2"]

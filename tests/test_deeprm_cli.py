@@ -6,15 +6,13 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from decima.rl.study.streams import Purpose
 from deeprm.config import PAPER
-from deeprm.episodes import Episodes
 from deeprm.evaluation import evaluate
-from deeprm.figures import FIGURES, picture_of
-from deeprm.jobs import draw_jobs, job_set
+from deeprm.figures import FIGURES
+from deeprm.jobs import draw_jobs
 from deeprm.objectives import Objective
 from deeprm.schedulers import SJF, load_model, new_network, save_model
 from deeprm.session import new_run, references
@@ -31,8 +29,8 @@ def test_a_training_is_compared_with_the_heuristics(tmp_path: Path) -> None:
         r"[0-9.]+ on the same",
         result.stdout,
     )
-    found = load_model(tmp_path / "run" / "model.safetensors").config
-    assert (found.objective, found.cluster) == ("completion", PAPER.at_load(0.3))
+    config = load_model(tmp_path / "run" / "model.safetensors").config
+    assert (config.objective, config.cluster) == ("completion", PAPER.at_load(0.3))
 
 
 def test_a_validation_is_compared_on_its_own_job_sets(tmp_path: Path) -> None:
@@ -47,28 +45,16 @@ def test_a_validation_is_compared_on_its_own_job_sets(tmp_path: Path) -> None:
         assert sjf.score == pytest.approx(-found if objective == "utilisation" else found)
 
 
-def test_a_picture_has_labels() -> None:
-    """What each part is, which job is in which slot and which colour in the cluster."""
-    jobs = job_set(PAPER, [(0, 3, (5, 1)), (0, 2, (5, 1)), (1, 15, (9, 2))])
-    episodes = Episodes(PAPER, jobs)
-    episodes.step(np.zeros(1, np.int32), np.array([1], np.int32))
-    figure = picture_of(episodes)
-    texts = {text.get_text() for text in figure.axes[0].texts}
-    assert {"cluster of\n20 units", "slot 1\nempty", "slot 2\njob 1", "0 more\nwait"} < texts
-    assert {"resource 1\nsteps ahead", "resource 2\nsteps ahead", "0", "10", "20"} < texts
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["job 0"]
-
-
 # --- the study and its figures -------------------------------------------------------------------
 
 
 def write_models(folder: Path, wanted: list[Training]) -> None:
     """Models that have learned nothing, in place of those of the study."""
     folder.mkdir(exist_ok=True)
-    for one in wanted:
-        config = one.config()
+    for training in wanted:
+        config = training.config()
         network = new_network(config)
-        save_model(folder / f"{one.name}.safetensors", config, network.state_dict(), {})
+        save_model(folder / f"{training.name}.safetensors", config, network.state_dict(), {})
 
 
 def test_every_figure_is_measured_and_drawn(

@@ -6,15 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
 
-from decima.rl.errors import StudyError
 from deeprm.config import PAPER, RELEASED
 from deeprm.env import DeepRmEnv
 from deeprm.episodes import Episodes
 from deeprm.jobs import job_set
 from deeprm.observations import CompactLayout, ImageLayout
-from deeprm.render import machine_cells
 from tests.deeprm_clusters import TINY
 from tests.studies import episode
 
@@ -40,17 +37,6 @@ def test_masks_say_what_places_a_job() -> None:
     *_, info = env.step(np.int64(1))
     assert info["action_mask"].tolist() == [1, 0, 0]
     assert env.action_masks().tolist() == [True, False, False]
-
-
-def test_misuse_is_refused() -> None:
-    with pytest.raises(StudyError, match="slowdown, completion"):
-        DeepRmEnv(objective="speed")
-    with pytest.raises(StudyError, match="image or compact"):
-        DeepRmEnv(observation="pixels")  # type: ignore[arg-type]
-    with pytest.raises(StudyError, match="rgb_array or None"):
-        DeepRmEnv(render_mode="human")
-    with pytest.raises(ResetNeeded):
-        DeepRmEnv().render()
 
 
 def test_the_image_shows_the_cluster_the_slots_and_the_backlog() -> None:
@@ -111,20 +97,3 @@ def test_a_cluster_of_twice_the_size_gives_the_same_numbers() -> None:
 
     found = [CompactLayout(one.config).read(one, FIRST).tolist() for one in (small, large)]
     assert found[0] == found[1]
-
-
-def test_the_picture_has_every_unit_of_every_job_once() -> None:
-    """Cells of the cluster by job, and a picture of them that differs from an empty one."""
-    env = DeepRmEnv(TINY, render_mode="rgb_array")
-    env.reset(options={"jobs": job_set(TINY, [(0, 2, (2, 1)), (0, 3, (2, 2)), (0, 1, (1, 1))])})
-    before = env.render()
-    env.step(np.int64(1))
-    env.step(np.int64(2))
-
-    assert env._episodes is not None
-    cells = machine_cells(env._episodes, 0, 0, 0)
-    assert [(cells == job).sum() for job in range(2)] == [4, 6]
-    after = env.render()
-    assert after.dtype == np.uint8
-    assert after.shape == before.shape
-    assert (after != before).any()

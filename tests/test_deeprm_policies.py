@@ -57,7 +57,7 @@ def gradients(network: torch.nn.Module, scores: Tensor) -> list[Tensor]:
 def test_the_network_has_exactly_the_papers_number_of_parameters() -> None:
     """223 columns of 20 cells, 20 hidden units, 11 actions (section 4.1: 89,451)."""
     assert ImageLayout(PAPER).columns == 2 * 10 + 10 * 2 * 10 + 3 == 223
-    assert sum(one.numel() for one in ImagePolicy(PAPER).parameters()) == 89_451
+    assert sum(parameter.numel() for parameter in ImagePolicy(PAPER).parameters()) == 89_451
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -112,19 +112,10 @@ def test_empty_slots_can_be_masked() -> None:
     assert (learning.isinf().numpy() == empty).all()
     learning.log_softmax(1)[:, 0].sum().backward()
     assert all(
-        bool(one.grad.isfinite().all()) for one in masked.parameters() if one.grad is not None
+        bool(parameter.grad.isfinite().all())
+        for parameter in masked.parameters()
+        if parameter.grad is not None
     )
-
-
-def test_a_frozen_network_stays_as_it_was() -> None:
-    network = new_network(TrainConfig(cluster=TINY), generator())
-    episodes, rows = some_states(TINY, 3)
-    frozen = network.frozen()
-    before = frozen.scores(frozen.observe(episodes, rows))
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.zero_()
-    assert (frozen.scores(frozen.observe(episodes, rows)) == before).all()
 
 
 def test_actions_are_drawn_as_often_as_their_probability_says() -> None:

@@ -157,7 +157,7 @@ def test_arrivals_are_called_as_the_command_calls_them() -> None:
     """The processes of docs/trace-format.md are those of `--arrivals`."""
     text = (ROOT / "docs" / "trace-format.md").read_text()
     (table,) = re.findall(r"^\| process \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
-    (option,) = (one for one in below(main)["evaluate"].params if one.name == "arrivals")
+    (option,) = (param for param in below(main)["evaluate"].params if param.name == "arrivals")
     assert isinstance(option, click.Option)
     named = set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE))
     assert [name for name in sorted(named) if name not in str(option.help)] == []
@@ -213,7 +213,7 @@ def messages() -> str:
             for node in ast.walk(ast.parse(path.read_text())):
                 parts = node.values if isinstance(node, ast.JoinedStr) else [node]
                 texts = [getattr(part, "value", "…") for part in parts]
-                found.append("".join(one if isinstance(one, str) else "…" for one in texts))
+                found.append("".join(text if isinstance(text, str) else "…" for text in texts))
     return "\n".join(found)
 
 
@@ -222,7 +222,7 @@ def test_messages_that_are_explained_exist() -> None:
     text = (DOCS / "how-to" / "troubleshooting.md").read_text()
     named = [found.strip("… :;()") for found in re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)]
     assert len(named) > 20
-    patterns = {one: re.escape(one).replace("…", "[^\n]*") for one in named}
+    patterns = {name: re.escape(name).replace("…", "[^\n]*") for name in named}
     assert [one for one, pattern in patterns.items() if not re.search(pattern, messages())] == []
 
 
@@ -249,7 +249,7 @@ def test_figures_of_the_readme_are_those_of_the_results() -> None:
     ]
     results = (DOCS / "results" / "2026-11-network.md").read_text()
     assert len(named) == 6
-    assert [one for one in named if one not in results] == []
+    assert [name for name in named if name not in results] == []
     page = (DOCS / "results" / "2026-11-policies.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*)$", page, re.MULTILINE))
     table = re.findall(r"^(\w+) {2,}(.* \[.*)$", results, re.MULTILINE)
@@ -260,7 +260,9 @@ def test_figures_of_the_readme_are_those_of_the_results() -> None:
         for one in re.findall(figure, line)
     ]
     assert len(baselines) > 15
-    assert [one for one in baselines if one[1] not in rows.get(one[0], "")] == []
+    assert [
+        baseline for baseline in baselines if baseline[1] not in rows.get(baseline[0], "")
+    ] == []
 
 
 def test_commands_on_pages_name_policies_that_there_are() -> None:

@@ -56,7 +56,7 @@ def test_a_search_from_disk_finds_pages(driver: Any, site: Path) -> None:
         driver.get((site / name).as_uri())
         driver.execute_script(_SEARCH, "moving delay")
         until(driver, f"return {_FOUND}.length > 0")
-        found = driver.execute_script(f"return {_FOUND}")
-        assert any(url.startswith((site / "glossary.html").as_uri()) for url in found)
+        shown = driver.execute_script(f"return {_FOUND}")
+        assert any(url.startswith((site / "glossary.html").as_uri()) for url in shown)
     assert all(url.startswith("file:") for url in requests(driver))
     assert complaints(driver) == []

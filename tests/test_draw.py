@@ -36,11 +36,6 @@ def test_an_svg_shows_every_stage_with_its_figures(tmp_path: Path) -> None:
     assert any(text.startswith("18 stages") for text in shown)
 
 
-def test_a_png_is_a_png(tmp_path: Path) -> None:
-    draw_job(chain("c", (1, 2)), tmp_path / "job.PNG")
-    assert (tmp_path / "job.PNG").read_bytes().startswith(b"\x89PNG\r\n")
-
-
 def test_equal_jobs_give_equal_files(tmp_path: Path) -> None:
     """No date and no random ids, so that drawings can be compared and kept in version control."""
     for name in ("one.svg", "two.svg"):
@@ -81,21 +76,6 @@ def test_boxes_do_not_overlap_and_edges_go_right(seed: int, skips: list[tuple[in
     for one_box, other_box in combinations(boxes, 2):
         if one_box.column == other_box.column:
             assert abs(height[one_box] - height[other_box]) > 0.62
-
-
-@pytest.mark.parametrize(
-    ("duration_ms", "shown"),
-    [
-        (0.25, "0.25 ms"),
-        (999, "999 ms"),
-        (1_000, "1.0 s"),
-        (119_000, "119.0 s"),
-        (180_000, "3.0 min"),
-        (3.6e7, "10.0 h"),
-    ],
-)
-def test_durations_for_people(duration_ms: float, shown: str) -> None:
-    assert format_ms(duration_ms) == shown
 
 
 def test_what_cannot_be_drawn_is_refused_and_leaves_no_file(tmp_path: Path) -> None:

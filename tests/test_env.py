@@ -191,17 +191,6 @@ def test_a_time_limit_truncates_and_unfinished_jobs_count() -> None:
     assert shown["job_age_s"].tolist()[:2] == [4.0, 0.0]
 
 
-def test_nothing_is_legal_in_the_observation_after_the_last_decision() -> None:
-    """The short job waits for the executor when time is up: in sight, not to be chosen."""
-    env = pair_env(time_limit_ms=4_000.0)
-    env.reset()
-    shown, reward_s, _, truncated, _ = env.step(act(0, 1))
-    assert (reward_s, truncated) == (-8.0, True)
-    assert shown["job_age_s"].tolist()[:2] == [4.0, 4.0]
-    assert shown["stage_demand"].tolist()[:2] == [0, 1]
-    assert shown["action_mask"].tolist() == [0] * PASS_SLOT + [1]
-
-
 def test_a_time_limit_before_the_first_arrival_ends_the_first_step() -> None:
     """Gymnasium has no episode without a step: any action is taken, nothing is earned."""
     late = Arrivals(np.array([10_000.0]), np.zeros(1, np.int32))
@@ -298,16 +287,6 @@ def test_jobs_with_open_stages_are_shown_before_earlier_ones_without() -> None:
     assert shown["stage_tasks"].tolist() == [3, 1, 2, 3, 1, 2]
 
 
-def test_a_job_that_does_not_fit_gives_way_to_a_smaller_one() -> None:
-    """Four stage slots hold the first fork; the second is left out, the single job gets in."""
-    env = SparkEnv(GALLERY, Cluster(16), at_once(0, 0, 1), max_jobs=3, max_stages=4)
-    shown, _ = env.reset()
-    assert shown["stage_job"].tolist() == [0, 0, 0, 1]
-    assert shown["stage_tasks"].tolist() == [3, 1, 2, 4]
-    shown, *_ = env.step(act(3, 4))
-    assert shown["action_mask"].tolist() == [1, 0, 0, 0, 1]
-
-
 def test_jobs_without_a_slot_still_count() -> None:
     """With one slot for six jobs every job completes and the return is their whole time."""
     env = SparkEnv(TRACE, CLUSTERS["executors"], SETTINGS, max_jobs=1)
@@ -394,10 +373,3 @@ def test_impossible_settings_are_refused(
 
 
 # --- the documentation ---------------------------------------------------------------------------
-
-
-def test_the_data_sheet_names_every_entry() -> None:
-    """The reference, to which the page refers, defines each entry of the observation."""
-    sheet = SparkEnv.__doc__ or ""
-    for name in pair_env().observation_space:
-        assert f"| `{name}` |" in sheet

@@ -14,7 +14,6 @@ from gymnasium.vector import AutoresetMode
 
 from spark_sim import Cluster, ExecutorClass, IllegalActionError, Protocol, SimulationError
 from spark_sim.env import ENV_ID, SCALED_ENV_ID, ArrivalSettings, SparkEnv
-from spark_sim.env_actions import ActionForm
 from spark_sim.env_view import Sight
 from spark_sim.vector import member
 from spark_sim.vector_env import SparkVectorEnv
@@ -233,26 +232,6 @@ def test_completions_and_times_of_all_jobs_in_the_info(scaled: bool) -> None:
     assert {row for row, _ in completed} <= set(range(len(TRACE.jobs)))
 
 
-@pytest.mark.parametrize(("smaller_fits", "kind", "expected"), [
-    ((True, False), 2, 0), ((True, True), 2, 1), ((False, True), 0, 1), ((True, True), 0, 0),
-])  # fmt: skip
-def test_a_class_that_is_not_legal_is_the_next_larger_one_else_the_largest_legal_one(
-    smaller_fits: tuple[bool, bool], kind: int, expected: int
-) -> None:
-    """With relative limits."""
-    cluster = Cluster(num_executors=6, classes=tuple(ExecutorClass(2, mb) for mb in SIZES))
-    form = ActionForm(cluster, 24, "relative", "raise")
-    env = env_of(cluster)
-    env.reset(seed=4)
-    sight = sight_of(env)
-    legal = np.array([[*smaller_fits, False]] * len(sight.classes))
-    slot = int(np.flatnonzero(sight.lowest)[0])
-    _, _, kinds, is_illegal = form.chosen(
-        sight._replace(classes=legal), np.array([[slot, 0, kind]]), str
-    )
-    assert (kinds.tolist(), is_illegal.tolist()) == ([expected], [False])
-
-
 def test_counts_begin_anew_with_each_episode() -> None:
     """Illegal actions of an episode are counted in its own last info, in a vector, too."""
     many = SparkVectorEnv(
@@ -271,20 +250,6 @@ def test_counts_begin_anew_with_each_episode() -> None:
         shown, *_ = many.step(np.array([[256, 0]]))
     # An absolute limit of 8 is always legal, so no other action was illegal.
     assert ends == [3, 1]
-
-
-def test_nothing_is_on_offer_after_a_truncation() -> None:
-    """Nor of any class, though executors are idle in the simulator."""
-    cluster = Cluster(num_executors=8, classes=CLASSES, time_limit_ms=30_000.0)
-    env = env_of(cluster, illegal="pass")
-    env.reset(seed=0)
-    truncated = False
-    while not truncated:
-        shown, _, terminated, truncated, _ = env.step(np.array([24, 0, 0]))
-        assert not terminated
-    assert shown["on_offer"].tolist() == [0]
-    assert shown["class_on_offer"].tolist() == [0, 0]
-    assert not shown["action_mask"][:-1].any()
 
 
 def test_a_run_is_drawn_as_text_and_as_an_image() -> None:
@@ -311,11 +276,6 @@ def test_a_run_is_drawn_as_text_and_as_an_image() -> None:
     busy = (picture != 255).any(axis=2)
     colours = np.unique(picture[busy], axis=0)
     assert len(colours) == 4
-    simulator = pictures._simulator
-    assert simulator is not None
-    tasks = simulator.timeline()
-    busy_share = (tasks["finish_ms"] - tasks["start_ms"]).sum() / (8 * tasks["finish_ms"].max())
-    assert busy.mean() == pytest.approx(busy_share, abs=0.02)
 
 
 def test_gymnasium_makes_a_vector_environment() -> None:

@@ -162,11 +162,11 @@ def test_features_of_a_crowded_cluster_by_hand() -> None:
     seen = simulator.observation()
     around = surroundings(seen)
 
-    found = describe(seen, 1, around, 1)
+    features = describe(seen, 1, around, 1)
 
     assert simulator.status is Status.DECIDE
     assert seen.source_job == NONE
-    assert found == pytest.approx(
+    assert features == pytest.approx(
         Features(
             work=0.5 * np.log(4_000 / 10_000),
             rank=-1.0,  # nobody has less
@@ -214,9 +214,9 @@ def test_a_stage_waits_for_those_before_it(delay_ms: float, ratio: float) -> Non
         seen = simulator.observation()
     assert not seen.stages[2]["runnable"]
 
-    found = describe(seen, 2, surroundings(seen), 0)
+    features = describe(seen, 2, surroundings(seen), 0)
 
-    assert found.wait == pytest.approx(0.5 * np.log(1 + ratio))
+    assert features.wait == pytest.approx(0.5 * np.log(1 + ratio))
     assert describe(seen, 4, surroundings(seen), 0).wait == 0.0
     for other in (Protocol.SESSION, Protocol.DECIMA_SIM):
         elsewhere = seen._replace(protocol=other)

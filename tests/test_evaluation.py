@@ -154,25 +154,6 @@ def test_figures_agree_with_the_timeline(trace_file: Path) -> None:
         assert played.metrics.jct_s == pytest.approx((ends_ms - arrivals.arrival_ms) / 1000)
 
 
-def test_a_sentence_says_how_a_learned_policy_compares(run: Command, tmp_path: Path) -> None:
-    """At the end, with the figures of the table; heuristics have the table alone."""
-    out = tmp_path / "out.json"
-    result = run("--policies", "strict_fair,fifo,decima", "--json", out)
-
-    found = json.loads(out.read_text())["policies"]
-    own, reference = (
-        found[name]["avg_jct_s"]["per_sequence"] for name in ("decima", "strict_fair")
-    )
-    wins = sum(a < b for a, b in zip(own, reference, strict=True))
-    percent = found["decima"]["difference_to_first"]["mean_percent"]
-    *_, line, note = result.stdout.splitlines()
-    assert note.startswith("note: decima was hardly trained")  # for jobs of six tasks
-    assert line == (
-        f"decima: average JCT {percent:+.1f} % against strict_fair, lower in {wins} of 3 sequences"
-    )
-    assert "fifo: average JCT" not in result.stdout
-
-
 # --- arrivals and files --------------------------------------------------------------------------
 
 
@@ -333,13 +314,6 @@ def test_bad_settings_are_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bad_arrival_file_is_one_line(run: Command, tmp_path: Path) -> None:
-    """What can be wrong with one is in tests/test_arrivals.py."""
-    arrivals = write_csv(tmp_path / "arrivals.csv", "0,nobody")
-    refused(run("--arrivals", arrivals, "--json", tmp_path / "out.json"), "arrivals.csv", "nobody")
-    assert not (tmp_path / "out.json").exists()
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -372,11 +346,6 @@ FIFO = ["--policies", "fifo"]
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no file")
 def test_a_folder_that_takes_no_file_is_refused_before_the_runs(run: Command) -> None:
     refused(run(*FIFO, "--json", "/proc/out.json"), "/proc/out.json: cannot write")
-
-
-def test_a_page_is_named_as_one(run: Command, tmp_path: Path) -> None:
-    refused(run(*FIFO, "--report", tmp_path / "page.pdf"), "page.pdf", ".html")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_processes_of_a_pool_leave_ctrl_c_to_the_command() -> None:

@@ -134,9 +134,9 @@ def test_identical_sequences_are_no_evidence() -> None:
 def test_the_table_of_classes_by_hand() -> None:
     """2 executors of 4 GB busy 50 of 200 s, 1 of 8 GB busy 80 of 100 s; in all three sequences."""
     classes = (ClassUse(4096.0, 2, 50.0, 0.5), ClassUse(8192.0, 1, 80.0, 0.25))
-    found = report_of(three("strict_fair", 1.0, classes=classes)).class_table()
-    assert found is not None
-    assert cells_of(found) == [
+    table = report_of(three("strict_fair", 1.0, classes=classes)).class_table()
+    assert table is not None
+    assert cells_of(table) == [
         ["busy, memory idle meanwhile", "2 of 4 GB", "1 of 8 GB"],
         ["strict_fair", "25%, 50%", "80%, 25%"],
     ]
@@ -147,9 +147,9 @@ def test_the_page_counts_settings() -> None:
     lower = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [5.0, 6.0]})
     higher = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [20.0, 24.0]})
     unsure = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [8.0, 14.0]})
-    found = summary([results_of(one, "here") for one in (lower, higher, unsure)])
-    assert found["b"][0] == pytest.approx(0.0)
-    assert found["b"][1:] == (1, 1)
+    figures = summary([results_of(one, "here") for one in (lower, higher, unsure)])
+    assert figures["b"][0] == pytest.approx(0.0)
+    assert figures["b"][1:] == (1, 1)
     mean = summary([results_of(one, "here") for one in (lower, unsure)])["b"][0]
     assert mean == pytest.approx(100 * (0.5**0.5 - 1))
 

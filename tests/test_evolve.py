@@ -157,12 +157,7 @@ class QuadraticPool:
         return float(np.mean(np.square((weights - self.optimum)[free] / self.scale[free])))
 
     def map(
-        self,
-        _function: Callable[[S, T], R],
-        shared: S,
-        tasks: Mapping[K, T],
-        *,
-        label: str,
+        self, _function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], *, label: str
     ) -> Iterator[tuple[K, R]]:
         assert label
         assert isinstance(shared, Perturbing)

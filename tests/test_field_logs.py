@@ -66,9 +66,9 @@ def test_field_logs_are_met(name: str, pools: str | None) -> None:
         pytest.skip(f"field logs are not at {FIELD}")
     settings = None if pools is None else read_pools(FIELD / pools)
     report = replay(read_recording([FIELD / name], pools=settings), ReplaySettings())
-    found = report.fidelity("all")
-    assert found is not None
-    assert found.above(BOUND_PERCENT) == []
+    fidelity = report.fidelity("all")
+    assert fidelity is not None
+    assert fidelity.above(BOUND_PERCENT) == []
 
 
 def test_an_exact_timetable_is_replayed_as_one() -> None:
@@ -252,8 +252,8 @@ def test_jobs_of_one_shape_may_be_a_client_that_waits() -> None:
     end_ms = np.concatenate([begun_ms + busy_ms, others_ms + 5_000.0])
     work_ms = np.concatenate([np.full(8, 1e3), np.full(4, 1e5)])
     shapes = [(4, 2)] * 8 + [(30, 2)] * 4
-    found = predecessors(arrival_ms, end_ms, work_ms, shapes=shapes)
-    assert found.tolist() == [-1, 0, 1, 2, 3, 4, 5, 6, -1, -1, -1, -1]
+    followed = predecessors(arrival_ms, end_ms, work_ms, shapes=shapes)
+    assert followed.tolist() == [-1, 0, 1, 2, 3, 4, 5, 6, -1, -1, -1, -1]
     assert (predecessors(arrival_ms, end_ms, work_ms) == -1).all()
     by_clock = np.concatenate([3_300.0 * np.arange(8), others_ms])
     ends_ms = np.concatenate([by_clock[:8] + busy_ms, others_ms + 5_000.0])
@@ -264,8 +264,8 @@ def test_a_lane_may_be_in_turn_where_the_application_is_not() -> None:
     """Two job groups at once, each of which waits for its jobs."""
     begin = np.array([0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0])
     groups = ["a", "b"] * 4
-    found = predecessors(begin, begin + 95.0, np.ones(8), [groups])
-    assert found.tolist() == [-1, -1, 0, 1, 2, 3, 4, 5]
+    followed = predecessors(begin, begin + 95.0, np.ones(8), [groups])
+    assert followed.tolist() == [-1, -1, 0, 1, 2, 3, 4, 5]
     alone = predecessors(begin, begin + 5.0, np.ones(8), [groups])
     assert alone.tolist() == [-1] * 8, "short jobs meet by chance as seldom"
 
@@ -346,25 +346,6 @@ def test_a_version_that_records_too_little_is_named(tmp_path: Path) -> None:
     words = "the log has no job; 1 line cannot be read, the first: .*a Spark before 1.5"
     with pytest.raises(TraceError, match=words):
         read_recording([path])
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("6-spark-1.3.log", "a Spark before 1.5"),
-        ("7-databricks-rolled", None),
-    ],
-)
-def test_field_logs_are_read_or_refused(name: str, words: str | None) -> None:
-    """The folder of Databricks is one job of ten tasks."""
-    if not FIELD.is_dir():
-        pytest.skip(f"field logs are not at {FIELD}")
-    if words is not None:
-        with pytest.raises(TraceError, match=words):
-            read_recording([FIELD / name])
-        return
-    (job,) = read_recording([FIELD / name]).trace.jobs
-    assert job.num_tasks == 10
 
 
 def test_micro_batches_are_runs_of_one_query() -> None:

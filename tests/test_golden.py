@@ -65,32 +65,3 @@ def test_a_changed_figure_is_a_mismatch(
     assert len(lines) == 1
     assert lines[0].startswith(f"{changed}: 1 of 2 runs identical; first: ")
     assert figure in lines[0]
-
-
-def test_identical_files_exit_with_0(
-    golden_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line for each file, in the order given."""
-    content = json.loads(golden_file.read_text())
-    first = tmp_path / "first.json"
-    first.write_text(json.dumps({**content, "runs": content["runs"][:1]}))
-    names = [str(first), str(golden_file)]
-
-    assert main(names) == 0
-
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == names
-    assert all(line.endswith("identical") for line in lines)
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"jobs": []}', '{"jobs": [], "runs": [{}]}'])
-def test_what_is_no_golden_file_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    """Exit code 2 and no traceback, also for a file that is not there."""
-    path = tmp_path / "file.json"
-    path.write_text(text)
-
-    assert main([str(path)]) == 2
-    assert main([str(tmp_path / "missing.json")]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 2

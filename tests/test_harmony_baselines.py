@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from decima.rl.errors import StudyError
-from decima.rl.study.lockstep import play
 from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER, Config
@@ -30,14 +27,13 @@ from harmony.schedulers import (
     LeastInterference,
     LoadBalance,
     Lookahead,
-    Mixed,
     RandomChoice,
     Scheduler,
     Tetris,
     Tiresias,
 )
 from harmony.tables import Jobs
-from tests.harmony_clusters import ONLY, TINY, least_completion
+from tests.harmony_clusters import ONLY, TINY
 
 FSDP, MOE, GRAPH, MOBILE, XL = "FSDP", "MoE", "GraphSage", "MobileNetV3", "Transformer-XL"
 PAPERS = ("lb", "tetris", "tiresias", "lif_linear", "lif_quad")
@@ -134,16 +130,6 @@ def test_every_baseline_is_there_in_both_queue_orders() -> None:
         np.testing.assert_array_equal(found[name].priority(jobs), index)
 
 
-def test_mixed_asks_each_in_turn() -> None:
-    """Of 2,000 choices about half are those of load balancing, half of Tetris."""
-    jobs = job_sequence(TINY, [(0.0, MOBILE, 1, 0, 9.0), (0.0, MOBILE, 1, 0, 9.0)])
-    clusters = Clusters(TINY, jobs, np.zeros(2_000, np.int32))
-    rows = clusters.under_way()
-    clusters.step(rows, np.zeros(len(rows), np.int32))
-    chosen = Mixed((LoadBalance(), Tetris())).choose(clusters, rows, Draws(2, 2_000))
-    assert np.bincount(chosen).tolist() == pytest.approx([1_000, 1_000], abs=90)
-
-
 # --- models of interference ----------------------------------------------------------------------
 
 
@@ -180,33 +166,3 @@ def test_a_table_of_pairs_finds_ratios_of_types() -> None:
     made = samples._replace(speed=samples.alone * np.exp(pairs.sum(axis=2)))
     np.testing.assert_allclose(fit_pairs(PAPER, made).ratio, true, rtol=1e-3)
     assert fit_pairs(PAPER, made).alone is types.alone
-
-
-# --- the bound -----------------------------------------------------------------------------------
-
-
-def test_the_bound_of_an_instance_solved_by_hand() -> None:
-    """FSDP and MoE must not meet; GraphSage, which is soon done, goes beside one of them."""
-    names = (FSDP, MOE, GRAPH)
-    jobs = job_sequence(TINY, [(0.0, name, 1, 0, 1.0 + 8 * (name != GRAPH)) for name in names])
-    found = {}
-    for servers in ((0, 0, 1), (0, 1, 0), (0, 1, 1)):
-        clusters = Clusters(TINY, jobs)
-        for server in servers:
-            clusters.step(np.zeros(1, np.int32), np.array([server], np.int32))
-        found[servers] = float(clusters.mean_completion()[0])
-
-    least = least_completion(TINY, jobs)
-    assert least == pytest.approx(min(found[0, 1, 0], found[0, 1, 1]))
-    assert least < 0.8 * found[0, 0, 1]
-
-
-def test_no_scheduler_beats_the_bound(schedulers: dict[str, Scheduler]) -> None:
-    config = replace(TINY, jobs=3, all_reduce_share=0.7)
-    for number in range(2):
-        jobs = draw_jobs(config, 1, 7, Purpose.TEST, number)
-        least = least_completion(config, jobs)
-        for name in (*NAMES, "random"):
-            clusters = Clusters(config, jobs)
-            play(schedulers[name], clusters, Draws(0, 1))
-            assert clusters.mean_completion()[0] >= least - 1e-9, name

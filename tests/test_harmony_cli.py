@@ -7,13 +7,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from harmony.clusters import Clusters
 from harmony.config import CONFIGS, PAPER
-from harmony.figures import FIGURES, picture_of
-from harmony.jobs import job_sequence
+from harmony.figures import FIGURES
 from harmony.measured import measured
 from harmony.models import load_model, new_network, new_reward_model
 from harmony.network import Size
@@ -49,37 +46,6 @@ def test_a_training_is_compared_with_the_heuristics(
     assert {"lb", "tiresias", "lif_quad", "lookahead", str(model)} < rows
 
 
-def test_a_picture_tells_jobs_of_one_model_apart() -> None:
-    """A colour and a number for each job, and a legend with its model."""
-    model = measured().models[0]
-    jobs = job_sequence(PAPER, [*[(0.0, model, 2, 0, 100.0)] * 3, (40.0, model, 1, 0, 1.0)])
-    clusters = Clusters(PAPER, jobs)
-    while clusters.state.current[0] < 3:
-        rows = clusters.under_way()
-        clusters.step(rows, clusters.masks(rows).argmax(axis=1).astype(np.int32))
-    figure = picture_of(clusters)
-    (axes,), (legend,) = figure.axes, figure.legends
-    groups = axes.containers
-    colours = [bars[0].get_facecolor() for bars in groups]
-    assert len(set(colours)) == len(colours) == 3
-    assert {text.get_text() for text in axes.texts} == {"0", "1", "2"}
-    assert [text.get_text() for text in legend.get_texts()] == [f"{n}  {model}" for n in range(3)]
-
-
-def test_equal_times_of_arrival_are_doubted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On stderr, once; what is measured stands."""
-    rows = [["scheduler", "completion"], ["lb", "1.00"]]
-    monkeypatch.setattr("harmony.evaluation.compare", lambda *_: iter(rows))
-    trace = tmp_path / "times.json"
-    trace.write_text('{"arrivals": [5, 5, 5]}')
-    result = succeeded(HARMONY.run("evaluate", "--arrivals", "trace", "--trace", str(trace)))
-    assert result.stdout.split() == ["scheduler", "completion", "lb", "1.00"]
-    assert result.stderr.startswith(f"warning: {trace}: its 3 times are all 5, so jobs arrive 3 at")
-    assert result.stderr.count("\n") == 1
-
-
 def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> None:
     result = succeeded(HARMONY.train(tmp_path / "recipe", "--what", "recipe", iterations=1))
     assert load_model(tmp_path / "recipe" / "model.safetensors").config.entropy == 0.5
@@ -96,13 +62,13 @@ def test_the_papers_recipe_and_a_reward_model_can_be_trained(tmp_path: Path) -> 
 def write_models(folder: Path, wanted: list[Training]) -> None:
     """Models that have learned nothing, in place of those of the study."""
     folder.mkdir(exist_ok=True)
-    for one in wanted:
-        path = folder / f"{one.name}.safetensors"
-        if one.kind == "reward":
-            config = RewardConfig(cluster=CONFIGS[one.servers], size=SMALL, samples=400)
-            save_model(path, config, new_reward_model(SMALL, one.seed).state_dict(), {})
+    for training in wanted:
+        path = folder / f"{training.name}.safetensors"
+        if training.kind == "reward":
+            config = RewardConfig(cluster=CONFIGS[training.servers], size=SMALL, samples=400)
+            save_model(path, config, new_reward_model(SMALL, training.seed).state_dict(), {})
         else:
-            network = new_network(SMALL, one.seed)
+            network = new_network(SMALL, training.seed)
             save_model(path, TrainConfig(size=SMALL), network.state_dict(), {})
 
 
@@ -140,7 +106,7 @@ def test_every_figure_is_measured_and_drawn(
     assert set(thirteen["6"]) == {"reward model", "lif_linear", "lif_quad"}
     assert "30" not in thirteen
     axes = FIGURES["figure13"][1](json.loads((out / "figure13.json").read_text())).axes
-    assert all(one.get_xticklabels() for one in axes)
+    assert all(ax.get_xticklabels() for ax in axes)
     assert "10" in json.loads((out / "figure12.json").read_text())["minutes"]
     two = json.loads((out / "table2.json").read_text())["rows"]
     assert list(two) == ["recipe", "one_head"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER
@@ -40,13 +39,6 @@ def test_an_action_without_room_is_replaced_by_one_that_has() -> None:
     *_, info = env.step(np.int64(3))
     assert info["replaced"]
     assert env.action_masks().tolist() == [True, True, False, False]
-
-
-def test_misuse_is_refused() -> None:
-    with pytest.raises(StudyError, match="uniform, poisson, trace"):
-        HarmonyEnv(arrivals="often")  # type: ignore[arg-type]
-    with pytest.raises(StudyError, match="None is needed"):
-        HarmonyEnv(render_mode="human")
 
 
 # --- scenes --------------------------------------------------------------------------------------

@@ -141,8 +141,8 @@ def test_a_policy_sees_types_and_speeds() -> None:
 def test_a_policy_that_ignores_types_still_places() -> None:
     """One for a single type; one for three is refused in a cluster of two."""
     jobs = draw_jobs(BUSY, 2, 1, Purpose.TEST)
-    found = completion_of(Learned(new_network(SMALL).policy, BUSY), BUSY, jobs, 0)
-    assert np.isfinite(found).all()
+    times = completion_of(Learned(new_network(SMALL).policy, BUSY), BUSY, jobs, 0)
+    assert np.isfinite(times).all()
     with pytest.raises(StudyError, match="for 3 types of GPU, where the cluster has 2"):
         Learned(new_network(replace(SMALL, gpu_types=3)).policy, BUSY)
 
@@ -246,11 +246,9 @@ def test_a_job_whose_type_is_missing_is_refused(row: str, words: str, tmp_path: 
     ("texts", "words"),
     [
         (("V100",), "'V100': NAME:SERVERS:SPEED is needed"),
-        (("V100:x:1",), "NAME:SERVERS:SPEED"),
         ((":6:1",), "NAME:SERVERS:SPEED"),
         (("V100:-1:1",), "servers must not be negative"),
         (("V100:6:0",), r"a speed from 0\.01 to 100"),
-        (("V100:6:inf",), "a speed from"),
         (("V100:6:nan",), "a speed from"),
         (("V100:5:1",), "has 5 servers, where the cluster has 6"),
         (("V100:3:1", "V100:3:2"), "names a type twice"),

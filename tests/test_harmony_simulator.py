@@ -28,9 +28,9 @@ FSDP, MOE, GRAPH, MOBILE = "FSDP", "MoE", "GraphSage", "MobileNetV3"
 
 def ratio(row: tuple[str, int, int], column: tuple[str, int, int]) -> float:
     """As measured: of jobs by (model, GPUs, GPUs a server)."""
-    found = measured()
-    keys = [(found.models[m], int(g), int(d)) for m, g, d in found.configuration]
-    return float(found.ratio[keys.index(row), keys.index(column)])
+    data = measured()
+    keys = [(data.models[m], int(g), int(d)) for m, g, d in data.configuration]
+    return float(data.ratio[keys.index(row), keys.index(column)])
 
 
 def alone(config: Config, model: str, workers: int, ps: int, servers: int) -> float:
@@ -44,12 +44,12 @@ def alone(config: Config, model: str, workers: int, ps: int, servers: int) -> fl
 def test_a_job_like_a_measured_one_runs_at_its_measured_speed() -> None:
     """All 36 of them: samples a second, in epochs of 5 minutes of a job of 2 GPUs."""
     path = Path(__file__).parents[1] / "harmony" / "data" / "interference.json"
-    found = json.loads(path.read_text())["deepshare"]
+    content = json.loads(path.read_text())["deepshare"]
     table = types(8, 8, 8)
     for (model, gpus, nodes), speed in zip(
-        found["configurations"], found["samples_per_s"], strict=True
+        content["configurations"], content["samples_per_s"], strict=True
     ):
-        epoch = found["samples_in_all"]["2"][model] / 12
+        epoch = content["samples_in_all"]["2"][model] / 12
         assert table.alone[model, gpus, 0, nodes] == pytest.approx(60 * speed / epoch, rel=1e-12)
 
 
@@ -328,14 +328,11 @@ def test_a_trace_of_ones_own(tmp_path: Path) -> None:
         ("{}", "a list `arrivals`"),
         ('{"arrivals": [1]}', "2 or more"),
         ('{"arrivals": [1, "x"]}', "is 'x': no finite number"),
-        ('{"arrivals": [1, null]}', "is None: no finite number"),
         ('{"arrivals": [1, 1' + "0" * 400 + "]}", "no finite number"),
         ('{"arrivals": [1, 1e999]}', "is inf: no finite number"),
         ('{"arrivals": [2, 1]}', "must not fall"),
         ('{"arrivals": [2, NaN]}', "NaN is not a number in JSON"),
-        ("[]", "a list `arrivals`"),
         ('{"arrivals": [1, 1e300]}', r"is 1e\+300: 1e-15 to 1e\+15"),
-        ('{"arrivals": [0, 1e-300]}', "is 1e-300: 1e-15"),
         ("nothing", "not JSON"),
     ],
 )
@@ -355,10 +352,7 @@ def test_a_bad_trace_is_refused(tmp_path: Path, text: str, words: str) -> None:
         ((0.0, "GPT", 1, 0, 1.0), "is a 'GPT'"),
         ((0.0, MOBILE, 3, 0, 1.0), "has 3 workers"),
         ((0.0, MOBILE, 1, 0, 0.0), r"trains 0\.0 epochs"),
-        ((0.0, MOBILE, 1, 0, math.inf), "trains inf epochs"),
         ((0.0, MOBILE, 1, 0, math.nan), "trains nan epochs"),
-        ((0.0, MOBILE, 1, 0, 1e300), r"trains 1e\+300 epochs"),
-        ((math.inf, MOBILE, 1, 0, 1.0), "arrives at inf"),
         ((1e300, MOBILE, 1, 0, 1.0), r"arrives at 1e\+300"),
     ],
 )

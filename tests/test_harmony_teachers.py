@@ -12,12 +12,10 @@ from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER
 from harmony.jobs import draw_jobs
-from harmony.learner import HarmonyLearner
 from harmony.rollouts import Branches
 from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.tables import Float64, Int32, Jobs
 from tests.harmony_clusters import TINY, least_completion
-from tests.test_harmony_training import SMALL
 
 KNOWING = Lookahead(None)
 
@@ -125,48 +123,3 @@ def test_branches_are_between_their_scheduler_and_the_best() -> None:
         play(scheduler, clusters, Draws(0, 3))
         ends.append(clusters.mean_completion())
     assert (ends[1] < ends[0]).all()
-
-
-def test_short_branches_ignore_later_jobs() -> None:
-    """Jobs that come after theirs may take any time without changing a total."""
-    jobs = draw_jobs(PAPER, 3, 1, Purpose.TEST)
-    later = jobs._replace(epochs=jobs.epochs.copy())
-    later.epochs[:, 40:] *= 3.0
-    totals = []
-    for one in (jobs, later):
-        clusters = Clusters(PAPER, one)
-        rows = some_way(clusters, 30)
-        assert (clusters.state.arrived[rows] < 35).all()
-        teachers = (Branches(KNOWING, 0.5, coming) for coming in (5, 60))
-        totals.append([teacher.outcomes(clusters, rows) for teacher in teachers])
-    assert (totals[0][0] == totals[1][0]).all()
-    assert (totals[0][1] != totals[1][1]).any()
-
-
-def test_a_training_imitates_branches_of_load_balancing() -> None:
-    """`teacher` says whose; what it answers is what that teacher would."""
-    config = replace(SMALL, teacher="load_balance", tau=0.5, coming=3)
-    jobs = draw_jobs(config.cluster, 2, 1, Purpose.TEST)
-    clusters = Clusters(config.cluster, jobs)
-    rows = some_way(clusters, 5)
-    draws = Draws(0, 2)
-    own = HarmonyLearner(config)._teacher.targets(clusters, rows, draws)
-    assert (own == Branches(LoadBalance(), 0.5, 3).targets(clusters, rows, draws)).all()
-    choices = HarmonyLearner(replace(config, tau=0.0))._teacher.targets(clusters, rows, draws)
-    assert (choices.argmax(axis=1) == LoadBalance().choose(clusters, rows, draws)).all()
-
-
-def test_branches_ask_a_model_of_speeds_where_it_stands_in_for_the_clusters() -> None:
-    """They play on at its speeds: at ten epochs a minute they end sooner than at one."""
-    jobs = draw_jobs(PAPER, 2, 1, Purpose.TEST)
-    totals = []
-    for speed in (1.0, 10.0):
-
-        def predictor(clusters: Clusters, rows: Int32, speed: float = speed) -> Float64:
-            return np.full((len(rows), clusters.state.running.shape[1]), speed)
-
-        clusters = Clusters(PAPER, jobs, predictor=predictor)
-        totals.append(Branches(LoadBalance(), 0.5, 3).outcomes(clusters, clusters.under_way()))
-    finite = np.isfinite(totals[0])
-    assert finite.any()
-    assert (totals[1][finite] < totals[0][finite]).all()

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from decima.rl.errors import StudyError
-from decima.rl.optimiser import flat_parameters
 from decima.rl.study.streams import Draws, Purpose
 from harmony.clusters import Clusters
 from harmony.config import PAPER
@@ -159,24 +158,6 @@ def test_rollouts_hold_every_choice_of_every_episode() -> None:
 # --- trainings -----------------------------------------------------------------------------------
 
 
-def test_the_weights_that_are_kept_are_a_moving_average() -> None:
-    """Each iteration takes them half of the way to where it ends; by default all of it."""
-    learner = HarmonyLearner(replace(SMALL, average_iterations=2))
-    expected = flat_parameters(learner.network)
-    for iteration in range(2):
-        learner.iterate(iteration)
-        expected = (expected + flat_parameters(learner.network)) / 2
-    kept = new_network(SMALL.size)
-    kept.load_state_dict(learner.model_state())
-    assert torch.allclose(flat_parameters(kept), expected, atol=1e-7)
-    assert not torch.allclose(expected, flat_parameters(learner.network), atol=1e-4)
-
-    plain = HarmonyLearner(SMALL)
-    plain.iterate(0)
-    kept.load_state_dict(plain.model_state())
-    assert bool((flat_parameters(kept) == flat_parameters(plain.network)).all())
-
-
 def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
     """It needs one, and a training on the clusters none; their own speeds are not used."""
     model = tmp_path / "reward.safetensors"
@@ -203,6 +184,7 @@ def test_a_training_on_a_reward_model_asks_it(tmp_path: Path) -> None:
     assert (ends[0] == ends[1]).all()
 
 
+@pytest.mark.slow
 def test_imitation_approaches_the_teacher() -> None:
     """On a small cluster, in a few iterations: closer to it than to random choices."""
     config = replace(SMALL, imitation=12, iterations=12, replay=300, learning_rate=3e-3, tau=0.0)
@@ -216,6 +198,7 @@ def test_imitation_approaches_the_teacher() -> None:
     assert found[0] < found[1] + 0.3 * (found[2] - found[1])
 
 
+@pytest.mark.slow
 def test_a_reward_model_learns_speeds() -> None:
     """In a few passes over few samples well below where it began."""
     config = RewardConfig(cluster=PAPER, size=Size(width=32, heads=4), samples=1_500, iterations=6)
@@ -223,7 +206,7 @@ def test_a_reward_model_learns_speeds() -> None:
     first = learner.validate()["score"]
     for iteration in range(6):
         learner.iterate(iteration)
-    found = learner.validate()
-    assert found["score"] < 0.7 * first
+    figures = learner.validate()
+    assert figures["score"] < 0.7 * first
     speed = predict(learner.network, learner._held_out)
     assert (speed[learner._held_out.running.is_job] > 0).all()

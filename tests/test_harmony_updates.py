@@ -33,8 +33,8 @@ def test_updates_begin_after_the_first_period_and_repeat_themselves(
     out = tmp_path / "updated.safetensors"
 
     def figures(output: Path | None = None) -> list[list[list[float]]]:
-        found = use([model], TINY, periods=3, sequences=3, seed=1, changes=QUICK, output=output)
-        return [[one.tolist() for one in period] for period in found]
+        periods = use([model], TINY, periods=3, sequences=3, seed=1, changes=QUICK, output=output)
+        return [[one.tolist() for one in period] for period in periods]
 
     first = figures(out)
     assert first[0][0] == first[0][1]

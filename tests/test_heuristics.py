@@ -14,13 +14,7 @@ from benchmarks.golden import load_jobs
 from benchmarks.golden_policies import fair
 from decima import HEURISTICS, Heuristic, PolicyError
 from decima.heuristics import run as compiled
-from spark_sim import (
-    Cluster,
-    IllegalActionError,
-    Protocol,
-    Simulator,
-    Status,
-)
+from spark_sim import Cluster, IllegalActionError, Protocol, Simulator, Status
 from spark_sim.tables import ANY, ANY_LIMIT, ILLEGAL
 from tests.stories import build, job, stage, tell
 from tests.workloads import Workload, workloads
@@ -140,10 +134,7 @@ def test_strict_fair_leaves_executors_idle_rather_than_exceed_the_share() -> Non
 
 def test_sticky_fair_keeps_what_a_stage_releases() -> None:
     """a had all four; when b comes and x ends, a keeps them for y, strict fair gives two away."""
-    jobs = [
-        job("a", stage("x", 4, 3000), stage("y", 4, 3000, [0])),
-        job("b", stage("z", 4, 3000)),
-    ]
+    jobs = [job("a", stage("x", 4, 3000), stage("y", 4, 3000, [0])), job("b", stage("z", 4, 3000))]
     sticky, strict = (
         tell(jobs, name, executors=4, arrival_ms=[0, 3000])
         for name in ("sticky_fair", "strict_fair")

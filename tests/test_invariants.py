@@ -18,13 +18,9 @@ from tests.recount import check_executors_protocol, check_session_protocol, prom
 from tests.workloads import Arbitrary, Capped, Workload, most_at_once, workloads
 
 PROPERTY = settings(
-    max_examples=60,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-CHECKS = {
-    Protocol.EXECUTORS: check_executors_protocol,
-    Protocol.SESSION: check_session_protocol,
-}
+CHECKS = {Protocol.EXECUTORS: check_executors_protocol, Protocol.SESSION: check_session_protocol}
 
 
 def played(workload: Workload, policy_seed: int = 0) -> Simulator:

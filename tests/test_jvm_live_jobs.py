@@ -38,8 +38,8 @@ SQL: dict[str, Any] = {"spark_sql_execution_id": "7"}
 
 def known(live: Live, told: dict[str, Any]) -> list[dict[str, Any]]:
     """Jobs that run, and those that ended a short while ago."""
-    found: list[dict[str, Any]] = live.tell(told, "jobs")["jobs"]
-    return found
+    answer: list[dict[str, Any]] = live.tell(told, "jobs")["jobs"]
+    return answer
 
 
 # --- stages --------------------------------------------------------------------------------------
@@ -109,10 +109,10 @@ def test_memory_does_not_grow_with_the_past(jvm: Talk) -> None:
     """So many finished stages are known, and who the parents of these are."""
     live, a_report = Live(jvm), 100
     for first in range(0, KEPT_FINISHED + 2 * a_report, a_report):
-        found = live.tell(report(*spark_jobs(first, a_report), time_ms=20 * (first + a_report)))
+        answer = live.tell(report(*spark_jobs(first, a_report), time_ms=20 * (first + a_report)))
     told = report(*spark_jobs(first + a_report, 1), time_ms=20 * (first + a_report))
-    found = live.tell(told, "jobs")
-    (job,) = found["jobs"]
+    answer = live.tell(told, "jobs")
+    (job,) = answer["jobs"]
     count = job["stages"]
     assert KEPT_FINISHED < count <= KEPT_FINISHED + 4 * a_report
     assert job["parents"][-4:] == [[], [count - 4], [], [count - 2]]
@@ -161,8 +161,8 @@ def test_an_attempt_that_ends_does_not_hide_the_next_one(jvm: Talk) -> None:
 def test_jobs_are_in_the_order_of_arrival(jvm: Talk) -> None:
     """Whatever order they were told in, as the simulator has them."""
     begun = [started(number, info(number, 9), time_ms=-number) for number in range(3)]
-    found = Live(jvm).jobs(report(*begun))
-    assert [job["job"] for job in found] == ["spark 2", "spark 1", "spark 0"]
+    jobs = Live(jvm).jobs(report(*begun))
+    assert [job["job"] for job in jobs] == ["spark 2", "spark 1", "spark 0"]
 
 
 def test_critical_paths(jvm: Talk) -> None:
@@ -175,7 +175,7 @@ def test_critical_paths(jvm: Talk) -> None:
         for row in reversed(range(len(parents))):
             for parent in parents[row]:
                 depth[parent] = max(depth[parent], 1 + depth[row])
-        assert tables["critical_path_ms"] == [DEFAULT_TASK_MS * one for one in depth]
+        assert tables["critical_path_ms"] == [DEFAULT_TASK_MS * levels for levels in depth]
 
 
 # --- durations -----------------------------------------------------------------------------------
@@ -229,25 +229,25 @@ def test_a_job_seen_before_its_name_is_known_gets_it(jvm: Talk) -> None:
     """And with it what earlier runs say of its stages; each stage is counted once."""
     earlier = chain("q", (3, 2))
     live = Live(jvm, priors=Trace("earlier", (earlier,)))
-    found = live.tell(report(sets=[task_set(0, 3, 0, 1, "job q #2")]), "jobs", "sums")
-    assert (found["jobs"][0]["match"], found["matches"]) == (["SHAPE"], [1, 0])
+    answer = live.tell(report(sets=[task_set(0, 3, 0, 1, "job q #2")]), "jobs", "sums")
+    assert (answer["jobs"][0]["match"], answer["matches"]) == (["SHAPE"], [1, 0])
     begun = started(0, info(0, 3), info(1, 2, (0,)), info(2, 7), decima_job="q #2")
-    found = live.tell(report(begun), "jobs", "sums")
-    (job,) = found["jobs"]
+    answer = live.tell(report(begun), "jobs", "sums")
+    (job,) = answer["jobs"]
     assert (job["name"], job["match"]) == ("q", ["NAME", "NAME", "UNKNOWN"])
     assert job["mean_ms"][:2] == [stage.mean_ms for stage in earlier.stages]
-    assert found["matches"] == [2, 1]
+    assert answer["matches"] == [2, 1]
 
 
 def test_earlier_runs_may_come_late(jvm: Talk) -> None:
     """Stages that are not done are looked up again."""
     live = Live(jvm)
     begun = started(0, info(0, 3), info(1, 2, (0,)), decima_job="q")
-    found = live.tell(report(begun, sets=[task_set(1, 2, 0, 1, "job q")]), "jobs", "sums")
-    assert (found["jobs"][0]["match"], found["matches"]) == ([None, None], [0, 0])
+    answer = live.tell(report(begun, sets=[task_set(1, 2, 0, 1, "job q")]), "jobs", "sums")
+    assert (answer["jobs"][0]["match"], answer["matches"]) == ([None, None], [0, 0])
     live.learn(Trace("earlier", (replace(chain("q", (3, 2)), name="q"),)))
-    found = live.tell(report(), "jobs", "sums")
-    assert (found["jobs"][0]["match"], found["matches"]) == ([None, "NAME"], [1, 0])
+    answer = live.tell(report(), "jobs", "sums")
+    assert (answer["jobs"][0]["match"], answer["matches"]) == ([None, "NAME"], [1, 0])
 
 
 def test_a_broadcast_takes_no_name_from_its_job(jvm: Talk) -> None:
@@ -310,13 +310,13 @@ def test_finished_jobs_are_forgotten(jvm: Talk) -> None:
     live = Live(jvm)
     for number in range(3):
         live.tell(report(started(number, info(number, 1)), time_ms=number))
-    found = live.tell(report(*(job_done(number) for number in range(3))), "jobs", "sums")
-    assert (len(found["jobs"]), found["active"]) == (3, [])
-    version = found["version"]
-    found = live.tell(report(time_ms=FORGET_MS + 10), "jobs", "sums", "ends")
-    assert found["version"] > version
-    assert found["jobs"] == []
-    assert [job["job"] for job in found["forgotten"]] == ["spark 0", "spark 1", "spark 2"]
+    answer = live.tell(report(*(job_done(number) for number in range(3))), "jobs", "sums")
+    assert (len(answer["jobs"]), answer["active"]) == (3, [])
+    version = answer["version"]
+    answer = live.tell(report(time_ms=FORGET_MS + 10), "jobs", "sums", "ends")
+    assert answer["version"] > version
+    assert answer["jobs"] == []
+    assert [job["job"] for job in answer["forgotten"]] == ["spark 0", "spark 1", "spark 2"]
     (job,) = live.jobs(report(sets=[task_set(0, 1, job="spark 9")], time_ms=FORGET_MS + 20))
     assert job["job"] == "spark 9"
 
@@ -332,9 +332,9 @@ def test_what_is_typical_is_told_by_all_jobs_so_far(jvm: Talk) -> None:
         (report(job_done(0), job_done(1)), 3),
         (report(time_ms=FORGET_MS + 10), 1),
     ):
-        found = live.tell(told, "jobs", "sums")
-        assert len(found["jobs"]) == count
-        assert found["typical_ms"] == pytest.approx(8 * DEFAULT_TASK_MS)
+        answer = live.tell(told, "jobs", "sums")
+        assert len(answer["jobs"]) == count
+        assert answer["typical_ms"] == pytest.approx(8 * DEFAULT_TASK_MS)
 
 
 def test_a_job_whose_end_was_never_told_is_forgotten(jvm: Talk) -> None:
@@ -342,9 +342,9 @@ def test_a_job_whose_end_was_never_told_is_forgotten(jvm: Talk) -> None:
     live = Live(jvm)
     live.tell(report(started(0, info(0, 1)), sets=[task_set(0, 1)]))
     assert len(live.jobs(report(time_ms=LOST_MS - 10))) == 1
-    found = live.tell(report(time_ms=LOST_MS + 10), "jobs", "ends")
-    assert (found["jobs"], found["unreported"]) == ([], [])
-    (lost,) = found["ended"]
+    answer = live.tell(report(time_ms=LOST_MS + 10), "jobs", "ends")
+    assert (answer["jobs"], answer["unreported"]) == ([], [])
+    (lost,) = answer["ended"]
     assert (lost["job"], lost["completion_ms"], lost["own_ms"]) == ("spark 0", None, None)
     assert live.jobs(report(job_done(0))) == []
 
@@ -367,10 +367,10 @@ def test_a_job_has_ended_when_it_has_been_quiet(jvm: Talk) -> None:
         report(job_done(1, 2_500), time_ms=2_600),
         report(time_ms=3_000),
     ):
-        found = live.tell(told, "ends")
-        ended.append(found["ended"])
+        answer = live.tell(told, "ends")
+        ended.append(answer["ended"])
     assert [len(rows) for rows in ended] == [0, 1, 0, 0, 0, 1]
-    assert found["unreported"] == []
+    assert answer["unreported"] == []
     first, last = (logged_job(row) for rows in ended for row in rows)
     assert first is not None
     assert last is not None
@@ -384,19 +384,19 @@ def test_a_job_that_ends_with_the_last_report_is_not_told_yet(jvm: Talk) -> None
     """One that ended long before has been; a run of the same name is forgotten, and told."""
     live, later_ms = Live(jvm), 2 * FORGET_MS
     begun = [started(number, info(number, 1), decima_job=f"j{number}") for number in range(2)]
-    found = live.tell(report(*begun, job_done(0, 1_000), time_ms=1_500), "ends")
-    assert [job["job"] for job in found["ended"]] == ["job j0"]
-    assert [job["job"] for job in found["unreported"]] == ["job j1"]
-    found = live.tell(report(job_done(1, later_ms), time_ms=later_ms), "ends")
-    assert [job["job"] for job in found["forgotten"]] == ["job j0"]
-    assert (found["ended"], [job["job"] for job in found["unreported"]]) == ([], ["job j1"])
-    assert found["unreported"][0]["completion_ms"] == EPOCH_MS + later_ms
+    answer = live.tell(report(*begun, job_done(0, 1_000), time_ms=1_500), "ends")
+    assert [job["job"] for job in answer["ended"]] == ["job j0"]
+    assert [job["job"] for job in answer["unreported"]] == ["job j1"]
+    answer = live.tell(report(job_done(1, later_ms), time_ms=later_ms), "ends")
+    assert [job["job"] for job in answer["forgotten"]] == ["job j0"]
+    assert (answer["ended"], [job["job"] for job in answer["unreported"]]) == ([], ["job j1"])
+    assert answer["unreported"][0]["completion_ms"] == EPOCH_MS + later_ms
     next_ms = later_ms + 5_001
     again = started(2, info(2, 1), time_ms=next_ms, decima_job="j1")
-    found = live.tell(report(again, time_ms=next_ms), "ends")
-    assert [job["arrival_ms"] for job in found["forgotten"]] == [EPOCH_MS]
-    assert found["ended"] == found["forgotten"]
-    assert [job["arrival_ms"] for job in found["unreported"]] == [EPOCH_MS + next_ms]
+    answer = live.tell(report(again, time_ms=next_ms), "ends")
+    assert [job["arrival_ms"] for job in answer["forgotten"]] == [EPOCH_MS]
+    assert answer["ended"] == answer["forgotten"]
+    assert [job["arrival_ms"] for job in answer["unreported"]] == [EPOCH_MS + next_ms]
 
 
 def test_a_job_s_time_is_its_tasks_its_waiting_or_spark_s_own(jvm: Talk) -> None:

@@ -60,8 +60,8 @@ def test_observations_and_actions_are_those_of_the_simulator(jvm: Talk, policy: 
     live, rule = Live(jvm, policy, priors=some), Heuristic(policy)
     rounds = decisions = 0
     while simulator.status is Status.DECIDE:
-        found = live.tell(told.report(), "tables", "plan")
-        assert_same(found["tables"], simulator.observation())
+        answer = live.tell(told.report(), "tables", "plan")
+        assert_same(answer["tables"], simulator.observation())
         chosen, limits = [], {}
         number = simulator.observation().round_number
         while simulator.status is Status.DECIDE and simulator.observation().round_number == number:
@@ -71,7 +71,7 @@ def test_observations_and_actions_are_those_of_the_simulator(jvm: Talk, policy: 
             if action != PASS:
                 chosen.append(action.stage)
                 limits[f"spark {simulator.state.stages[action.stage]['job']}"] = action.limit
-        assert (found["plan"]["chosen"], found["plan"]["limits"]) == (chosen, limits)
+        assert (answer["plan"]["chosen"], answer["plan"]["limits"]) == (chosen, limits)
         rounds += 1
     assert rounds > 50
     assert decisions > rounds
@@ -156,9 +156,9 @@ def test_a_job_does_not_starve(jvm: Talk, history: list[tuple[int, Any, dict[str
     live = Live(jvm, ["pass"], starve_s=60)
     live.tell(report(*BEGUN, sets=history[0][1]))
     for second, sets, limits in history:
-        found = live.tell(report(time_ms=1_000 * second + 5, sets=sets), "plan")
-        assert found["plan"]["limits"] == limits, second
-        assert found["starved"] == len(limits)
+        answer = live.tell(report(time_ms=1_000 * second + 5, sets=sets), "plan")
+        assert answer["plan"]["limits"] == limits, second
+        assert answer["starved"] == len(limits)
 
 
 # --- slots that stand idle -----------------------------------------------------------------------
@@ -172,10 +172,10 @@ def plans_for_idle_slots(
     for second in range(seconds):
         idle_ms = 1_000 * (second % moment_s)
         told = report(time_ms=1_000 * second, sets=sets, idle_ms=idle_ms, idle_slots=idle_slots)
-        found = live.tell(told, "plan")
-        plan = found["plan"]
+        answer = live.tell(told, "plan")
+        plan = answer["plan"]
         assert (plan["by"] == "strict_fair") == (plan["fault"] is not None), second
-    return found
+    return answer
 
 
 @pytest.mark.parametrize("answer", ["pass", "one"], ids=["only passes", "limits too low"])
@@ -211,16 +211,16 @@ def test_a_policy_that_only_passes_is_found_out(jvm: Talk) -> None:
         if last is not None and last["chosen"]:
             left, since_ms = left - SLOTS, time_ms
         idle_ms = time_ms - since_ms
-        found = live.tell(
+        answer = live.tell(
             report(
                 sets=[task_set(0, 1_000, 1_000 - left)], time_ms=time_ms, idle_ms=idle_ms,
                 idle_slots=SLOTS if idle_ms else 0,
             ),
             "plan",
         )  # fmt: skip
-        last = found["plan"]
-        assert found["is_due"]
-        assert found["in_a_row"] == found["failures"]
+        last = answer["plan"]
+        assert answer["is_due"]
+        assert answer["in_a_row"] == answer["failures"]
         faults += [time_ms] * (last["fault"] is not None)
     assert faults == [600, 1_300, 2_000]
 
@@ -305,5 +305,5 @@ def test_what_a_plan_keeps_from_starting_is_due_at_every_report(jvm: Talk) -> No
     for step in range(20):
         others = [tasks(step, 0, 1)] if step % 3 else []
         at_ms = step * SETTLE_MS // 2
-        found = due(jvm, tasks(0, 2), *others, at_ms=at_ms, plan=plan_of([], [0]))
-        assert found, f"report {step}"
+        is_due = due(jvm, tasks(0, 2), *others, at_ms=at_ms, plan=plan_of([], [0]))
+        assert is_due, f"report {step}"

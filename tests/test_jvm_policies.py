@@ -15,7 +15,7 @@ from decima.registry import Heuristic
 from decima.spark import jar
 from spark_sim import Cluster, Observation, Protocol, Simulator, Status
 from tests.jvm import Classes, Talk
-from tests.live import SLOTS, Live, info, report, stage_done, started, task_set
+from tests.live import Live
 from tests.mirror import STAGE_COLUMNS, Mirror, compared, disordered
 from traces import load_trace, to_arrays
 
@@ -91,11 +91,11 @@ def recorded(policy: str, slots: int, gap_ms: float, seed: int) -> Iterator[tupl
 def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy: str) -> None:
     """Few slots and many, jobs that came together and jobs that come one by one."""
     found = [
-        one
+        recorded_round
         for number, (slots, gap_ms) in enumerate(
             [(8, 30_000.0), (50, 0.0), (50, 9_000.0), (200, 1_000.0)]
         )
-        for one in recorded(policy, slots, gap_ms, number)
+        for recorded_round in recorded(policy, slots, gap_ms, number)
     ]
     expected = [actions for _, actions in found]
     answers = classes.ask(
@@ -127,25 +127,6 @@ def test_plans_of_a_session_are_those_of_the_compiled_policy(
 def test_python_names_the_policies_of_the_jvm(jvm: Talk) -> None:
     """`attach` starts no Python for these."""
     assert tuple(jvm.ask({"policies": None})) == IN_JVM
-
-
-def test_finished_stages_are_dropped_while_others_run(jvm: Talk) -> None:
-    """Of one job that goes on, more than are remembered: each Spark job of a thousand stages begins
-    while the last of them, the only one with tasks to start, runs.
-    """
-    live, stages = Live(jvm), 1_000
-    for wave in range(23):
-        first = wave * stages
-        last = first + stages - 1
-        infos = [*(info(stage, 1) for stage in range(first, last)), info(last, 8)]
-        events = [
-            started(wave, *infos, time_ms=1_000 * wave, spark_jobGroup_id="g"),
-            *stage_done(*range(max(0, first - 1), last)),
-        ]
-        sets = [task_set(last, 8, wave % 4, 2, "group g")]
-        plan = live.plan(report(*events, sets=sets, time_ms=1_000 * wave))
-        assert (plan["chosen"], plan["others"], plan["limits"]) == (
-            [last], [], {"group g": SLOTS})  # fmt: skip
 
 
 # --- caps ----------------------------------------------------------------------------------------

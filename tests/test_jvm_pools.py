@@ -52,10 +52,10 @@ def test_pools_get_their_slots_and_the_policy_decides_inside(
     pools: dict[str, int],
     limits: tuple[int, ...],
 ) -> None:
-    found = planned(jvm, *jobs, slots=slots)
-    assert found["pools"] == pools
-    assert found["limits"] == {f"spark {job}": limit for job, limit in enumerate(limits)}
-    assert sorted(found["chosen"]) == [*range(len(jobs))]
+    plan = planned(jvm, *jobs, slots=slots)
+    assert plan["pools"] == pools
+    assert plan["limits"] == {f"spark {job}": limit for job, limit in enumerate(limits)}
+    assert sorted(plan["chosen"]) == [*range(len(jobs))]
 
 
 def test_pools_with_sparks_defaults_change_nothing(jvm: Talk) -> None:
@@ -69,16 +69,16 @@ def test_pools_with_sparks_defaults_change_nothing(jvm: Talk) -> None:
 
 def test_slots_that_a_policy_leaves_idle_in_a_pool_go_to_others(jvm: Talk) -> None:
     """It gives one of six slots in the pool; the other pool takes the seven left."""
-    found = planned(jvm, (20, PROD), (20, ADHOC), policy=["one", "fifo"])
-    assert found["limits"] == {"spark 0": 1, "spark 1": 7}
-    assert found["pools"][""] == 7
+    plan = planned(jvm, (20, PROD), (20, ADHOC), policy=["one", "fifo"])
+    assert plan["limits"] == {"spark 0": 1, "spark 1": 7}
+    assert plan["pools"][""] == 7
 
 
 def test_a_pool_without_a_slot_waits(jvm: Talk) -> None:
     """With one slot its stage is known and not chosen."""
-    found = planned(jvm, (20, PROD), (20, ADHOC), slots=1)
-    assert (found["chosen"], found["others"]) == ([1], [0])
-    assert found["pools"] == {"prod": 0, "": 1}
+    plan = planned(jvm, (20, PROD), (20, ADHOC), slots=1)
+    assert (plan["chosen"], plan["others"]) == ([1], [0])
+    assert plan["pools"] == {"prod": 0, "": 1}
 
 
 def test_a_job_that_starves_in_a_pool_without_a_slot_comes_first(jvm: Talk) -> None:
@@ -89,19 +89,19 @@ def test_a_job_that_starves_in_a_pool_without_a_slot_comes_first(jvm: Talk) -> N
             task_set(0, 20, job="spark 0", pool=PROD),
             task_set(1, 200, second, 1, job="spark 1", pool=ADHOC),
         ]
-        found = live.tell(report(sets=sets, slots=1, time_ms=1_000 * second), "plan")
-        assert found["plan"]["chosen"] == chosen
-        assert found["starved"] == (second > 60)
+        answer = live.tell(report(sets=sets, slots=1, time_ms=1_000 * second), "plan")
+        assert answer["plan"]["chosen"] == chosen
+        assert answer["starved"] == (second > 60)
 
 
 def test_a_policy_that_fails_in_one_pool_is_counted_once(jvm: Talk) -> None:
     sets = [
         task_set(0, 20, job="spark 0", pool=PROD), task_set(1, 20, job="spark 1", pool=ADHOC)
     ]  # fmt: skip
-    found = Live(jvm, ["raise"]).tell(report(sets=sets, slots=SLOTS), "plan")
-    assert (found["failures"], found["in_a_row"]) == (1, 1)
-    assert found["plan"]["by"] == "strict_fair"
-    assert found["plan"]["limits"] == {"spark 0": 6, "spark 1": 2}
+    answer = Live(jvm, ["raise"]).tell(report(sets=sets, slots=SLOTS), "plan")
+    assert (answer["failures"], answer["in_a_row"]) == (1, 1)
+    assert answer["plan"]["by"] == "strict_fair"
+    assert answer["plan"]["limits"] == {"spark 0": 6, "spark 1": 2}
 
 
 def test_what_a_limit_of_a_pool_holds_back_needs_a_plan(jvm: Talk) -> None:
@@ -145,14 +145,14 @@ def test_slots_of_pools_are_those_that_spark_would_give(jvm: Talk, seed: int) ->
         )
         for n in range(int(rng.integers(2, 6)))
     ]
-    found = planned(jvm, *jobs, policy="fifo", slots=slots)
+    plan = planned(jvm, *jobs, policy="fifo", slots=slots)
     expected = sparks(
         {name: (float(weight), least, tasks) for tasks, (name, weight, least) in jobs}, slots
     )
     for tasks, (name, _, _) in jobs:
-        assert found["pools"][name] >= expected[name]
+        assert plan["pools"][name] >= expected[name]
         if tasks > expected[name]:
-            assert found["pools"][name] == max(
+            assert plan["pools"][name] == max(
                 expected[name],
                 sparks({n: (float(w), m, 10**6) for _, (n, w, m) in jobs}, slots)[name],
             )

@@ -103,10 +103,6 @@ def test_a_function_is_compiled_when_it_is_called_first() -> None:
     assert not FRESH.is_loaded(1)
 
 
-def test_a_whole_number_is_converted_to_what_the_function_takes() -> None:
-    assert _twice(0, _pair(), 2) == 56.0
-
-
 def test_a_packed_array_is_the_same_memory() -> None:
     pair = _pair()
     _twice(1, pair, 9.0)
@@ -175,20 +171,3 @@ def test_a_function_that_returns_another_type_is_refused() -> None:
 def test_a_number_outside_the_table_is_refused(number: int) -> None:
     with pytest.raises(IndexError, match="outside the table"):
         _call_whole(number, 3)
-
-
-def test_a_table_has_a_name_of_its_own() -> None:
-    with pytest.raises(ValueError, match="already"):
-        LateCalls("decima_whole_numbers_of_tests", (), types.int64(types.int64))
-
-
-def test_an_interrupt_that_was_not_kept_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that comes just as the callback begins is printed and dropped by ctypes."""
-
-    def drop(*_: object) -> None:
-        late.FAULTS.clear()
-        raise late.NotCompiledError
-
-    monkeypatch.setattr(_sum, "outer", drop)
-    with pytest.raises(KeyboardInterrupt):
-        _sum(0, 1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decima.spark import cluster_logs as event_logs
-from decima.spark.cluster_logs import RemoteLog, RemotePath, as_uri, logs_in_order, read_partition
+from decima.spark.cluster_logs import RemoteLog, RemotePath, logs_in_order, read_partition
 from traces.errors import TraceError
 from traces.spark_log.files import find_logs
 from traces.spark_log.reader import HowToRead, ReadLog, read_log, trace_of_logs
@@ -136,11 +136,3 @@ def test_fewer_samples_come_back_where_fewer_are_wanted() -> None:
         for found in (every, few)
     ]
     assert max(counts[0]) > 3 >= max(counts[1])
-
-
-def test_a_path_of_this_machine_becomes_a_uri(monkeypatch: pytest.MonkeyPatch) -> None:
-    """URIs stay as they are."""
-    monkeypatch.chdir("/")
-    assert as_uri("logs/app 1") == "file:///logs/app 1"
-    assert as_uri("hdfs://nn:8020/logs") == "hdfs://nn:8020/logs"
-    assert as_uri("s3a://bucket/logs") == "s3a://bucket/logs"

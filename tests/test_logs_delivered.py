@@ -9,24 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from decima.whatif.replay import ReplaySettings, read_recording, replay
+from decima.whatif.replay import read_recording
 from tests.commands import raises_one_line
-from tests.conftest import SHARED
-from tests.spark_events import (
-    EPOCH,
-    Event,
-    event,
-    executor,
-    one_task_job,
-    started,
-    text,
-    write,
-)
+from tests.spark_events import EPOCH, Event, event, executor, one_task_job, started, text, write
 from traces import TraceError, codecs
 from traces.spark_log import read_spark_logs
 from traces.spark_log.files import MAX_DEPTH, find_logs
 
-FIELD = SHARED / "data" / "field-logs-2"
 OVER = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
 
 
@@ -230,26 +219,3 @@ def test_an_archive_unfolds_to_so_much_and_no_more(
     monkeypatch.setattr("traces.spark_log.files.MAX_LIST_BYTES", 100)
     with pytest.raises(TraceError, match="list of files is longer"):
         read_spark_logs([path])
-
-
-@pytest.mark.parametrize(
-    ("name", "jobs_read", "slots"),
-    [
-        ("13-duplicates", 40, 8),
-        ("3-zip", 13, 2),
-        ("1-databricks-version/eventlog", 13, 2),
-        ("4-delivery-root", 13, 2),
-        ("4-delivery-root/0314-abc", 13, 2),
-    ],
-)
-def test_field_logs_are_found_whole(name: str, jobs_read: int, slots: int) -> None:
-    """One application each, whose replay is right within 2 %."""
-    if not FIELD.is_dir():
-        pytest.skip(f"field logs are not at {FIELD}")
-    recording = read_recording([FIELD / name])
-    assert len(recording.trace.jobs) == jobs_read
-    report = replay(recording, ReplaySettings(draws=3))
-    assert report.slots == (slots,)
-    found = report.fidelity("all")
-    assert found is not None
-    assert found.above(2.0) == []

@@ -43,15 +43,15 @@ def test_a_run_of_two_jobs_by_hand() -> None:
 def test_jobs_that_never_arrived_count_nowhere() -> None:
     """At 6 s a is 6 s old, a third of its least 18 s; b and c were to come at 20 and 30 s."""
     jobs = [job(name, stage("x", 1, 18_000)) for name in "abc"]
-    found = tell(jobs, "fifo", arrival_ms=[0, 20_000, 30_000], time_limit_ms=6_000).metrics
-    assert (found.unfinished, found.not_arrived, found.num_jobs) == (1, 2, 3)
-    assert found.jct_s.tolist() == [6.0]
-    assert found.avg_jct_s == 6.0
-    assert [found.jct_percentile_s(percent) for percent in (50, 95)] == [6.0, 6.0]
-    assert found.slowdown.tolist() == [pytest.approx(1 / 3)]
-    assert found.avg_slowdown == pytest.approx(1 / 3)
-    assert found.fairness == pytest.approx(1.0)
-    assert found.makespan_s == 6.0
+    figures = tell(jobs, "fifo", arrival_ms=[0, 20_000, 30_000], time_limit_ms=6_000).metrics
+    assert (figures.unfinished, figures.not_arrived, figures.num_jobs) == (1, 2, 3)
+    assert figures.jct_s.tolist() == [6.0]
+    assert figures.avg_jct_s == 6.0
+    assert [figures.jct_percentile_s(percent) for percent in (50, 95)] == [6.0, 6.0]
+    assert figures.slowdown.tolist() == [pytest.approx(1 / 3)]
+    assert figures.avg_slowdown == pytest.approx(1 / 3)
+    assert figures.fairness == pytest.approx(1.0)
+    assert figures.makespan_s == 6.0
 
 
 def test_a_limit_cuts_the_story_of_two_jobs() -> None:
@@ -68,8 +68,8 @@ def test_a_limit_cuts_the_story_of_two_jobs() -> None:
 
 def test_a_run_that_nobody_came_to_has_no_averages() -> None:
     """NaN, not 0, which would be the best of all runs."""
-    found = tell([job("a", stage("x", 1, 1000))], "fifo", arrival_ms=[9_000], time_limit_ms=6_000)
-    metrics = found.metrics
+    story = tell([job("a", stage("x", 1, 1000))], "fifo", arrival_ms=[9_000], time_limit_ms=6_000)
+    metrics = story.metrics
     assert (metrics.unfinished, metrics.not_arrived) == (0, 1)
     figures = (metrics.avg_jct_s, metrics.jct_percentile_s(95), metrics.avg_slowdown)
     assert np.isnan([*figures, metrics.fairness]).all()
@@ -94,16 +94,6 @@ def test_jobs_in_system_over_time() -> None:
     assert times_ms.tolist() == [0.0, 1000.0, 5000.0, 9000.0]
     assert count.tolist() == [1, 2, 1, 0]
     assert story.metrics.mean_jobs_in_system == pytest.approx(13 / 9)
-
-
-def test_jobs_that_come_and_go_at_one_instant_are_one_step() -> None:
-    """b arrives when a completes: the number stays at one, and the step is listed once."""
-    jobs = [job("a", stage("x", 1, 1000)), job("b", stage("z", 1, 1000))]
-    story = tell(jobs, "fifo", arrival_ms=[0, 1000], protocol=Protocol.SESSION)
-    table = story.simulator.state.jobs
-    times_ms, count = jobs_in_system(table["arrival_ms"], table["completion_ms"])
-    assert times_ms.tolist() == [0.0, 1000.0, 2000.0]
-    assert count.tolist() == [1, 1, 0]
 
 
 def test_the_makespan_ends_with_the_last_job_although_an_executor_is_on_its_way() -> None:

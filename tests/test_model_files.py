@@ -36,11 +36,11 @@ def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
     network = PolicyNetwork(NetworkConfig(embedding=8, head_hidden=(5,)))
     path = tmp_path / "model.safetensors"
     save_model(path, network.config, network.state_dict(), {"colour": "blue"})
-    found = load_model(path)
-    assert found.network.config == network.config
-    assert found.card == {"colour": "blue"}
+    model = load_model(path)
+    assert model.network.config == network.config
+    assert model.card == {"colour": "blue"}
     for name, value in network.state_dict().items():
-        assert torch.equal(found.network.state_dict()[name], value)
+        assert torch.equal(model.network.state_dict()[name], value)
     with pytest.raises(ModelError, match=r"ends in \.safetensors"):
         save_model(tmp_path / "model.bin", network.config, network.state_dict(), {})
 

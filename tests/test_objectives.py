@@ -179,19 +179,6 @@ def test_a_function_that_fails_ends_an_evaluation_at_its_first_run(
     assert not out.exists()
 
 
-def test_an_objective_of_ones_own_sees_which_job_is_which(trace_file: Path, tmp_path: Path) -> None:
-    """So a weight by job is possible; a training warms up with one job without it."""
-    code = tmp_path / "weights.py"
-    code.write_text("WEIGHTS = [1.0, 10.0, 1.0, 1.0]\n\n\ndef weighted(metrics):\n"
-                    "    weights = [WEIGHTS[row % 4] for row in metrics.job]\n"
-                    "    assert len(weights) > 1\n"
-                    "    return (metrics.jct_s * weights).sum() / sum(weights)\n")  # fmt: skip
-    out = tmp_path / "run"
-    few = sets(trace_file, "imitate.iterations=1", "reinforce.iterations=0", "evolve.iterations=1")
-    arguments = ["train", "--out", str(out), "--objective", f"{code}:weighted", *few]
-    succeeded(decima(*arguments))
-
-
 def test_an_output_does_not_replace_a_models_card(run: Command, tmp_path: Path) -> None:
     model = tmp_path / "model.safetensors"
     model.write_bytes(model_path("decima").read_bytes())

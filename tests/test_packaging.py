@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
-import tomllib
 import zipfile
 from email import message_from_string
 from email.message import Message
@@ -23,7 +22,6 @@ from tests.readme_blocks import blocks
 from traces.spark_log import read_spark_logs
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TUTORIALS = [ROOT / "docs" / "quick-start.md"]
 _BUILD = "from setuptools.build_meta import build_wheel; print(build_wheel('dist'))"
 _RELATIVE = re.compile(r"\]\((?![a-z]+://)[^)]*\)")
@@ -97,7 +95,7 @@ def test_a_wheel_has_all_code_and_data_that_commands_need(wheel: zipfile.ZipFile
 
 def test_a_wheel_is_light(wheel: zipfile.ZipFile) -> None:
     """The models of the older systems, twenty times as much as the rest, stay out."""
-    assert sum(one.compress_size for one in wheel.infolist()) < 2e6
+    assert sum(entry.compress_size for entry in wheel.infolist()) < 2e6
     models = [name for name in wheel.namelist() if name.endswith(".safetensors")]
     assert models == ["decima/agent/data/decima.safetensors"]
 
@@ -126,7 +124,7 @@ def test_an_index_shows_no_link_that_leads_nowhere(metadata: Message) -> None:
 
 
 def test_every_supported_python_is_a_classifier(metadata: Message) -> None:
-    found = [one for one in metadata.get_all("Classifier", []) if "Python :: 3." in one]
+    found = [line for line in metadata.get_all("Classifier", []) if "Python :: 3." in line]
     assert [one.rpartition(" ")[2] for one in found] == ["3.11", "3.12", "3.13"]
 
 
@@ -151,10 +149,10 @@ def test_figures_without_the_models_say_where_to_get_them(
 ) -> None:
     """As an installed wheel has none: one line, and no folder."""
     monkeypatch.setattr("decima.rl.study.trainings.files", lambda _package: tmp_path)
-    found = CliRunner().invoke(program, ["reproduce", "--out", str(tmp_path / "figures")])  # type: ignore[arg-type]
-    assert found.exit_code == 2
-    assert found.stderr.count("\n") == 1
-    assert f"the trained models of {name} are not in its wheel: give --models" in found.stderr
+    result = CliRunner().invoke(program, ["reproduce", "--out", str(tmp_path / "figures")])  # type: ignore[arg-type]
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert f"the trained models of {name} are not in its wheel: give --models" in result.stderr
     assert not (tmp_path / "figures").exists()
 
 
@@ -168,9 +166,9 @@ def test_a_tutorial_needs_no_repository(page: Path) -> None:
 
 def test_the_sample_log_is_one_that_commands_read(tmp_path: Path) -> None:
     """Four jobs; a folder that cannot be made is one line."""
-    found = succeeded(decima("traces", "sample-logs", tmp_path / "logs"))
+    result = succeeded(decima("traces", "sample-logs", tmp_path / "logs"))
     trace, _ = read_spark_logs([tmp_path / "logs"])
     assert len(trace.jobs) == 4
     (tmp_path / "file").write_text("")
-    found = decima("traces", "sample-logs", tmp_path / "file")
-    assert (found.exit_code, found.stderr.count("\n")) == (2, 1)
+    result = decima("traces", "sample-logs", tmp_path / "file")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)

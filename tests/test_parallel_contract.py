@@ -64,8 +64,8 @@ def test_answers_come_with_their_keys_in_the_order_of_the_tasks(pool: WorkerPool
 def test_the_order_in_which_tasks_end_does_not_show(pool: WorkerPool) -> None:
     naps_s = (0.4, 0.2, 0.0)
     tasks = {f"task {number}": number for number in range(3)}
-    found = pool.map(pool_work.naps, naps_s, tasks, label="naps")
-    assert list(found) == [("task 0", 0), ("task 1", 1), ("task 2", 2)]
+    answers = pool.map(pool_work.naps, naps_s, tasks, label="naps")
+    assert list(answers) == [("task 0", 0), ("task 1", 1), ("task 2", 2)]
 
 
 def test_what_is_kept_goes_to_each_process_once(pool: WorkerPool, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_is_kept_goes_to_each_process_once(pool: WorkerPool, tmp_path: Path
         found = dict(pool.map(pool_work.with_large, Shared(kept, factor), tasks, label="kept"))
         assert [value for value, _ in found.values()] == [1000 + factor * n for n in range(8)]
         processes |= {process for _, process in found.values()}
-    arrived = [int(one.name.partition(".")[0]) for one in tmp_path.iterdir()]
+    arrived = [int(path.name.partition(".")[0]) for path in tmp_path.iterdir()]
     assert len(arrived) == len(set(arrived))
     assert set(arrived) == processes - {os.getpid()}
 
@@ -88,18 +88,18 @@ def test_what_is_kept_goes_to_each_process_once(pool: WorkerPool, tmp_path: Path
 def test_a_task_that_raises_is_one_error_with_its_key(pool: WorkerPool) -> None:
     """Answers from before it count; the pool goes on to other work."""
     tasks = {f"number {number}": number for number in range(6)}
-    found = pool.map(pool_work.fails, "odd thing", tasks, label="testing")
-    assert [next(found), next(found)] == [("number 0", 0), ("number 1", 1)]
+    answers = pool.map(pool_work.fails, "odd thing", tasks, label="testing")
+    assert [next(answers), next(answers)] == [("number 0", 0), ("number 1", 1)]
     with pytest.raises(TaskError, match=r"OddError: odd thing at 2 \(testing, task number 2\)"):
-        next(found)
+        next(answers)
     assert dict(pool.map(pool_work.product, 2, {"k": 1}, label="after")) == {"k": 2}
 
 
 def test_input_that_a_task_refuses_is_bad_input(pool: WorkerPool) -> None:
     """A ValueError stays one, with the words it had, and tells whose rule was broken."""
-    found = pool.map(pool_work.fails, "refused", {(2, "x"): 2}, label="testing")
+    answers = pool.map(pool_work.fails, "refused", {(2, "x"): 2}, label="testing")
     with pytest.raises(TaskRefusedError, match=r"^2 is not odd \(testing, task 2 x\)$") as caught:
-        list(found)
+        list(answers)
     assert caught.value.origin == "tests.pool_work"
 
 
@@ -110,9 +110,9 @@ def test_whoever_stops_asking_ends_the_tasks(pool: WorkerPool) -> None:
     began_s = time.monotonic()
     naps_s = (0.0,) * 16 + (600.0,) * 4
     tasks = {number: number for number in range(len(naps_s))}
-    found = pool.map(pool_work.naps, naps_s, tasks, label="left")
-    assert next(found) == (0, 0)
-    del found
+    answers = pool.map(pool_work.naps, naps_s, tasks, label="left")
+    assert next(answers) == (0, 0)
+    del answers
     assert dict(pool.map(pool_work.product, 2, {"k": 1}, label="after")) == {"k": 2}
     assert time.monotonic() - began_s < 60
 
@@ -122,12 +122,12 @@ def test_a_killed_executor_changes_nothing_but_the_time(pool: WorkerPool, tmp_pa
     if pool.slots == 1:
         pytest.skip("there is no process but this one")
     tasks = {f"task {number}": number for number in range(4)}
-    found = pool.map(pool_work.dies, tmp_path, tasks, label="dying")
+    answers = pool.map(pool_work.dies, tmp_path, tasks, label="dying")
     if isinstance(pool, LocalPool):
         with pytest.raises(
             TaskError, match=r"ended by SIGKILL, exit code -9: .*memory .*\(dying, task task 1\)"
         ):
-            list(found)
+            list(answers)
     assert list(pool.map(pool_work.dies, tmp_path, tasks, label="again")) == [
         (f"task {number}", number) for number in range(4)
     ]
@@ -159,7 +159,7 @@ def test_ctrl_c_leaves_no_process(kind: str, tmp_path: Path) -> None:
         assert process.wait(60) != 0
     finally:
         process.kill()
-    pids = [int(one.name) for one in tmp_path.iterdir()]
+    pids = [int(path.name) for path in tmp_path.iterdir()]
     assert until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 20)
 
 

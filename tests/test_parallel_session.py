@@ -14,7 +14,7 @@ import pytest
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.greeting import check_executors
 from decima.rl.parallel.session import open_session
-from tests.commands import decima, python, raises_one_line, refused
+from tests.commands import decima, raises_one_line, refused
 
 LOG = Path(__file__).parent / "data" / "spark_logs" / "spark-3.5-plain"
 
@@ -118,7 +118,7 @@ class Executors:
             raise self.fault
         pid = self.pids[self.rounds % len(self.pids)]
         self.rounds += 1
-        found: list[Any] = [one._replace(executor=pid) for one in self.work(iter([0]))]
+        found: list[Any] = [answer._replace(executor=pid) for answer in self.work(iter([0]))]
         return found
 
     def setJobGroup(self, *_words: Any, **_more: Any) -> None:  # noqa: N802 - Spark's name
@@ -187,23 +187,3 @@ def test_executors_that_cannot_answer_are_told_in_one_line(fault: str, words: st
     with raises_one_line(ClusterError) as error:
         check_executors(Executors(fault=RuntimeError(fault)), same)
     assert words in str(error.value)
-
-
-def test_what_modules_hold_is_looked_through_once() -> None:
-    """In a process of its own: garbage is collected, the rest frozen; again after an import."""
-    code = """
-import gc
-from decima.rl.parallel.spark import settle
-counts = [gc.get_freeze_count()]
-settle()
-counts.append(gc.get_freeze_count())
-kept = [[number] for number in range(1000)]
-settle()
-counts.append(gc.get_freeze_count())
-import decimal
-settle()
-counts.append(gc.get_freeze_count())
-print(counts[0] == 0, counts[1] > 1000, counts[2] == counts[1], counts[3] > counts[2] + 1000)
-"""
-    found = python("-c", code)
-    assert found.split() == ["True"] * 4

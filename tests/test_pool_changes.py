@@ -49,10 +49,12 @@ def test_each_pool_gets_weight_slots_and_the_other_mode() -> None:
     assert found[1].words() == "minShare 2 for pool 'b'"
     assert list(pool_changes(pools, ["a", "a"], 4)) == []
     heavy = Pools({"a": Pool(weight=MAX_WEIGHT)})
-    of_heavy = [one for one in pool_changes(heavy, ["a", "b"], 4) if one.name == "a"]
+    of_heavy = [
+        pool_change for pool_change in pool_changes(heavy, ["a", "b"], 4) if pool_change.name == "a"
+    ]
     assert not any(one.setting.startswith("weight") for one in of_heavy)
     many = [f"p{number}" for number in range(20)]
-    assert {one.name for one in pool_changes(pools, many, 4)} == set(sorted(many)[:6])
+    assert {change.name for change in pool_changes(pools, many, 4)} == set(sorted(many)[:6])
 
 
 def pool_advice(study: WhatIf) -> list[str]:
@@ -62,18 +64,18 @@ def pool_advice(study: WhatIf) -> list[str]:
 
 def test_the_pool_of_short_jobs_is_advised(tmp_path: Path) -> None:
     """It waits behind the long ones, which hardly notice; without certainty there is no word."""
-    found = what_if(recorded(tmp_path, "etl", "web"), SETTINGS, driver_times=False)
-    assert found.pools is not None
-    change, result = found.pools
+    study = what_if(recorded(tmp_path, "etl", "web"), SETTINGS, driver_times=False)
+    assert study.pools is not None
+    change, result = study.pools
     assert change.name == "web"
-    assert (result.avg_s < found.reference.avg_s).all()
-    assert (result.resampled_avg_s <= found.reference.resampled_avg_s + 1e-9).all()
-    (words,) = pool_advice(found)
+    assert (result.avg_s < study.reference.avg_s).all()
+    assert (result.resampled_avg_s <= study.reference.resampled_avg_s + 1e-9).all()
+    (words,) = pool_advice(study)
     assert "for pool 'web' in fairscheduler.xml, average JCT -" in words
-    stored = to_json(found)["pools"]
+    stored = to_json(study)["pools"]
     assert stored["pool"]["name"] == "web"
     assert stored["recorded_avg_jct_s"] == result.avg_s.tolist()
-    same = replace(found, pools=(change, found.reference))
+    same = replace(study, pools=(change, study.reference))
     assert pool_advice(same) == []
 
 

@@ -6,24 +6,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from decima import prepare
 from decima.kernels import POLICIES
-from spark_sim.compiled import progress
-from spark_sim.compiled.cache import IMPORTED, READY, KernelCache
-from spark_sim.compiled.progress import Announcer
 from tests.commands import decima, succeeded
 from traces.files.private import write_private
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = "package of this test"
-
 TINY = """
 from spark_sim.compiled.progress import announce
 from spark_sim.compile import kernel
@@ -66,64 +58,14 @@ def test_the_first_compilation_of_a_program_is_said_and_loading_is_not(tmp_path:
     assert run_tiny(tmp_path) == ""
 
 
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Announcer, list[str], Clock]]:
-    """An announcer, its lines, and its clock; the package has three functions, one compiled."""
-    lines: list[str] = []
-    clock = Clock()
-    monkeypatch.setattr(Announcer, "tell", lambda _self, line: lines.append(line))
-    monkeypatch.setattr(progress, "time", clock)
-    IMPORTED[PACKAGE], READY[PACKAGE] = 3, 1
-    yield Announcer(), lines, clock
-    del IMPORTED[PACKAGE], READY[PACKAGE]
-
-
-def event(package: str | None = PACKAGE) -> Any:
-    """As numba reports a function."""
-    cache = None if package is None else KernelCache(len, None, package)
-    IMPORTED[PACKAGE] = 3  # which the line above has counted
-    return SimpleNamespace(data={"dispatcher": SimpleNamespace(_cache=cache)})
-
-
-def test_a_long_compilation_says_every_ten_seconds_how_far_it_is(
-    told: tuple[Announcer, list[str], Clock],
-) -> None:
-    """Functions inside others, and the time that all of them took; pauses do not count."""
-    announcer, lines, clock = told
-    one = event()
-    announcer.on_start(one)
-    announcer.on_start(one)
-    clock.now_s += 9
-    announcer.on_end(one)
-    assert len(lines) == 1
-    clock.now_s += 2
-    announcer.on_end(one)
-    assert lines[1:] == [f"compiling: {PACKAGE}, 2 of at most 3 functions, 11 s so far"]
-    clock.now_s += 1_000  # a simulation
-    announcer.on_start(one)
-    clock.now_s += 4
-    announcer.on_end(one)
-    assert lines[2:] == [f"compiling: {PACKAGE}, 2 of at most 3 functions, 15 s so far"]
-
-
 def test_one_command_compiles_what_all_need(monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
     steps = [(name, lambda name=name: done.append(name)) for name in ("one", "two")]
     monkeypatch.setattr(prepare, "all_steps", lambda: iter(steps))
-    found = succeeded(decima("prepare"))
+    result = succeeded(decima("prepare"))
     assert done == ["one", "two"]
-    assert found.stderr.splitlines() == ["preparing: one", "preparing: two"]
-    assert re.fullmatch(r"ready after \d+ s\n", found.stdout)
+    assert result.stderr.splitlines() == ["preparing: one", "preparing: two"]
+    assert re.fullmatch(r"ready after \d+ s\n", result.stdout)
 
 
 @pytest.mark.parametrize("name", [name for name, _ in prepare.all_steps()])

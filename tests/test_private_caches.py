@@ -66,8 +66,8 @@ def run_tiny(tmp_path: Path, cache_folder: Path) -> str:
 
 def kept(folder: Path) -> Path:
     """The one file of machine code below a folder."""
-    (found,) = folder.rglob(f"*{cache.SUFFIX}")
-    return found
+    (path,) = folder.rglob(f"*{cache.SUFFIX}")
+    return path
 
 
 class Planted:

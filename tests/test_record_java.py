@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.record_tpch.java import Java, find_java, java_major, parse_command
+from benchmarks.record_tpch.java import Java, find_java, parse_command
 from traces import TraceError
-from traces.tpch.tables import last_line
 
 
 def place_java(folder: Path, version: str = "17.0.15") -> Path:
@@ -54,16 +53,6 @@ def test_without_java_the_message_says_what_was_found(tmp_path: Path) -> None:
         find({"JAVA_HOME": tmp_path / "nowhere"})
 
 
-def test_the_version_is_what_java_says_of_itself(tmp_path: Path) -> None:
-    """New numbering and old; a program that is no Java has none."""
-    java = place_java(tmp_path)
-    assert java_major(java) == 17
-    assert java_major(place_java(tmp_path, "1.8.0_402")) == 8
-    java.write_text("#!/bin/sh\nexit 1\n")
-    assert java_major(java) is None
-    assert java_major(tmp_path / "absent") is None
-
-
 def test_a_trimmed_java_is_not_asked_for_the_vector_module() -> None:
     """The rest of the launcher's command stays, in order."""
     printed = "\0\njava\0-cp\0/jars/*\0--add-modules=jdk.incubator.vector\0Main\0pyspark-shell\0"
@@ -72,11 +61,3 @@ def test_a_trimmed_java_is_not_asked_for_the_vector_module() -> None:
     assert parse_command(printed, has_vector_module=True) == whole
     whole.remove(vector)
     assert parse_command(printed, has_vector_module=False) == whole
-
-
-def test_a_failure_is_told_by_its_reason_not_by_its_stack() -> None:
-    """Stack frames and empty lines are passed over."""
-    assert last_line("WARN x\nException: no such host\n\tat a.b(C.java:1)\n\t... 3 more\n") == (
-        "Exception: no such host"
-    )
-    assert last_line("\n") == "failed without a word"

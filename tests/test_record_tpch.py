@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -60,16 +59,11 @@ def test_all_queries_warm_up_before_anything_is_kept() -> None:
     ("settings", "message"),
     [
         ({"scale_factors": ()}, "scale factors []"),
-        ({"scale_factors": (1.0, 1.0)}, "give each once"),
         ({"scale_factors": (0.0,)}, "scale factor 0 must be above 0"),
-        ({"scale_factors": (float("nan"),)}, "scale factor nan"),
         ({"scale_factors": (1e6,)}, "at most 1000"),
         ({"queries": (23,)}, "queries [23] must be some of 1 to 22"),
-        ({"queries": ()}, "queries []"),
         ({"repetitions": 0}, "repetitions 0"),
-        ({"cores": 0}, "cores 0"),
         ({"driver_memory": "much"}, "driver memory 'much'"),
-        ({"time_limit_s": float("nan")}, "time limit nan s"),
     ],
 )
 def test_impossible_plans_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -90,24 +84,6 @@ def test_every_query_is_there_and_together_they_read_every_table() -> None:
     assert read == set(TABLE_BYTES)
 
 
-@pytest.mark.parametrize(
-    ("query", "parameters"),
-    [
-        (1, ["'90' day"]),
-        (2, ["p_size = 15", "%BRASS", "EUROPE"]),
-        (7, ["FRANCE", "GERMANY"]),
-        (13, ["%special%requests%"]),
-        (16, ["Brand#45", "MEDIUM POLISHED%", "49, 14, 23, 45, 19, 3, 36, 9"]),
-        (18, ["> 300"]),
-        (22, ["'13', '31', '23', '29', '30', '18', '17'"]),
-    ],
-)
-def test_parameters_are_those_of_the_validation_run(query: int, parameters: list[str]) -> None:
-    """TPC-H fixes them, so that anyone's answers can be compared."""
-    text = query_text(query, 1.0)
-    assert all(parameter in text for parameter in parameters)
-
-
 # Tables
 
 
@@ -115,14 +91,6 @@ def test_a_disk_too_small_is_found_out_first(tmp_path: Path) -> None:
     """A thousand thousand-gigabyte sizes fit on no disk here."""
     with pytest.raises(TraceError, match=r"the tables take about .* GB are free"):
         check_space(tmp_path, (1_000.0,) * 1_000)
-
-
-def test_a_missing_generator_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The message says what to install."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(TraceError, match=r"tpchgen-cli: not found; install it with pip install"):
-        find_generator()
 
 
 # Fewer samples
@@ -155,8 +123,8 @@ def test_waves_keep_their_weights() -> None:
     """20 first tasks of 1,000 ms and 180 later ones of 10 ms, in 20 samples: work stays."""
     level = LevelDurations.of(2, first_ms=[1_000.0] * 20, rest_ms=[10.0] * 180)
     job = thinned(Job("j", (Stage("s", 200, (), (level,)),)), 20)
-    (kept,) = job.stages[0].durations
-    assert (kept.first_ms.tolist(), kept.rest_ms.tolist()) == ([1_000.0] * 2, [10.0] * 18)
+    (duration,) = job.stages[0].durations
+    assert (duration.first_ms.tolist(), duration.rest_ms.tolist()) == ([1_000.0] * 2, [10.0] * 18)
     assert thinned(job, 20) == job
     with pytest.raises(TraceError, match="samples 0"):
         thinned(job, 0)
@@ -222,30 +190,6 @@ def test_of_each_job_the_run_with_the_least_work_is_kept(recording: Path) -> Non
     assert [job.arrival_ms for job in trace.jobs] == [0.0, 1_000.0]
     times = trace.metadata["recorded"]["sf10/q2"]
     assert (times["start_ms"], times["end_ms"]) == (1_000, 1_100)
-
-
-def test_the_recipe_tells_how_to_record_it_again(recording: Path) -> None:
-    """Versions, settings, machine and what it is not, each a line of `decima traces info`."""
-    metadata = read_recording(recording).metadata
-    recipe = metadata["recipe"]
-    assert "TPC" in metadata["note"]
-    assert "not a TPC benchmark result" in metadata["note"]
-    told = json.dumps(recipe)
-    for fact in ("tpchgen-cli 4.0.0", "4.3.0, local[2]", "17.0.15", "a processor, 2 cores"):
-        assert fact in told
-    assert recipe["by scale factor"] == "0.5: spark.sql.shuffle.partitions=50"
-    assert "file_bytes=4000000" in recipe["data"]
-    assert "row_group" not in recipe["data"]
-    assert recipe["queries"].startswith("2, 11 of TPC-H")
-
-
-def test_the_model_is_asked_for_or_not(recording: Path) -> None:
-    """The same measurements either way; with the model, jobs have the public mean work."""
-    plain, asking = read_recording(recording, model=False), read_recording(recording)
-    assert with_model(plain) is plain
-    assert [job.work_ms for job in plain.jobs] == [job.work_ms for job in asking.jobs]
-    scale = with_model(asking).metadata["model"]["time_scale"]
-    assert scale * np.mean([20.0, 100.0]) == pytest.approx(PUBLIC_WORK_MS, rel=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -323,9 +267,7 @@ def test_two_queries_on_real_spark_become_two_jobs(tmp_path: Path) -> None:
     output = tmp_path / "small.parquet"
     arguments = ["-o", str(output), "--scale-factors", "0.01", "--queries", "4,6"]
     done = CliRunner().invoke(
-        main,
-        [*arguments, "--repetitions", "1", "--driver-memory", "1g"],
-        catch_exceptions=False,
+        main, [*arguments, "--repetitions", "1", "--driver-memory", "1g"], catch_exceptions=False
     )
     assert done.exit_code == 0, done.output
     trace = read_trace(output)
@@ -358,14 +300,6 @@ def test_the_shipped_trace_has_the_documented_shape(shipped: Trace) -> None:
     assert max(job.num_tasks for job in shipped.jobs) > 1_000
     levels = {level.executors for job in shipped.jobs for s in job.stages for level in s.durations}
     assert levels == {2}
-
-
-def test_a_query_has_nearly_the_same_graph_at_every_size(shipped: Trace) -> None:
-    """The planner may turn a join round or split one stage off as tables grow, not more."""
-    counts: dict[str, list[int]] = {}
-    for job in shipped.jobs:
-        counts.setdefault(job.name.partition("/")[2], []).append(len(job.stages))
-    assert all(max(found) - min(found) <= 1 for found in counts.values())
 
 
 def test_the_shipped_trace_asks_for_the_model_and_holds_none(shipped: Trace) -> None:

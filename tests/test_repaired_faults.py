@@ -12,17 +12,7 @@ import numpy as np
 import pytest
 
 from spark_sim import Cluster, Protocol, Status
-from tests.stories import (
-    Story,
-    always_pass,
-    build,
-    greedy,
-    job,
-    runnable_first,
-    stage,
-    tell,
-    waves,
-)
+from tests.stories import Story, always_pass, build, greedy, job, runnable_first, stage, tell, waves
 from traces import LevelDurations, Stage
 
 OLD, NEW = Protocol.DECIMA_SIM, Protocol.EXECUTORS
@@ -41,16 +31,6 @@ def test_the_nearer_level_is_the_likelier(protocol: Protocol, share_of_upper: fl
     record = story.simulator.timeline()[9:]  # the first nine find fewer in the job
     upper = (record["finish_ms"] - record["start_ms"] == 10_000).mean()
     assert upper == pytest.approx(share_of_upper, abs=0.03)
-
-
-def test_the_level_is_linear_in_the_number_of_executors() -> None:
-    """Between levels 5 and 10 each further executor makes the upper one 20 % likelier."""
-    levels = tuple(LevelDurations.of(count, rest_ms=[1000 * count]) for count in (5, 10))
-    a = job("a", Stage("x", 3_000, (), levels))
-    for executors in range(4, 13):
-        record = tell([a], greedy, executors=executors).simulator.timeline()[executors:]
-        upper = (record["finish_ms"] - record["start_ms"] == 10_000).mean()
-        assert upper == pytest.approx(np.clip((executors - 5) / 5, 0, 1), abs=0.04)
 
 
 def test_idle_executors_are_offered_at_every_event() -> None:
@@ -79,10 +59,7 @@ def test_executors_parked_in_a_job_are_offered_to_others() -> None:
 @pytest.mark.parametrize("protocol", [NEW, Protocol.SESSION])
 def test_a_policy_that_always_passes_still_ends(protocol: Protocol) -> None:
     """decima-sim stops with nothing done; the others take one executor at a time to work."""
-    jobs = [
-        job("a", stage("x", 2, 1000), stage("y", 1, 500, [0])),
-        job("b", stage("z", 1, 100)),
-    ]
+    jobs = [job("a", stage("x", 2, 1000), stage("y", 1, 500, [0])), job("b", stage("z", 1, 100))]
     old = tell(jobs, always_pass, executors=2, protocol=OLD)
     new = tell(jobs, always_pass, executors=2, protocol=protocol)
 

@@ -23,20 +23,11 @@ from decima.cli.evaluate import page_sections
 from decima.policy_names import SHIPPED_MODEL
 from decima.registry import HEURISTICS
 from decima.report import comparison_sections, results_of
-from decima.report.comparison import (
-    by_size,
-    charts,
-    headline,
-    in_system,
-    summary_headline,
-    table,
-)
-from decima.report.figures import write_figures
+from decima.report.comparison import by_size, charts, headline, in_system, table
 from decima.report.page import page
 from decima.report.section import (
     Bars,
     ForestRow,
-    Lines,
     Section,
     Series,
     completion,
@@ -44,7 +35,7 @@ from decima.report.section import (
     share_complete,
 )
 from decima.rl.statistics import Estimate, difference_percent
-from tests.commands import SMALL, decima, raises_one_line, refused, small_config, succeeded
+from tests.commands import SMALL, decima, refused, small_config, succeeded
 from tests.pages import results_json, run_folder, two_runs
 from traces.files.errors import FileError
 
@@ -54,9 +45,9 @@ from traces.files.errors import FileError
 def test_what_evaluate_writes_is_what_a_report_reads(trace_file: Path) -> None:
     """Every figure of the policies, and the jobs of every sequence."""
     report = evaluate(small_config(trace_file, policies=("strict_fair", "fifo")))
-    found = results_of(json.loads(json.dumps(report.to_json())), "here")
-    assert found.reference == "strict_fair"
-    for name, policy in found.policies.items():
+    results = results_of(json.loads(json.dumps(report.to_json())), "here")
+    assert results.reference == "strict_fair"
+    for name, policy in results.policies.items():
         own = report.policies[name]
         np.testing.assert_array_equal(policy.figures["avg_jct_s"], own.avg_jct_s)
         np.testing.assert_array_equal(policy.figures["fairness"], own.fairness)
@@ -65,33 +56,9 @@ def test_what_evaluate_writes_is_what_a_report_reads(trace_file: Path) -> None:
         assert sum(policy.executor_s.values()) == pytest.approx(
             4 * sum(run.metrics.makespan_s for run in own.runs)
         )
-    for sequence in found.sequences:
+    for sequence in results.sequences:
         assert len(sequence.name) == len(sequence.arrival_s) == 6
         assert (np.diff(sequence.arrival_s) >= 0).all()
-
-
-DAMAGE: dict[str, tuple[tuple[str, ...], Any]] = {
-    "another format": (("format",), "gpx"),
-    "a figure that is text": (("policies", "a", "busy_executor_s"), "much"),
-    "no sequence": (("sequences",), []),
-    "a sequence without names": (("sequences",), [{"arrival_s": [1.0], "work_s": [1.0]}] * 2),
-    "other policies": (("config", "policies"), ["a", "c"]),
-    "too few values": (("policies", "b", "p95_jct_s"), {"per_sequence": [1.0]}),
-    "more jobs than arrived": (("policies", "b", "jct_s"), [[1.0, 2.0, 3.0], [1.0]]),
-    "infinite": (("policies", "b", "idle_executor_s"), float("inf")),
-}
-
-
-@pytest.mark.parametrize("label", DAMAGE)
-def test_damaged_results_are_refused_in_one_line(label: str) -> None:
-    content = results_json()
-    keys, value = DAMAGE[label]
-    at: Any = content
-    for key in keys[:-1]:
-        at = at[key]
-    at[keys[-1]] = value
-    with raises_one_line(FileError, match="here: "):
-        results_of(content, "here")
 
 
 @pytest.mark.parametrize("changed", [{"version": 1}, {"version": None}])
@@ -170,13 +137,6 @@ def test_a_comparison_of_three_policies_and_of_one() -> None:
     alone = results_of(content, "here")
     assert "no other policy" in headline(alone)
     assert comparison_sections([alone])[0].forest is None
-
-
-def test_several_settings_begin_with_their_result() -> None:
-    rows = {"b": (-12.34, 2, 1), "c": (5.0, 0, 3)}
-    assert "12.3 % below the baseline a. In 2 of them" in summary_headline(rows, "a", 3, "JCT")
-    assert "c, is 5.0 %" in summary_headline({"c": rows["c"]}, "a", 3, "JCT")
-    assert summary_headline({}, "a", 3, "JCT") == ""
 
 
 def test_quantiles_stand_apart_where_distributions_lie_on_each_other() -> None:
@@ -320,20 +280,6 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
         assert b"decima report one.json" in content, name  # the command, in the metadata
 
 
-def test_a_figure_of_one_iteration_shows_its_point(tmp_path: Path) -> None:
-    """As a marker; iterations are whole, ticks differ, and a long label is not cut."""
-    label = "a label of the y axis that is longer than the picture is high"
-    chart = Lines("One", Series([3.0], {"model": [1e-3]}), "iteration", label)
-    write_figures(tmp_path, [Section("s", "S", "table.html", {}, charts=[chart])], "made so")
-    text = (tmp_path / "s-one.svg").read_text()
-    assert re.search(r"<use [^>]*fill: #0072b2", text)
-    words = re.findall(r"<text [^>]*>([^<]+)</text>", text)
-    ticks = [word for word in words if re.fullmatch(r"[\d.\u2212]+", word)]
-    assert "3" in ticks
-    assert len(set(ticks)) == len(ticks)
-    assert max(len(word) for word in words) < len(label)
-
-
 def test_trace_events_hold_every_task_on_its_executors_track(
     trace_file: Path, tmp_path: Path
 ) -> None:
@@ -371,28 +317,16 @@ def test_trace_events_hold_every_task_on_its_executors_track(
 
 POLICIES = (*HEURISTICS, SHIPPED_MODEL)
 
-OWN = """
-from spark_sim import PASS, Action
-
-class Widest:
-    name = "widest"
-
-    def decide(self, seen):
-        for stage in seen.open_stages():
-            return Action(int(stage), int(max(seen.legal_limits(stage))))
-        return PASS
-"""
-
 
 def data_of(text: str) -> dict[str, Any]:
     """The data that a page's script draws, by the rules of JSON: no NaN, no infinity."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
-    assert found is not None
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert match is not None
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is no JSON")
 
-    content: dict[str, Any] = json.loads(found.group(1), parse_constant=refuse)
+    content: dict[str, Any] = json.loads(match.group(1), parse_constant=refuse)
     return content
 
 
@@ -415,19 +349,3 @@ def test_every_policy_makes_a_page_with_others(trace_file: Path, more: dict[str,
         data = data_of(page(page_sections(report), title="t", command="c"))
         assert [run["policy"] for run in data["timelines"][:2]] == list(pair), pair
         assert bool(data["decisions"]) == (SHIPPED_MODEL in pair), pair
-
-
-def test_policies_of_other_kinds_make_pages_too(trace_file: Path, tmp_path: Path) -> None:
-    """Code of one's own and drawn actions, each before and after the network."""
-    (tmp_path / "own.py").write_text(OWN)
-    for name in (f"{tmp_path}/own.py:Widest", "decima:sampled"):
-        for pair in permutations((name, SHIPPED_MODEL)):
-            path = tmp_path / "page.html"
-            setting = ("--executors", 2, "--jobs", 2, "--sequences", 1, "--batch")
-            asked = ("--trace", trace_file, *setting, "--policies", ",".join(pair))
-            arguments = [str(word) for word in ("evaluate", *asked, "--report", path)]
-            result = decima(*arguments)
-            assert result.exit_code == 0, (pair, result.output)
-            (plan, *_) = data_of(path.read_text())["decisions"]
-            assert list(plan["others"]) == [one for one in pair if "own.py" in one]
-            path.unlink()

@@ -14,14 +14,7 @@ from decima.report.section import Lines, Section, Series, forest
 from decima.report.training import training_section
 from decima.rl.statistics import Estimate
 from decima.training.config import TrainConfig
-from tests.browser import (
-    complaints,
-    open_page,
-    prefer,
-    requests,
-    resize,
-    until,
-)
+from tests.browser import complaints, open_page, prefer, requests, resize, until
 from tests.pages import HOSTILE, decisions, results_json, two_runs, two_sequences
 
 
@@ -133,43 +126,6 @@ def test_hovering_tells_the_task_under_the_mouse(shown: Any) -> None:
     until(shown, "return document.getElementById('tip').hidden")
 
 
-def test_rows_are_numbered_and_jobs_listed_with_their_colours(shown: Any) -> None:
-    """A number beside each row; a job's button has the colour of its tasks, and chooses it."""
-    labels = shown.execute_script(
-        """
-        const middle = (one) => {
-          const box = one.getBoundingClientRect();
-          return box.top + box.height / 2;
-        };
-        return CHARTS.map((chart) => [...chart.rows.children].map((label, row) => {
-          const box = chart.canvas.getBoundingClientRect();
-          return [label.textContent, middle(label) - (box.top + (row + 0.5) * box.height / 2)];
-        }));
-        """
-    )
-    for rows in labels:
-        assert [text for text, _ in rows] == ["executor 0", "1"]
-        assert all(abs(offset) < 1.5 for _, offset in rows)
-    buttons = "return [...document.querySelectorAll('#jobs button')].map((one) => one.innerText)"
-    assert shown.execute_script(buttons) == ["0 small", f"1 {HOSTILE}"]
-    colours = """
-        const chart = CHARTS[0], x = Math.round(3000 / VIEW.to * chart.canvas.width);
-        chart.draw();
-        const pixel = [...chart.context.getImageData(x, 3, 1, 1).data].slice(0, 3).join(", ");
-        const patch = document.querySelector("#jobs button[data-job='1'] i");
-        return [`rgb(${pixel})`, getComputedStyle(patch).backgroundColor];
-    """
-    pixel, patch = shown.execute_script(colours)
-    assert pixel == patch
-    choose = "document.querySelector(\"#jobs button[data-job='1']\").click()"
-    shown.execute_script(choose)
-    assert shown.execute_script("return CHOSEN.job") == 1
-    pressed = "return [...document.querySelectorAll('#jobs button')].map((one) => one.ariaPressed)"
-    assert shown.execute_script(pressed) == ["false", "true"]
-    shown.execute_script(choose)
-    assert shown.execute_script("return CHOSEN.job") is None
-
-
 def test_both_charts_keep_the_same_time_when_one_is_zoomed(shown: Any) -> None:
     """The wheel over the first; a task's left edge then is at the same place in both."""
     show_timelines(shown)
@@ -191,20 +147,6 @@ def test_both_charts_keep_the_same_time_when_one_is_zoomed(shown: Any) -> None:
     for chart, executor, time_ms in ((0, 0, 2000.0), (1, 0, 3000.0)):
         before, after = shown.execute_script(edge, chart, executor, time_ms)
         assert before != after, (chart, executor, time_ms)
-
-
-def test_dragging_moves_both(shown: Any) -> None:
-    show_timelines(shown)
-    press(shown, "+")
-    press(shown, "+")
-    until(shown, "return VIEW.to - VIEW.from < 6000")
-    before = shown.execute_script("return VIEW.from")
-    x, y = at(shown, 1, 0, 5000.0)
-    mouse(shown, "mousePressed", x, y, button="left", clickCount=1)
-    mouse(shown, "mouseMoved", x - 100, y, button="left", buttons=1)
-    mouse(shown, "mouseReleased", x - 100, y, button="left")
-    assert shown.execute_script("return VIEW.from") > before + 100
-    assert shown.execute_script("return CHOSEN.job") is None  # a drag is no click
 
 
 def test_a_click_shows_the_jobs_graph_and_the_path_that_decided(shown: Any) -> None:
@@ -404,22 +346,6 @@ def test_no_page_scrolls_sideways_on_a_small_screen(small: Any, tmp_path: Path, 
     assert COMMAND in small.execute_script("return document.body.innerText")
 
 
-def test_a_legend_has_colons_before_values_only(driver: Any, tmp_path: Path) -> None:
-    """Under no mouse there is no value: names alone, and not that of the axis."""
-    resize(driver, 1280)
-    show(driver, tmp_path / "page.html", [lines([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])])
-    words = """
-        const content = (one, part) => getComputedStyle(one, part).content.replace(/none|"/g, "");
-        return [...document.querySelectorAll(".u-series")]
-          .filter((row) => getComputedStyle(row).visibility === "visible")
-          .map((row) => [...row.cells].map((cell) =>
-            content(cell, "::before") + cell.textContent + content(cell, "::after")).join(""));
-    """
-    assert driver.execute_script(words) == ["line"]
-    driver.execute_script("plots[0][0].setCursor({ left: plots[0][0].valToPos(2, 'x'), top: 9 })")
-    assert driver.execute_script(words) == ["x: 2", "line: 5"]
-
-
 # --- few values, small values, large values ------------------------------------------------------
 
 
@@ -453,7 +379,7 @@ def test_ticks_never_repeat_and_iterations_are_whole(
     resize(driver, 1280)
 
 
-@pytest.mark.parametrize("isolated", [1e-9, 1.0, 7.0, 0.00031, 123456.0, 2.5e6, 8e15, 1e17])
+@pytest.mark.parametrize("isolated", [1e-9, 7.0, 1e17])
 def test_an_isolated_value_of_any_size_is_drawn_with_ticks(
     driver: Any, tmp_path: Path, isolated: float
 ) -> None:
@@ -462,14 +388,6 @@ def test_an_isolated_value_of_any_size_is_drawn_with_ticks(
     assert len(set(up)) == len(up) > 1
     assert "0,114,178" in driver.execute_script(_COLOURS, 0)
     assert complaints(driver) == []
-
-
-def test_logarithmic_ticks_are_written_alike(driver: Any, tmp_path: Path) -> None:
-    """From a hundred to a hundred thousand, without exponents beside plain numbers."""
-    section = lines([100.0, 90_000.0], [100.0, 90_000.0], log_x=True, log_y=True)
-    show(driver, tmp_path / "page.html", [section])
-    for words in driver.execute_script(_TICKS)[0]:
-        assert words == ["100", "1,000", "10,000", "100,000"]
 
 
 def test_a_chart_without_values_tells_so(driver: Any, tmp_path: Path) -> None:
@@ -522,32 +440,3 @@ def test_any_policy_and_sequence_can_be_chosen(driver: Any, tmp_path: Path) -> N
     names = driver.execute_script("return CHARTS.map((chart) => chart.describe(0, 0).name)")
     assert names == ["small", "small"]
     assert complaints(driver) == []
-
-
-def test_a_choice_keeps_the_part_that_is_seen_and_the_job(driver: Any, tmp_path: Path) -> None:
-    """Of another policy on the same sequence; another sequence is shown from its beginning."""
-    show(driver, tmp_path / "page.html", comparison())
-    driver.execute_script("look(1000, 3000); choose(1)")
-    choose(driver, "lower", "a")
-    until(driver, "return CHARTS[1].run.policy === 'a'")
-    until(driver, "return document.querySelectorAll('.graph svg').length === 2")
-    assert driver.execute_script("return [VIEW.from, VIEW.to, CHOSEN.job]") == [1000, 3000, 1]
-    assert HOSTILE in driver.execute_script("return document.getElementById('graphs').textContent")
-    choose(driver, "sequence", "1")
-    until(driver, "return CHOSEN.job === null")
-    assert driver.execute_script("return [VIEW.from, VIEW.to]") == [0, 10000]
-
-
-def test_a_decision_is_marked_on_its_own_sequence_only(driver: Any, tmp_path: Path) -> None:
-    """Where it is of sequence 0."""
-    show(driver, tmp_path / "page.html", [*comparison(), decisions()])
-    pixel = """
-        CHARTS[1].draw();
-        const x = Math.round(MARK.time_s * 1000 / VIEW.to * CHARTS[1].canvas.width);
-        return [...CHARTS[1].context.getImageData(x, 0, 1, 1).data].join();
-    """
-    ink = "26,29,33,255"
-    assert driver.execute_script(pixel) == ink
-    choose(driver, "sequence", "1")
-    until(driver, "return CHARTS.every((chart) => chart.run.sequence === 1)")
-    assert driver.execute_script(pixel) != ink

@@ -102,9 +102,9 @@ def test_a_long_run_is_packed_in_coarser_units(end_ms: float, unit_ms: float) ->
     start, finish = np.array([0.0, 0.9 * end_ms]), np.array([end_ms, end_ms])
     packed = pack(Tasks(executor, start, finish, stage, np.ones(2, np.int64)))
     assert packed["unit_ms"] == unit_ms
-    found = unpack(packed)
-    np.testing.assert_allclose(found.start_ms, start, atol=0.51 * unit_ms)
-    np.testing.assert_allclose(found.finish_ms, finish, atol=0.51 * unit_ms)
+    tasks = unpack(packed)
+    np.testing.assert_allclose(tasks.start_ms, start, atol=0.51 * unit_ms)
+    np.testing.assert_allclose(tasks.finish_ms, finish, atol=0.51 * unit_ms)
 
 
 def test_blocks_lose_no_task_and_join_no_strangers() -> None:
@@ -117,15 +117,15 @@ def test_blocks_lose_no_task_and_join_no_strangers() -> None:
         np.repeat(np.arange(4), 2500), start.ravel(), finish.ravel(), stage.ravel(),
         np.ones(10_000, np.int64),
     )  # fmt: skip
-    found = merged(tasks, 400)
-    assert 100 <= len(found.start_ms) < 1000
-    assert found.number.sum() == 10_000
+    blocks = merged(tasks, 400)
+    assert 100 <= len(blocks.start_ms) < 1000
+    assert blocks.number.sum() == 10_000
     for one in range(50):
-        assert found.number[found.stage == one].sum() == (tasks.stage == one).sum()
-    assert (found.finish_ms >= found.start_ms).all()
-    packed = pack(found)
+        assert blocks.number[blocks.stage == one].sum() == (tasks.stage == one).sum()
+    assert (blocks.finish_ms >= blocks.start_ms).all()
+    packed = pack(blocks)
     assert packed["merged"]
-    assert unpack(packed).number.tolist() == found.number.tolist()
+    assert unpack(packed).number.tolist() == blocks.number.tolist()
 
 
 def test_the_page_opens_with_the_reference_and_the_best_of_the_others() -> None:
@@ -134,7 +134,9 @@ def test_the_page_opens_with_the_reference_and_the_best_of_the_others() -> None:
     order = [Run("a", 0), Run("b", 0), Run("a", 1), Run("b", 1)]
     assert ordered_runs(results, runs.table) == order
     section = timelines_section(results, runs)
-    assert [Run(one["policy"], one["sequence"]) for one in section.timelines] == order
+    assert [
+        Run(timeline["policy"], timeline["sequence"]) for timeline in section.timelines
+    ] == order
     assert [(one["policy"], one["sequence"]) for one in section.opening] == [("a", 0), ("b", 0)]
     with pytest.raises(FileError, match="no run of these"):
         ordered_runs(results, two_runs().table.slice(0, 0))
@@ -243,6 +245,6 @@ def test_names_of_digits_are_names_in_csv_too(tmp_path: Path) -> None:
         tmp_path / "t.parquet",
     )
     for name in ("t.csv", "t.parquet"):
-        found = read_timeline(tmp_path / name)
-        assert found["name"].to_pylist() == names.to_pylist()
-        assert found["job"].to_pylist() == table["job"].to_pylist()
+        rows = read_timeline(tmp_path / name)
+        assert rows["name"].to_pylist() == names.to_pylist()
+        assert rows["job"].to_pylist() == table["job"].to_pylist()

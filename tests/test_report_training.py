@@ -17,12 +17,7 @@ from decima.report.explain.decision import moments
 from decima.report.explain.reasons import LEAST_WEIGHT
 from decima.report.page import page
 from decima.report.section import Lines, Series
-from decima.report.training import (
-    different_settings,
-    moving_mean,
-    runs_section,
-    training_section,
-)
+from decima.report.training import moving_mean, runs_section, training_section
 from decima.rl.run_folder import RunFolder
 from decima.training.config import ImitateConfig, ReinforceConfig, TrainConfig
 from spark_sim import PASS
@@ -67,7 +62,9 @@ def test_each_step_of_a_training_has_its_loss_and_the_others_a_line_between(tmp_
         for number in range(25)
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    charts = {one.title: one for one in training_section(folder).charts if isinstance(one, Lines)}
+    charts = {
+        chart.title: chart for chart in training_section(folder).charts if isinstance(chart, Lines)
+    }
     assert charts["Loss, imitate"].series == Series([1.0, 2.0], {"Loss, imitate": [3.0, 3.0]})
     reinforce = charts["Loss, reinforce"].series
     assert reinforce.x == list(range(3, 26))
@@ -207,24 +204,6 @@ def test_a_run_that_has_not_validated_has_a_row_and_no_curve(tmp_path: Path) -> 
     for chart in section.charts:
         assert isinstance(chart, Lines)
         assert set(chart.series.y) == {"b"}
-
-
-def test_equal_folder_names_are_told_apart_by_their_paths(tmp_path: Path) -> None:
-    folders = [validated_run(tmp_path / name / "run", {1: -1.0}) for name in ("x", "y")]
-    assert runs_section(folders).content["names"] == [str(folder) for folder in folders]
-
-
-def test_long_lists_count_as_their_length() -> None:
-    """A setting that one run lacks is empty there."""
-    configs: dict[str, dict[str, object]] = {
-        "a": {"workload": {"load": [0.7, 0.9]}, "settings": [{"trace": "tpch"}] * 9},
-        "b": {"workload": {"load": [0.7]}, "settings": [{"trace": "tpch"}] * 8, "new": 1},
-    }
-    assert different_settings(configs) == [
-        ("new", ["", "1"]),
-        ("settings", ["9 entries", "8 entries"]),
-        ("workload.load", ["[0.7, 0.9]", "[0.7]"]),
-    ]
 
 
 def test_a_moving_mean_leaves_out_what_is_missing() -> None:

@@ -13,15 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from decima.rl.command import OneLineErrors, Refused
-from decima.rl.drawing import panels, write_figure
-from decima.rl.errors import NoModelsError, RunError, StudyError
-from decima.rl.run_folder import RunFolder
+from decima.rl.drawing import panels
+from decima.rl.errors import NoModelsError
 from decima.rl.study.figures import Measurement, to_measure, write_figures
-from decima.rl.study.models import MODEL
-from decima.rl.study.trainings import Study
 from deeprm.cli import main as deeprm
-from deeprm.schedulers import POLICY
-from deeprm.study import Training
 from harmony.cli import main as harmony
 
 COMMANDS = [deeprm, harmony]
@@ -31,10 +26,6 @@ def refused(command: click.Group, *arguments: str) -> Result:
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
     return result
-
-
-def full_disk(_descriptor: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize(
@@ -56,14 +47,6 @@ def test_a_resumed_run_keeps_its_settings(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_setting_in_what_is_no_section_is_one_line(command: click.Group, tmp_path: Path) -> None:
-    """Each change is taken in turn, so the first may have put a number there."""
-    changes = ("--set", "cluster=5", "--set", "cluster.jobs=6")
-    told = refused(command, "train", "--out", str(tmp_path / "run"), *changes).stderr
-    assert told == "Error: --set 'cluster.jobs=6': 'cluster' is no section\n"
-
-
-@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("path", ["missing/state.png", "state.foo"])
 def test_a_picture_that_cannot_be_written_is_one_line(
     command: click.Group, path: str, tmp_path: Path
@@ -74,32 +57,16 @@ def test_a_picture_that_cannot_be_written_is_one_line(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_picture_that_finds_no_room_is_one_line(
-    command: click.Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And the one that was there stays as it was."""
-    path = tmp_path / "state.png"
-    path.write_bytes(b"before")
-
-    monkeypatch.setattr(os, "fsync", full_disk)
-    told = refused(command, "show", "-o", str(path)).stderr
-    assert told.count("\n") == 1
-    assert "cannot write: No space left on device; the previous file is unchanged" in told
-    assert path.read_bytes() == b"before"
-    assert os.listdir(tmp_path) == [path.name]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
 def test_a_training_on_a_table_that_is_none_leaves_nothing(
     command: click.Group, tmp_path: Path
 ) -> None:
     """The table is read after the run folder was made."""
     table = tmp_path / "jobs.csv"
     table.write_text("odd\n")
-    told = refused(
+    message = refused(
         command, "train", "--out", str(tmp_path / "a" / "b"), "--jobs", str(table)
     ).stderr
-    assert "jobs.csv: unknown column 'odd'" in told
+    assert "jobs.csv: unknown column 'odd'" in message
     assert os.listdir(tmp_path) == ["jobs.csv"]
 
 
@@ -160,25 +127,6 @@ def test_a_figure_is_kept_while_its_settings_are_the_same(
     assert to_measure(("one", "two"), first, tmp_path) == ["two"]
     with pytest.raises(Refused, match=r"one\.json: was measured with other settings: .* --force"):
         to_measure(("one",), replace(first, settings={"sets": 5}), tmp_path)
-
-
-def test_a_folder_for_models_that_cannot_be_made_is_an_error_of_the_caller(tmp_path: Path) -> None:
-    """As the docstring says, not one of the system."""
-    one = Training("paper", 70, 0)
-    model = tmp_path / "runs" / one.name / MODEL
-    RunFolder.create(model.parent, POLICY.recorded(one.config())).close()
-    model.write_text("weights")
-    with pytest.raises(StudyError, match="cannot make the folder: Not a directory"):
-        Study((POLICY,), lambda: [one]).gather(tmp_path / "runs", model / "x")
-
-
-def test_a_figure_that_finds_no_room_leaves_nothing_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(RunError, match=r"four\.svg: cannot write: No space left"):
-        write_figure(panels(1)[0], "four", tmp_path)
-    assert os.listdir(tmp_path) == []
 
 
 def test_whatever_the_system_refuses_is_one_line() -> None:

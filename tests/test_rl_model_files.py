@@ -80,9 +80,9 @@ def test_a_model_without_facts_in_its_header_is_refused(
     header = b'{"__metadata__": null, "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
     file, run = tmp_path / "null.safetensors", tmp_path / "run"
     file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
-    told = refusal(command, *(one.format(file=file, run=run) for one in arguments))
-    assert str(file) in told
-    assert " model of " in told
+    message = refusal(command, *(argument.format(file=file, run=run) for argument in arguments))
+    assert str(file) in message
+    assert " model of " in message
     assert load_arrays(file)[1] == {}
     assert not run.exists()
 
@@ -103,7 +103,7 @@ def test_a_wrong_model_is_refused_before_anything_compiles(
     file.write_bytes(b"x" * 100)
     cache.mkdir()
     done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-m", *(one.format(file=file) for one in words)],
+        [sys.executable, "-m", *(word.format(file=file) for word in words)],
         env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,
@@ -113,7 +113,7 @@ def test_a_wrong_model_is_refused_before_anything_compiles(
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert str(file) in done.stderr
-    assert [one for one in cache.rglob("*") if one.is_file()] == []
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 
 @pytest.fixture(autouse=True)
@@ -147,8 +147,8 @@ def test_a_harmony_model_of_impossible_size_is_refused(
     option = "--initial" if kind == "policy" else "--reward"
     world = [] if kind == "policy" else ["--set", "world=model"]
     out = tmp_path / "run"
-    told = refusal(harmony_command, "train", "--out", str(out), option, str(path), *world)
-    assert f"{path}: its header names an impossible network" in told
+    message = refusal(harmony_command, "train", "--out", str(out), option, str(path), *world)
+    assert f"{path}: its header names an impossible network" in message
     assert not out.exists()
 
 
@@ -157,8 +157,8 @@ def test_a_deeprm_model_of_impossible_size_is_refused(config: Settings, tmp_path
     """In one line, before memory is taken for it."""
     path = tmp_path / "giant.safetensors"
     claim(path, config, format=1)
-    told = refusal(deeprm_command, "show", "-o", str(tmp_path / "x.png"), "--model", str(path))
-    assert f"{path}: its header names an impossible network" in told
+    message = refusal(deeprm_command, "show", "-o", str(tmp_path / "x.png"), "--model", str(path))
+    assert f"{path}: its header names an impossible network" in message
 
 
 def test_a_network_is_not_built_for_weights_of_another(tmp_path: Path) -> None:
@@ -194,6 +194,6 @@ def test_what_could_not_be_read_again_is_not_trained(
 ) -> None:
     """A training may ask for no more than a file may."""
     options = [part for change in changes for part in ("--set", change)]
-    told = refusal(command, "train", "--out", str(tmp_path / "run"), *options)
-    assert "parameters: at most" in told
+    message = refusal(command, "train", "--out", str(tmp_path / "run"), *options)
+    assert "parameters: at most" in message
     assert not (tmp_path / "run").exists()

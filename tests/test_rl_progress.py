@@ -15,7 +15,7 @@ from tensorboardX.record_writer import RecordWriter
 
 from decima.rl.errors import RunError
 from decima.rl.loop import IterationReport, LoopSettings, LoopState
-from decima.rl.progress import Reference, RichProgress, duration_text, time_left_s
+from decima.rl.progress import Reference, RichProgress, time_left_s
 from decima.rl.tensorboard import TensorBoardLog, framed
 
 SETTINGS = LoopSettings(iterations=100, validate_every=5)
@@ -106,15 +106,6 @@ def test_time_left_follows_the_pace_of_the_session() -> None:
     over = LoopState(next_iteration=90, elapsed_s=601.0)
     assert time_left_s(begin, over, limited) == 0.0
     assert time_left_s(LoopState(100), LoopState(100), SETTINGS) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (89.0, "89 s"), (90.0, "2 min"), (5340.0, "89 min"), (11_100.0, "3 h 05 min")],
-)
-def test_durations_are_short(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
-    assert duration_text(math.inf) == "?"
 
 
 def records(file: Path) -> Iterator[Event]:

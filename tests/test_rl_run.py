@@ -22,7 +22,7 @@ from torch import Tensor
 from decima.rl import loop
 from decima.rl.checkpoint import load_tensors, save_tensors
 from decima.rl.errors import CheckpointError, NotFiniteError, RunError
-from decima.rl.loop import IterationReport, LoopSettings, LoopState, Observer, StopReason, train
+from decima.rl.loop import LoopSettings, LoopState, StopReason, train
 from decima.rl.run_folder import RunFolder
 from tests.chain_learner import (
     ROOT,
@@ -45,12 +45,6 @@ def test_a_policy_learns(tmp_path: Path) -> None:
     assert learner.validate()["score"] < 1.1
     assert result.state.best_score == learner.validate()["score"]
     assert learner.policy.weight.argmax(dim=0).tolist() == [1, 1]
-
-
-def test_there_is_a_validation_after_the_last_iteration(tmp_path: Path) -> None:
-    """Even if it is not a multiple: the last model may be the best."""
-    run(tmp_path / "run", LoopSettings(iterations=2, validate_every=100))
-    assert load_tensors(tmp_path / "run" / "best.safetensors")[1]["iteration"] == 1
 
 
 def test_without_progress_the_run_stops_early(tmp_path: Path) -> None:
@@ -99,85 +93,6 @@ def test_the_time_limit_counts_the_session(tmp_path: Path) -> None:
     assert result.reason is StopReason.TIME_LIMIT
     assert result.state.next_iteration == 4
     assert result.state.elapsed_s == pytest.approx(40.0)
-
-
-@pytest.mark.parametrize(
-    ("iteration_s", "saving_s", "expected"),
-    [
-        (1.0, 0.01, list(range(1, 31))),  # 1 % of the time: always
-        (1.0, 0.09, [1, 6, 11, 16, 21, 26, 30]),  # 9 %: when 4.5 s have passed
-        (0.1, 1.0, [1, 30]),  # much more: when 20 s have passed, or at the end
-    ],
-)
-def test_saving_takes_its_share_of_the_time(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    iteration_s: float,
-    saving_s: float,
-    expected: list[int],
-) -> None:
-    """At most 2 % while the longest pause allows it, and always at the end."""
-    clock, saved = FakeClock(), list[object]()
-
-    def save(path: Path, _: Mapping[str, Tensor], facts: Mapping[str, object]) -> None:
-        if path.name == "checkpoint.safetensors":
-            saved.append(facts["next_iteration"])
-            clock.wait(saving_s)
-
-    monkeypatch.setattr(loop, "save_tensors", save)
-    settings = LoopSettings(iterations=30, validate_every=100, checkpoint_every_s=20.0)
-    with RunFolder.create(tmp_path / "run", {}) as folder:
-        train(ChainLearner(lambda _: clock.wait(iteration_s)), folder, settings, clock=clock)
-
-    assert saved == expected
-
-
-class Recorder(Observer):
-    """Writes down what it is told."""
-
-    def __init__(self, fails_at: int | None = None) -> None:
-        self.told: list[object] = []
-        self._fails_at = fails_at
-
-    def started(self, state: LoopState, settings: LoopSettings) -> None:
-        self.told.append(("started", state.next_iteration, settings.iterations))
-
-    def iterated(self, report: IterationReport) -> None:
-        self.told.append(report.iteration)
-        if report.iteration == self._fails_at:
-            raise RunError("observer cannot write")
-
-    def stopped(self) -> None:
-        self.told.append("stopped")
-
-
-def test_observers_are_told_in_order(tmp_path: Path) -> None:
-    """And are always told the end, so that a terminal is given back."""
-    watch, broken = Recorder(), Recorder(fails_at=1)
-    settings = LoopSettings(iterations=3, validate_every=9)
-    with RunFolder.create(tmp_path / "run", {}) as folder:
-        with pytest.raises(RunError, match="observer cannot write"):
-            train(ChainLearner(), folder, settings, [watch, broken])
-        train(ChainLearner(), folder, settings, [watch])
-
-    assert broken.told == [("started", 0, 3), 0, 1, "stopped"]
-    assert watch.told == [("started", 0, 3), 0, 1, "stopped", ("started", 2, 3), 2, "stopped"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"iterations": 0}, "iterations is 0"),
-        ({"validate_every": 0}, "validate_every is 0"),
-        ({"patience": 0}, "patience is 0"),
-        ({"checkpoint_every_s": -1.0}, "checkpoint_every_s is -1"),
-        ({"time_limit_s": 0.0}, "time_limit_s is 0"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(changes: dict[str, int], message: str) -> None:
-    """The message names the setting, its value and the rule."""
-    with pytest.raises(ValueError, match=message):
-        LoopSettings(**{"iterations": 1, "validate_every": 1, **changes})
 
 
 # --- stopped, killed or damaged -------------------------------------------------------------------
@@ -252,11 +167,7 @@ WRITERS = ("append_metrics", "save_best", "save_checkpoint")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_kill_around_any_write_loses_one_iteration_at_most(
-    tmp_path: Path,
-    uninterrupted: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    writer: str,
-    when: str,
+    tmp_path: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch, writer: str, when: str
 ) -> None:
     """Killed on either side of the second of each, the run comes out right."""
     writes = dict.fromkeys(WRITERS, 0)

@@ -49,8 +49,8 @@ def test_a_load_is_work_over_what_executors_can_do(tmp_path: Path) -> None:
     write_trace(Trace("two", tuple(jobs)), trace)
     assert gap_at(str(trace), 2, 0.5) == pytest.approx(6.0)
     text = f'trace = "{trace}"\n[[setting]]\nexecutors = 4\nload = 1'
-    (found,) = read_settings(written(tmp_path, text))
-    assert found.interarrival_s == pytest.approx(6.0 / 4)
+    (read_setting,) = read_settings(written(tmp_path, text))
+    assert read_setting.interarrival_s == pytest.approx(6.0 / 4)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, part: str) -> None
 
 def test_the_settings_of_the_shipped_rule_can_be_read() -> None:
     """Both protocols, traces that ship, none of them twice."""
-    found = read_settings(ROOT / "docs" / "examples" / "many-settings.toml")
-    assert len(found) == len({str(one) for one in found}) == 30
-    assert {one.protocol for one in found} == {"executors", "session"}
-    for name in {one.trace for one in found}:
+    settings = read_settings(ROOT / "docs" / "examples" / "many-settings.toml")
+    assert len(settings) == len({str(one) for one in settings}) == 30
+    assert {one.protocol for one in settings} == {"executors", "session"}
+    for name in {setting.trace for setting in settings}:
         load_trace(name)

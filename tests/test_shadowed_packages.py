@@ -44,7 +44,7 @@ def test_a_file_of_that_name_is_named(tmp_path: Path, name: str) -> None:
     refused(imported("decima", tmp_path), "decima", name, tmp_path / f"{name}.py")
 
 
-@pytest.mark.parametrize("package", ["spark_sim", "decima", "deeprm", "harmony"])
+@pytest.mark.parametrize("package", ["spark_sim", "deeprm", "harmony"])
 def test_every_package_that_is_imported_looks(tmp_path: Path, package: str) -> None:
     """Not only `decima`; here a package of the user's own."""
     (tmp_path / "traces").mkdir()

@@ -51,7 +51,6 @@ def test_heuristics_the_network_what_if_and_pages_need_no_extra(
     ("arguments", "extra"),
     [
         (("decima", "train", "--out", "run"), "train"),
-        (("decima", "reproduce", "--out", "figures"), "train"),
         (("deeprm", "train", "--out", "run"), "train"),
         (("harmony", "train", "--out", "run"), "train"),
     ],

@@ -22,7 +22,7 @@ from decima.spark import AttachError, AutoSettings, Guard, Scheduler, answering,
 from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.attaching import Guest
 from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
-from decima.spark.loading import TWO_JOBS, PolicyFor, learned, read_card
+from decima.spark.loading import TWO_JOBS, PolicyFor, learned
 from spark_sim import PASS, Action, Observation
 from tests.spark_work import Faulty, local_spark, several, spark_objects, until
 from traces.loopback import ADDRESS
@@ -59,8 +59,8 @@ def test_a_plan_is_what_the_policy_does_until_nothing_is_left() -> None:
 
 def test_what_is_given_already_is_not_given_again() -> None:
     """A job that has waited too long was served before the policy is asked."""
-    found = answers(First()).answer({**QUESTION, "given": [[2, 1]]})
-    assert found == {"actions": [[0, 4]]}
+    answer = answers(First()).answer({**QUESTION, "given": [[2, 1]]})
+    assert answer == {"actions": [[0, 4]]}
 
 
 def test_a_policy_sees_the_session_as_it_is_told() -> None:
@@ -139,18 +139,6 @@ def test_a_policy_that_is_chosen_later_is_loaded_beside_the_answers(
     assert policies["good"] is not None
     with pytest.raises(ModelError, match="its weights"):
         until(lambda: policies.is_ready("bad"))
-
-
-@pytest.mark.parametrize("content", [b"no model", b""], ids=["text", "empty"])
-def test_a_file_that_is_no_model_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
-    """In one line, without starting anything."""
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(content)
-    with pytest.raises(AttachError, match="not a model") as caught:
-        read_card(path)
-    assert str(path) in str(caught.value)
-    with pytest.raises(AttachError, match="no such file"):
-        read_card(tmp_path / "absent.safetensors")
 
 
 def test_what_is_refused_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def session() -> Iterator[Any]:
 # --- what it does --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", ["strict_fair", "tuned_srw", "es_rule", "decima"])
+@pytest.mark.parametrize("policy", ["es_rule", "decima"])
 def test_policies_run_jobs_to_their_end(session: Any, policy: str) -> None:
     """All jobs finish, no limit is passed, and Spark gets its own objects back."""
     before = spark_objects(session)
@@ -177,7 +177,9 @@ def test_a_model_for_another_size_says_so(
             several(session, jobs=2, tasks=4)
             assert scheduler.status().fallbacks == 0
         found = [
-            one for one in caplog.messages if f"trained for {trained} to {trained} slots" in one
+            message
+            for message in caplog.messages
+            if f"trained for {trained} to {trained} slots" in message
         ]
         assert len(found) == (1 if warns else 0)
 

@@ -67,7 +67,7 @@ class Session:
 
     def count(self, name: str) -> float:
         """One of the plugin's metrics."""
-        (line,) = [one for one in metrics(self._port).splitlines() if one.startswith(f"{name} ")]
+        (line,) = [line for line in metrics(self._port).splitlines() if line.startswith(f"{name} ")]
         return float(line.split()[1])
 
 
@@ -172,7 +172,7 @@ def test_streaming_beside_a_batch_and_a_barrier(classes: Classes, tmp_path: Path
         stream = rate.writeStream.format("noop").trigger(processingTime="300 milliseconds").start()
         try:
             batches = stream.lastProgress
-            found = own.naps("batch", 24, 0.2)
+            spans = own.naps("batch", 24, 0.2)
             rows = own.context.parallelize(range(6), 6).barrier().mapPartitions(lambda _: [1])
             assert rows.sum() == 6
             assert until(lambda: (stream.lastProgress or {}).get("batchId", 0) >= 3, 60)
@@ -180,7 +180,7 @@ def test_streaming_beside_a_batch_and_a_barrier(classes: Classes, tmp_path: Path
             stream.stop()
     assert batches is None or batches["batchId"] >= 0
     assert stream.exception() is None
-    assert most_at_once(found) == CAP
+    assert most_at_once(spans) == CAP
 
 
 # --- several processes ---------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_speculative_copies_and_stages_with_a_profile_of_their_own(
     (tmp_path / "logs").mkdir()
     with session(classes, tmp_path / "logs", "two hosts", **slow) as own:
         began = time.monotonic()
-        found = own.naps("hangs", 8, 0.4, nap=nap)
+        spans = own.naps("hangs", 8, 0.4, nap=nap)
         assert time.monotonic() - began < 50, "no copy was started"
         assert len(own.naps("wide", 4, 0.2, with_profile=with_profile)) == 4
-    assert most_at_once(found) <= CAP
+    assert most_at_once(spans) <= CAP

@@ -67,7 +67,7 @@ def reads_outputs(log: Path) -> bool:
     """Whether a stage runs that reads what an earlier one of its job has written."""
     plans = read_decision_log(log).plans if log.exists() else ()
     first: dict[str, int] = {}
-    for one in (one for plan in plans for one in plan.sets):
+    for one in (task_set for plan in plans for task_set in plan.sets):
         first[one.job] = min(one.stage, first.get(one.job, one.stage))
     newest = plans[-1].sets if plans else ()
     return any(one.running > 0 and one.stage > first[one.job] for one in newest)
@@ -101,7 +101,7 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
         assert sorted(ended) == ["j0", "j1", "j2"]
         plans = read_decision_log(log).plans
         assert {plan.slots for plan in plans} >= {2, 4}
-        assert any(one.attempt > 0 for plan in plans for one in plan.sets)
+        assert any(task_set.attempt > 0 for plan in plans for task_set in plan.sets)
         assert status.jvm["launches_over_limit"] == 0
         assert (status.jvm["faults"], status.jvm["lapses"], status.fallbacks) == (0, 0, 0)
         assert status.ended_because is None

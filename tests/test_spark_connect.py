@@ -70,7 +70,7 @@ def test_clients_of_connect_are_scheduled(server: tuple[Any, str], tmp_path: Pat
     with decima.spark.attach(
         spark, policy="strict_fair", mode="exact", decision_log=log
     ) as scheduler:
-        found = subprocess.run(  # noqa: S603 - our own code
+        result = subprocess.run(  # noqa: S603 - our own code
             [sys.executable, "-c", CLIENT, address],
             env={**os.environ, "SPARK_CONNECT_MODE_ENABLED": "1"},
             capture_output=True,
@@ -79,11 +79,11 @@ def test_clients_of_connect_are_scheduled(server: tuple[Any, str], tmp_path: Pat
             check=False,
         )
         status = scheduler.status()
-    assert found.stdout.split() == ["3", "3"], found.stderr[-2_000:]
+    assert result.stdout.split() == ["3", "3"], result.stderr[-2_000:]
     assert status.jvm["launches_under_limit"] >= 2 * 12
     assert (status.jvm["launches_over_limit"], status.jvm["faults"], status.fallbacks) == (0, 0, 0)
     logged = read_decision_log(log)
-    assert len({one.key for one in logged.jobs}) == 2
+    assert len({job.key for job in logged.jobs}) == 2
     assert any(plan.limits for plan in logged.plans)
 
 

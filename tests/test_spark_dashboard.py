@@ -173,9 +173,9 @@ def test_it_is_heard_on_this_machine_only() -> None:
 def test_names_that_nobody_can_read_are_cut() -> None:
     """Of any length, in any number, with halves of characters: the answer stays small JSON."""
     job = JobStatus("k", "\ud800<b>" + "x" * 100_000, 1, 1, 0, 1.0, None)
-    found = content(replace(live_status(), jobs=(job,) * (SHOWN_JOBS + 3)))
-    assert (len(found["jobs"]), found["jobs_left_out"]) == (SHOWN_JOBS, 3)
-    assert len(json.dumps(found)) < 400 * SHOWN_JOBS
+    status = content(replace(live_status(), jobs=(job,) * (SHOWN_JOBS + 3)))
+    assert (len(status["jobs"]), status["jobs_left_out"]) == (SHOWN_JOBS, 3)
+    assert len(json.dumps(status)) < 400 * SHOWN_JOBS
 
 
 # --- what goes wrong -----------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_connections_that_say_nothing_keep_nobody_out(port: int) -> None:
     silent = [socket.create_connection(("127.0.0.1", port), timeout=3) for _ in range(20)]
     assert ask(port)[0] == 200
     silent += [socket.create_connection(("127.0.0.1", port), timeout=3) for _ in range(20)]
-    assert [one.recv(1) for one in silent[32:]] == [b""] * 8
+    assert [connection.recv(1) for connection in silent[32:]] == [b""] * 8
     for one in silent:
         one.close()
     assert until(lambda: answered(port))

@@ -13,13 +13,7 @@ import pytest
 from decima.spark import JobStatus, SchedulerStatus
 from decima.spark.coordinator.server import WORDS
 from decima.spark.dashboard import serve
-from tests.browser import (
-    complaints,
-    prefer,
-    requests,
-    resize,
-    until,
-)
+from tests.browser import complaints, prefer, requests, resize, until
 from tests.pages import HOSTILE, live_status
 
 
@@ -39,18 +33,18 @@ class Live:
         )
 
     def rows(self) -> list[list[str]]:
-        found: list[list[str]] = self.driver.execute_script(
+        shown: list[list[str]] = self.driver.execute_script(
             "return [...document.querySelectorAll('#jobs tbody tr')]"
             ".map(row => [...row.cells].map(cell => cell.textContent))"
         )
-        return found
+        return shown
 
     def facts(self) -> dict[str, str]:
-        found: dict[str, str] = self.driver.execute_script(
+        shown: dict[str, str] = self.driver.execute_script(
             "return Object.fromEntries([...document.querySelectorAll('#facts div')]"
             ".map(one => [one.firstChild.textContent, one.lastChild.textContent]))"
         )
-        return found
+        return shown
 
     def state(self, name: str) -> None:
         """Wait for it."""
@@ -133,7 +127,7 @@ def test_it_keeps_up_by_itself(live: Live) -> None:
 def test_the_chart_has_the_slots_of_each_job(live: Live) -> None:
     """Colours at the right edge, from the bottom: five slots, one, and two idle; as the table."""
     until(live.driver, "return HISTORY.length >= 3")
-    found = live.driver.execute_script(
+    shown = live.driver.execute_script(
         """
         draw();
         const canvas = document.getElementById('slots'), context = canvas.getContext('2d');
@@ -149,7 +143,7 @@ def test_the_chart_has_the_slots_of_each_job(live: Live) -> None:
         "return [...document.querySelectorAll('#jobs i')].slice(0, 2)"
         ".map(one => getComputedStyle(one).backgroundColor)"
     )
-    assert found == [patches[0]] * 5 + [patches[1]] + [""] * 2
+    assert shown == [patches[0]] * 5 + [patches[1]] + [""] * 2
     assert patches[0] != patches[1]
     label = live.driver.execute_script("return document.getElementById('slots').ariaLabel")
     assert label == "6 of 8 slots held by 2 jobs"
@@ -245,8 +239,7 @@ def test_it_can_be_paused_by_keyboard(live: Live) -> None:
     assert reachable
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_nothing_is_wider_than_the_page(live: Live, width: int, scheme: str) -> None:
     long = JobStatus("job long", "x" * 200, 1, 1, 0, 1.0, None)
     live.now = replace(live.now, jobs=(*live.now.jobs, long), last_fault="y" * 300)

@@ -90,12 +90,12 @@ def test_a_log_is_not_written_through_a_link(classes: Classes, tmp_path: Path) -
     linked.symlink_to(victim)
     (tmp_path / "log.jsonl.1").symlink_to(victim)
     away = tmp_path / "no" / "log.jsonl"
-    found = classes.ask(
+    answer = classes.ask(
         "decima.spark.WriteLog",
         [asked(linked, 1, "a"), asked(path, 9, "a", max_bytes=400, files=2), asked(away, 1, "a")],
     )
-    assert found[0].startswith(f"decision log {linked}: ")
-    assert found[1] is None
-    assert found[2] == f"decision log {away}: no such folder"
+    assert answer[0].startswith(f"decision log {linked}: ")
+    assert answer[1] is None
+    assert answer[2] == f"decision log {away}: no such folder"
     assert [file.is_symlink() for file in sorted(tmp_path.glob("log.jsonl*"))] == [False, False]
     assert victim.read_text() == "precious"

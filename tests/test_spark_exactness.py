@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.spark_exactness import (
-    Launch,
-    check,
-    logging_session,
-    read_launches,
-    run,
-)
+from benchmarks.spark_exactness import Launch, check, logging_session, read_launches, run
 from decima.spark.decision_log import LoggedPlan, read_decision_log
 
 
@@ -26,9 +20,9 @@ def test_no_launch_breaks_the_plan_in_force(tmp_path: Path) -> None:
     assert counters["launches_over_limit"] == 0
     launches = read_launches(next(tmp_path.glob("local-*")))
     plans = read_decision_log(log).plans
-    found = check(launches, plans)
-    assert found.launches > 50
-    assert (found.over_limit, found.out_of_order) == (0, 0)
+    checked = check(launches, plans)
+    assert checked.launches > 50
+    assert (checked.over_limit, checked.out_of_order) == (0, 0)
     lower = [one._replace(limits={job: n - 1 for job, n in one.limits.items()}) for one in plans]
     assert check(launches, lower).over_limit > 0
     backwards = [one._replace(chosen=one.chosen[::-1]) for one in plans]

@@ -160,9 +160,9 @@ def test_executors_run_what_is_in_the_archive_and_say_when_it_is_not_ours(tmp_pa
         link.type, link.linkname = tarfile.SYMTYPE, os.path.realpath(sys.executable)
         archive.addfile(link)
         settings = f"home = {Path(os.path.realpath(sys.executable)).parent}\n".encode()
-        told = tarfile.TarInfo("pyvenv.cfg")
-        told.size = len(settings)
-        archive.addfile(told, BytesIO(settings))
+        entry = tarfile.TarInfo("pyvenv.cfg")
+        entry.size = len(settings)
+        archive.addfile(entry, BytesIO(settings))
     pack(ours)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(  # noqa: S603 - our own script

@@ -83,22 +83,6 @@ def test_idle_slots_beside_tasks_that_wait_are_a_fault(session: Any) -> None:
     assert status.jvm["lapses"] == 0
 
 
-def test_idle_slots_that_no_plan_is_to_blame_for_are_no_fault(session: Any) -> None:
-    """A single long task beside seven idle slots, and a barrier that waits for all eight."""
-    context = session.sparkContext
-
-    def barrier() -> None:
-        time.sleep(0.5)  # the long task holds a slot by then
-        naps = context.parallelize(range(8), 8).barrier().mapPartitions(lambda _: [1])
-        assert naps.count() == 8
-
-    guard = Guard(idle_s=0.3, failures=3)
-    with decima.spark.attach(session, policy="strict_fair", guard=guard) as scheduler:
-        together(lambda: sleep_tasks(session, "long", 1, 2.0), barrier)
-        status = scheduler.status()
-    assert (status.fallbacks, status.ended_because) == (0, None)
-
-
 def test_limits_lapse_when_the_planner_falls_silent(session: Any, hooks: Hooks) -> None:
     """Slots stand idle under its last plan, then its thread hangs: Spark's own order returns."""
     guard = Guard(idle_s=60)
@@ -286,10 +270,10 @@ def test_a_cancelled_job_whose_tasks_run_on_gets_nothing_more(session: Any, tmp_
     ) as scheduler:
         together(cancelled, cancel_and_go_on)
     after = [
-        (plan, one)
+        (plan, task_set)
         for plan in read_decision_log(log).plans
-        for one in plan.sets
-        if one.is_zombie and one.running > 0
+        for task_set in plan.sets
+        if task_set.is_zombie and task_set.running > 0
     ]
     assert after, "no plan was made while its tasks ran on"
     assert all(one.stage not in plan.chosen for plan, one in after)
@@ -308,7 +292,12 @@ def test_limits_hold_for_any_name(session: Any, tmp_path: Path) -> None:
         counters = scheduler.status().jvm
     plans = read_decision_log(log).plans
     assert any("job décompte; 3,5 = 100 %" in plan.limits for plan in plans)
-    assert max(one.running for plan in plans for one in plan.sets if one.num_tasks == 10) == 1
+    assert (
+        max(
+            task_set.running for plan in plans for task_set in plan.sets if task_set.num_tasks == 10
+        )
+        == 1
+    )
     assert counters["launches_over_limit"] == 0
 
 
@@ -325,6 +314,6 @@ worker.close()
 print("ends", future.done())
 """
     began = time.monotonic()
-    found = python("-c", code)
-    assert found.split() == ["ends", "False"]
+    output = python("-c", code)
+    assert output.split() == ["ends", "False"]
     assert time.monotonic() - began < 30

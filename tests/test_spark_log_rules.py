@@ -151,33 +151,6 @@ def test_the_level_is_the_largest_number_of_tasks_at_once(read: Read) -> None:
     assert (measured.executors, asked.executors) == (2, 50)
 
 
-def test_a_skipped_stage_is_the_one_that_ran_over_the_same_rdds(read: Read) -> None:
-    """The second Spark job skips stage 2, in whose place stage 0 ran: 0 -> 3, one job."""
-    trace, summary = read(
-        executor(),
-        query(7, "sorted"),
-        start(
-            0, 0, [stage(0, 1, rdds=[1, 2]), stage(1, 1, [0], rdds=[3])], spark_sql_execution_id="7"
-        ),
-        task(0, 0, 0, 10),
-        task(1, 0, 10, 20, kind="ResultTask"),
-        end(0, 20),
-        start(
-            1,
-            30,
-            [stage(2, 1, rdds=[2, 1]), stage(3, 1, [2], rdds=[4])],
-            spark_sql_execution_id="7",
-        ),
-        task(3, 0, 30, 40, kind="ResultTask"),
-        end(1, 40),
-        query_end(7),
-    )
-    (job,) = trace.jobs
-    assert job.name == "shop/sorted"
-    assert edges(job) == {("0", "1"), ("0", "3"), ("1", "3")}
-    assert (summary.stages_replaced, summary.driver_edges) == (1, 1)
-
-
 def test_two_shuffles_of_one_rdd_keep_their_order(read: Read) -> None:
     """Stages 0 and 1 write shuffles of the same RDD; the skipped 3 and 4 are 0 and 1 in order."""
     group = {"spark_jobGroup_id": "g"}
@@ -212,31 +185,6 @@ def test_a_stage_skipped_because_another_job_ran_it_is_no_parent(read: Read) -> 
     )
     assert [edges(job) for job in trace.jobs] == [{("0", "1")}, set()]
     assert summary.stages_ready == 1
-
-
-def test_retried_stages_fold_into_one_and_lost_work_counts_once(read: Read) -> None:
-    """Stage 1 fails to fetch, partition 1 of stage 0 runs again, then all of stage 1."""
-    trace, summary = read(
-        executor(cores=1),
-        start(0, 0, [stage(0, 2), stage(1, 2, [0])]),
-        submitted(0, 2),
-        task(0, 0, 0, 10),
-        task(0, 1, 10, 20),
-        submitted(1, 2),
-        task(1, 0, 20, 30, reason="FetchFailed", kind="ResultTask"),
-        submitted(0, 1, attempt=1),
-        task(0, 1, 40, 55, attempt=1),
-        submitted(1, 2, attempt=1),
-        task(1, 0, 60, 70, attempt=1, kind="ResultTask"),
-        task(1, 1, 70, 80, attempt=1, kind="ResultTask"),
-        end(0, 80),
-    )
-    (job,) = trace.jobs
-    assert [found.num_tasks for found in job.stages] == [2, 2]
-    assert waves(job, 0) == [[10], [], [10]]
-    assert summary.stages_retried == 2
-    assert summary.unused_tasks["failed"] == 1
-    assert summary.unused_tasks["done again after a loss"] == 1
 
 
 def test_a_lost_output_noted_on_a_finished_task_is_no_attempt(read: Read) -> None:
@@ -313,18 +261,6 @@ def test_applications_share_one_clock(tmp_path: Path) -> None:
         "spark_jobs": 1,
     }
     assert (summary.applications, summary.jobs, summary.tasks) == (2, 2, 2)
-
-
-def test_events_of_other_types_are_counted(read: Read) -> None:
-    """Spark's own that are of no use go without saying; others are told."""
-    _, summary = read(
-        event("BlockUpdated"),
-        event("com.example.Custom"),
-        event("com.example.Custom"),
-        executor(),
-        *one_task_job(0, 0, 5),
-    )
-    assert dict(summary.unknown_events) == {"com.example.Custom": 2}
 
 
 def test_stages_that_wait_for_each_other_leave_their_job_out(read: Read) -> None:
@@ -466,7 +402,7 @@ def test_what_an_application_names_itself_is_one_job_until_it_pauses(read: Read)
     ]
     for by in (GroupBy.SQL, GroupBy.JOB_GROUP):
         trace, _ = read(executor(cores=4), *events, by=by)
-        assert [(found.name, len(found.stages)) for found in trace.jobs] == [
+        assert [(job.name, len(job.stages)) for job in trace.jobs] == [
             ("shop/night #1", 2),
             ("shop/night #1 #2", 2),
             ("shop/by day", 1),

@@ -52,9 +52,9 @@ def tasks_by_pool(folder: Path, jar: Path, **settings: str) -> dict[str, Spans]:
     )
     assert done.returncode == 0, done.stderr[-3_000:]
     assert "decima: policy decides" in done.stderr
-    found: dict[str, Spans] = json.loads(done.stdout.splitlines()[-1])
-    assert {len(spans) for spans in found.values()} == {TASKS}
-    return found
+    content: dict[str, Spans] = json.loads(done.stdout.splitlines()[-1])
+    assert {len(spans) for spans in content.values()} == {TASKS}
+    return content
 
 
 def share_of_prod(found: dict[str, Spans]) -> float:

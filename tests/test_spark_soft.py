@@ -112,7 +112,9 @@ def test_auto_falls_back_where_a_field_cannot_be_set(
             assert scheduler.mode == "soft"
             sleep_tasks(fair, "four", 24)
             assert scheduler.status().plans > 0
-        assert [one for one in caplog.messages if "final field schedulableBuilder" in one]
+        assert [
+            message for message in caplog.messages if "final field schedulableBuilder" in message
+        ]
         with pytest.raises(AttachError, match="final field"):
             decima.spark.attach(fair, policy="strict_fair", mode="exact")
     finally:

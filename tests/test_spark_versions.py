@@ -64,8 +64,8 @@ def test_everything_holds_on_another_spark(home: Path) -> None:
         skip_without(missing, os.environ)
     environment = {"PYTHONPATH": str(home)}
     version = "import pyspark; print(pyspark.__version__)"
-    found = python("-c", version, environment=environment)
-    assert found.startswith(home.name.removeprefix("spark-"))
+    output = python("-c", version, environment=environment)
+    assert output.startswith(home.name.removeprefix("spark-"))
     repeat(("attach", "faults", "exactness"), environment)
 
 

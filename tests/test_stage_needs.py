@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from decima.whatif.replay import (
-    Recording,
-    ReplaySettings,
-    ReplayWorkload,
-    read_recording,
-    replay,
-)
+from decima.whatif.replay import Recording, ReplaySettings, ReplayWorkload, read_recording, replay
 from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.report import verdict
 from spark_sim import Streams
 from tests.commands import decima
 from tests.conftest import SHARED
 from tests.recordings import read_events
-from tests.spark_events import (
-    Event,
-    end,
-    event,
-    executor,
-    simple_job,
-    task,
-)
+from tests.spark_events import Event, end, event, executor, simple_job, task
 from traces import Stage
 
 FIELD = SHARED / "data" / "field-logs-2"
@@ -68,7 +54,7 @@ def with_resources(added: Event, profile: int = 0, **addresses: Sequence[str]) -
 
 
 def stages_of(recording: Recording) -> list[Stage]:
-    return [one for job in recording.trace.jobs for one in job.stages]
+    return [stage for job in recording.trace.jobs for stage in job.stages]
 
 
 def avg_s(recording: Recording, slots: int, policy: str = "fifo") -> float:
@@ -104,9 +90,9 @@ def test_slots_follow_from_what_a_task_takes(
     tmp_path: Path, properties: dict[str, str], cores: int, slots: int
 ) -> None:
     job = simple_job(0, 10, [(10, 20, "1")])
-    found = read_events(tmp_path, settings(**properties), executor(cores=cores), *job)
-    assert found.slots == (slots,)
-    assert [(one.slots, one.barrier) for one in stages_of(found)] == [(1, False)]
+    recording = read_events(tmp_path, settings(**properties), executor(cores=cores), *job)
+    assert recording.slots == (slots,)
+    assert [(stage.slots, stage.barrier) for stage in stages_of(recording)] == [(1, False)]
 
 
 def test_an_executor_lists_its_gpus_itself(tmp_path: Path) -> None:
@@ -131,7 +117,7 @@ def test_an_executor_lists_its_gpus_itself(tmp_path: Path) -> None:
 def test_tasks_of_a_profile_take_several_slots(
     tmp_path: Path, properties: dict[str, str], requests: dict[str, float], slots: tuple[int, int]
 ) -> None:
-    found = read_events(
+    recording = read_events(
         tmp_path,
         settings(**properties),
         executor(cores=4),
@@ -139,14 +125,14 @@ def test_tasks_of_a_profile_take_several_slots(
         profile(1, requests),
         *simple_job(0, 10, [(10, 20, "1")], profile=1),
     )
-    assert (found.slots[0], stages_of(found)[0].slots) == slots
+    assert (recording.slots[0], stages_of(recording)[0].slots) == slots
 
 
 def test_tasks_of_the_default_profile_take_several_slots_beside_narrower_ones(
     tmp_path: Path,
 ) -> None:
     """A task that takes the only GPU leaves none of the four slots to another such task."""
-    found = read_events(
+    recording = read_events(
         tmp_path,
         settings(**GPU),
         executor(cores=4),
@@ -154,19 +140,19 @@ def test_tasks_of_the_default_profile_take_several_slots_beside_narrower_ones(
         *simple_job(0, 10, [(10, 20, "1")]),
         *simple_job(1, 30, [(30, 40, "1")], profile=1),
     )
-    assert [one.slots for one in stages_of(found)] == [4, 1]
+    assert [stage.slots for stage in stages_of(recording)] == [4, 1]
 
 
 def test_a_barrier_stage_is_one(tmp_path: Path) -> None:
-    found = read_events(
+    recording = read_events(
         tmp_path,
         executor(),
         *simple_job(0, 10, [(10, 20, "1"), (10, 20, "1")], barrier=True),
         *simple_job(1, 30, [(30, 40, "1")]),
     )
-    assert [one.barrier for one in stages_of(found)] == [True, False]
-    assert found.summary.stages_barrier == 1
-    assert "barrier stages, whose tasks start at once: 1" in list(found.summary.lines())
+    assert [stage.barrier for stage in stages_of(recording)] == [True, False]
+    assert recording.summary.stages_barrier == 1
+    assert "barrier stages, whose tasks start at once: 1" in list(recording.summary.lines())
 
 
 def test_attempts_of_a_barrier_stage_are_no_further_tasks(tmp_path: Path) -> None:
@@ -174,8 +160,8 @@ def test_attempts_of_a_barrier_stage_are_no_further_tasks(tmp_path: Path) -> Non
     job = simple_job(0, 10, [(10, 20, "1"), (10, 30, "1")], barrier=True)
     again = [task(0, part, 25, 40, on="1", attempt=1) for part in range(2)]
     failed = task(0, 1, 10, 30, on="1", reason="TaskKilled")
-    found = read_events(tmp_path, executor(cores=4), *job[:3], failed, *again, end(0, 40))
-    assert [one.num_tasks for one in stages_of(found)] == [2]
+    recording = read_events(tmp_path, executor(cores=4), *job[:3], failed, *again, end(0, 40))
+    assert [stage.num_tasks for stage in stages_of(recording)] == [2]
 
 
 # --- replays -------------------------------------------------------------------------------------
@@ -198,15 +184,15 @@ def wide_behind_narrow(folder: Path) -> Recording:
 
 def test_the_wait_for_a_whole_executor_is_no_time_of_the_driver(tmp_path: Path) -> None:
     """Four slots were free all the time."""
-    found = wide_behind_narrow(tmp_path)
-    assert [record.wait_ms for record in found.driver] == [(0.0,), (0.0,), (0.0,)]
+    recording = wide_behind_narrow(tmp_path)
+    assert [record.wait_ms for record in recording.driver] == [(0.0,), (0.0,), (0.0,)]
 
 
 def test_tasks_of_several_slots_are_replayed(tmp_path: Path) -> None:
     """As recorded; on one executor the last job takes the first slot that is free, at 10 s."""
-    found = wide_behind_narrow(tmp_path)
-    assert replay(found, ONCE).simulated_s.tolist() == [10.0, 12.0, 3.0]
-    workload = ReplayWorkload.of(found)
+    recording = wide_behind_narrow(tmp_path)
+    assert replay(recording, ONCE).simulated_s.tolist() == [10.0, 12.0, 3.0]
+    workload = ReplayWorkload.of(recording)
     jct_s = workload.jct_s(session_cluster(4), "fifo", workload.recorded(), 0)
     assert jct_s.tolist() == [10.0, 15.0, 11.0]
 
@@ -232,15 +218,15 @@ def test_a_profile_with_executors_of_its_own_is_named_as_the_cause(tmp_path: Pat
     gpu = with_resources(executor("2", cores=1), profile=1, gpu=["0"])
     begins = enumerate([(0, 0), (10, 5000), (20, 10_000), (30, 15_000)])
     jobs = [
-        one
+        row
         for number, (at, begin) in begins
-        for one in simple_job(number, at, [(begin, begin + 5000, "2")], profile=1)
+        for row in simple_job(number, at, [(begin, begin + 5000, "2")], profile=1)
     ]
     requests = profile(1, {"cpus": 1.0, "gpu": 1.0}, {"cores": 1, "gpu": 1})
-    found = read_events(tmp_path, executor("1", cores=4), gpu, requests, *jobs)
-    assert found.slots == (5,)
-    assert found.summary.stages_own_executors == 4
-    words = verdict(replay(found, ONCE))
+    recording = read_events(tmp_path, executor("1", cores=4), gpu, requests, *jobs)
+    assert recording.slots == (5,)
+    assert recording.summary.stages_own_executors == 4
+    words = verdict(replay(recording, ONCE))
     assert "4 stages with executors of their own" in words
     assert "--pools" not in words
 
@@ -251,8 +237,8 @@ def test_a_profile_whose_executors_the_log_lacks_is_replayed(tmp_path: Path) -> 
     asked = profile(1, {"cpus": 2.0}, {"cores": 4.0})
     jobs = [simple_job(k, 1_000 * k, [(1_000 * k, 1_000 * k + 500, "1")], profile=1)
             for k in range(4)]  # fmt: skip
-    found = read_events(tmp_path, *added, asked, *(one for job in jobs for one in job))
-    assert replay(found, ONCE).fidelity("all") is not None
+    recording = read_events(tmp_path, *added, asked, *(one for job in jobs for one in job))
+    assert replay(recording, ONCE).fidelity("all") is not None
 
 
 @pytest.mark.parametrize("amount", ["1e-310", "5e-324", "0", "nan"])
@@ -260,18 +246,8 @@ def test_an_amount_of_almost_nothing_is_none(tmp_path: Path, amount: str) -> Non
     """A task takes the cores alone."""
     added = with_resources(executor("1", cores=8), gpu=["0"])
     asked = settings(**(GPU | {"spark.task.resource.gpu.amount": amount}))
-    found = read_events(tmp_path, asked, added, *simple_job(0, 0, [(0, 500, "1")]))
-    assert found.slots == (8,)
-
-
-def test_a_special_stage_is_named_before_pools(tmp_path: Path) -> None:
-    """A replay that is off, of a session in FAIR mode with a barrier stage."""
-    fair = settings(**{"spark.scheduler.mode": "FAIR"})
-    jobs = simple_job(0, 0, [(9000, 10_000, "1")] * 2, barrier=True)
-    report = replay(read_events(tmp_path, fair, executor(cores=4), *jobs), ONCE)
-    off = replace(report, simulated_s=report.recorded_s / 2, policies=("spark_pools",))
-    assert "1 stage whose tasks start all at once" in verdict(off)
-    assert "--pools" not in verdict(off)
+    recording = read_events(tmp_path, asked, added, *simple_job(0, 0, [(0, 500, "1")]))
+    assert recording.slots == (8,)
 
 
 def test_impossible_numbers_of_slots_are_named(tmp_path: Path) -> None:
@@ -312,12 +288,12 @@ def given_field() -> Path:
 def test_field_logs_are_met(
     field: Path, name: str, slots: int, recorded_s: float | None, half_s: float | None
 ) -> None:
-    found = read_recording([field / name])
-    assert found.slots == (slots,)
-    report = replay(found, ReplaySettings(draws=5))
+    recording = read_recording([field / name])
+    assert recording.slots == (slots,)
+    report = replay(recording, ReplaySettings(draws=5))
     fidelity = report.fidelity("all")
     assert fidelity is not None
     assert not fidelity.above(5.0)
     if recorded_s is not None:
-        assert avg_s(found, slots) == pytest.approx(recorded_s, rel=0.02)
-        assert avg_s(found, slots // 2) == pytest.approx(half_s, rel=0.05)
+        assert avg_s(recording, slots) == pytest.approx(recorded_s, rel=0.02)
+        assert avg_s(recording, slots // 2) == pytest.approx(half_s, rel=0.05)

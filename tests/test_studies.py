@@ -159,36 +159,24 @@ IMPOSSIBLE: list[tuple[type, dict[str, Any], str]] = [
     (DeepRmConfig, {"colour": 1}, "unknown setting colour"),
     (DeepRmConfig, {"load": 9.0}, "a load of 9.0 needs"),
     (DeepRmConfig, {"large_duration": [10, 21]}, "jobs last up to 21 steps"),
-    (DeepRmConfig, {"dominant_demand": [5, 21]}, "jobs need up to 21 units"),
     (DeepRmConfig, {"small_duration": [3, 1]}, "small_duration is 3 to 1"),
-    (DeepRmConfig, {"cluster_columns": 3}, "20 units do not fill 3 columns"),
     (DeepRmConfig, {"max_steps": 50}, "max_steps is 50"),
-    (DeepRmConfig, {"capacity_by_resource": [20]}, "capacity_by_resource has 1 entries"),
     (DeepRmConfig, {"capacity_by_resource": [20, 5]}, "a resource has 5"),
     (DeepRmConfig, {"machines": 40}, "40 machines of 2 resources: at most 64"),
-    (DeepRmConfig, {"unused_steps": 6}, "jobs last up to 15 steps: at most 14"),
-    (DeepRmConfig, {"end": "soon"}, "end is 'soon'"),
     (DeepRmConfig, {"arrival_trials": 2, "load": 1.9}, "2 can arrive"),
     (HarmonyConfig, {"servers": 0}, "servers is 0"),
-    (HarmonyConfig, {"max_workers": 13}, "max_workers is 13"),
     (HarmonyConfig, {"all_reduce_share": 1.5}, r"all_reduce_share is 1\.5"),
     (HarmonyConfig, {"arrivals": "trace", "arrivals_file": "a", "jobs_file": "b"}, "one may be"),
-    (HarmonyConfig, {"longest_min": 1.0}, r"longest_min is 1\.0"),
     (HarmonyConfig, {"arrivals_file": "x"}, "arrivals_file is for"),
-    (HarmonyConfig, {"speed": "fast"}, "speed is 'fast'"),
     (HarmonyConfig, {"jobs_per_20_min": 1e300}, r"jobs_per_20_min is 1e\+300: at most 1e\+06"),
     (DeepRmTraining, {"episodes": 1}, "at least 2"),
     (DeepRmTraining, {"final_learning_rate": 0.1}, "must stay above 0 and not rise"),
-    (DeepRmTraining, {"decay": 1.0}, r"decay is 1\.0"),
     (DeepRmTraining, {"teacher": "packer"}, "teacher is 'packer'"),
     (DeepRmTraining, {"objective": "speed"}, "objective is 'speed'"),
-    (DeepRmTraining, {"cluster": {"slots": 0}}, "slots is 0"),
     (DeepRmTraining, {"cluster": {"colour": 0}}, "unknown setting cluster.colour"),
-    (HarmonyTraining, {"patterns": []}, "patterns is empty"),
     (HarmonyTraining, {"patterns": ["often"]}, "patterns.0 is 'often'"),
     (HarmonyTraining, {"size": {"heads": 3}}, "heads must divide"),
     (HarmonyTraining, {"size": {"models": 65}}, "65 types of jobs: 1 to 64"),
-    (HarmonyTraining, {"size": {"layers": 17}}, "17 layers: at most 16"),
     (HarmonyTraining, {"size": {"width": 100_000}}, "at most 16 layers of 1,024 units"),
 ]
 
@@ -227,7 +215,7 @@ def test_a_training_may_begin_with_the_weights_of_another(name: str, tmp_path: P
         session.run_training(folder, time_limit_s=1e-9)
         after, _ = load_tensors(folder.checkpoint_file)
     assert (tmp_path / "run" / INITIAL).read_bytes() == path.read_bytes()
-    begun = [one.flatten() for one in trained.kind.load(path).network.parameters()]
+    begun = [parameter.flatten() for parameter in trained.kind.load(path).network.parameters()]
     moved = (after["parameters"] - torch.cat(begun)).abs().max()
     assert 0.0 < moved < 0.02
 
@@ -242,9 +230,9 @@ def test_a_model_comes_back_from_its_file(trained: Trained, tmp_path: Path) -> N
     """To 16 bits a number, with the configuration of its training."""
     path = tmp_path / "model.safetensors"
     network = trained.save(path, {"iterations": 3})
-    found = trained.kind.load(path)
-    assert (found.config, found.card) == (trained.config, {"iterations": 3})
-    loaded = found.network.state_dict()
+    model = trained.kind.load(path)
+    assert (model.config, model.card) == (trained.config, {"iterations": 3})
+    loaded = model.network.state_dict()
     for name, weight in network.state_dict().items():
         torch.testing.assert_close(loaded[name], weight, rtol=1e-3, atol=1e-4)
 
@@ -374,7 +362,7 @@ def test_a_mistake_of_one_system_is_one_line(
 def test_each_training_of_a_study_comes_after_what_it_needs(system: System) -> None:
     """Each has a name of its own, and the first has the defaults."""
     trainings = system.module("study").trainings()
-    assert len({one.name for one in trainings}) == len(trainings)
+    assert len({training.name for training in trainings}) == len(trainings)
     assert trainings[0].name == system.first
     assert trainings[0].config() == system.module("training_config").TrainConfig()
     for number, one in enumerate(trainings):

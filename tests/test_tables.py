@@ -91,20 +91,20 @@ def test_evaluate_shows_every_figure_on_80_columns(
     arguments = ("--policies", "strict_fair,tuned_weighted_fair", "--time-limit", "9")
     wide = run(*arguments).stdout
     at_80(monkeypatch)
-    found = plain(run(*arguments).stdout)
-    assert "…" not in found
+    printed = plain(run(*arguments).stdout)
+    assert "…" not in printed
     table = wide.split("\n\n")[0]
     for cell in re.split(r"\s{2,}|\n", table):
-        assert cell.strip() in found
-    assert max(len(line) for line in found.splitlines()) <= 80
+        assert cell.strip() in printed
+    assert max(len(line) for line in printed.splitlines()) <= 80
 
 
 def test_whatif_shows_every_figure_on_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     at_80(monkeypatch)
     few = ("--draws", "2", "--sequences", "2", "--policies", "fifo,spark_fair,strict_fair,sjf_cp")
     result = succeeded(decima("whatif", REAL, "--executors", "2", *few))
-    found = plain(result.stdout)
-    assert "…" not in found
-    assert max(len(line) for line in found.splitlines()) <= 80
-    assert found.count("no other jobs") >= 1
-    assert all(heading in found for heading in ("resampled", "p95 change", "1 slot", "4 slots"))
+    printed = plain(result.stdout)
+    assert "…" not in printed
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    assert printed.count("no other jobs") >= 1
+    assert all(heading in printed for heading in ("resampled", "p95 change", "1 slot", "4 slots"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.shapes import diamond
 from traces import Job, LevelDurations, Stage, Trace, TraceError, to_arrays
 from traces.arrays import FIRST, FRESH, REST
-from traces.graph import critical_path, depth, layers, summary
+from traces.graph import critical_path, depth, layers
 from traces.synthetic import LayeredShape, layered_job
 
 
@@ -141,12 +141,6 @@ def test_graph_view_agrees_with_an_independent_library(seed: int) -> None:
     assert all(place[parent] < place[child] for parent, child in graph.edges)
 
 
-def test_jobs_and_traces_print_as_one_line() -> None:
-    job = diamond("d", (1, 2, 3, 4))
-    assert repr(job) == "<Job 'd': 4 stages, 10 tasks>"
-    assert repr(Trace("t", (job,))) == "<Trace 't': 1 jobs>"
-
-
 def test_a_trace_as_a_table_has_a_row_for_each_stage() -> None:
     first, last = job_of((), (0,)).stages
     last = replace(last, cpu=2.0, memory_mb=512.0)
@@ -161,19 +155,6 @@ def test_a_trace_as_a_table_has_a_row_for_each_stage() -> None:
     assert rows[2]["arrival_ms"] is rows[2]["cpu"] is rows[2]["memory_mb"] is None
     assert sum(row["num_tasks"] for row in rows) == 12
     assert Trace("t", jobs[1:]).to_arrow().schema == table.schema, "whatever is known"
-
-
-def test_summary_counts_by_hand() -> None:
-    """A chain of two stages and a diamond of ten tasks, one of them with an arrival."""
-    chain_job = Job("chain", job_of((), (0,)).stages, arrival_ms=5.0)
-    found = summary(Trace("t", (chain_job, diamond("d", (1, 2, 3, 4))), {"source": "here"}))
-    assert (found["jobs"], found["stages"]) == (2, 6)
-    assert (found["tasks"], found["edges"], found["depth_max"]) == (12, 5, 3)
-    assert found["work_executor_s"] == 13.0
-    assert found["stages_per_job"] == {"min": 2, "median": 3.0, "mean": 3.0, "max": 4}
-    assert found["tasks_per_job"] == {"min": 2, "median": 6.0, "mean": 6.0, "max": 10}
-    assert found["jobs_with_arrival"] == 1
-    assert found["metadata"] == {"source": "here"}
 
 
 def test_asking_for_an_unknown_job_names_some_known_ones() -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -19,7 +16,6 @@ from decima.cli.main import main
 from decima.errors import ConfigError
 from decima.rl.run_folder import RunFolder, read_run
 from decima.training.config import (
-    EpisodesConfig,
     ImitateConfig,
     ReinforceConfig,
     TrainConfig,
@@ -49,16 +45,6 @@ SMALL = (
     "validation.sequences=1",
     "validation.jobs=5",
 )
-
-
-REFUSED = """
-import sys
-from decima.cli.main import main
-try:
-    main(["train", "--out", sys.argv[1], "--set", "imitate.sequences=0"])
-except SystemExit:
-    print("torch" in sys.modules)
-"""
 
 
 def small(trace_file: Path, *more: str) -> TrainConfig:
@@ -109,7 +95,7 @@ def test_settings_may_be_clusters_and_traces_of_their_own(tmp_path: Path) -> Non
     path.write_text(SETTINGS)
     config = read_config(path)
     assert config_from(json.loads(json.dumps(config.to_json()))) == config
-    labels = [one.label for one in EpisodeSource(config).settings]
+    labels = [setting.label for setting in EpisodeSource(config).settings]
     assert [label.split(".")[:3] for label in labels] == [
         ["0", "tpch", "10_executors"],
         ["1", "random-dag", "16_slots"],
@@ -142,30 +128,11 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
     source = EpisodeSource(read_config(path, changes))
     turns = [[one.setting.number for one in source.of_iteration(number)] for number in range(3)]
     assert turns == [[0, 0, 1, 1], [2, 2, 0, 0], [1, 1, 2, 2]]
-    whole = [one.number for one in source.of_iteration(1)]
+    whole = [episode.number for episode in source.of_iteration(1)]
     groups = source.groups_of_iteration(1)
     assert sorted(groups) == [(0, 0), (1, 0)]
     shares = [[one.number for one in source.of_iteration(1, groups[key])] for key in sorted(groups)]
     assert shares == [whole[:2], whole[2:]]
-
-
-def test_groups_are_neighbours_of_one_setting_the_longest_first(trace_file: Path) -> None:
-    """Of three settings of two sequences in two shards the second is cut in two."""
-    changes = ("episodes.settings=4", "workload.batch_jobs=[4, 9]", "workload.interarrival_s=[]")
-    source = EpisodeSource(small(trace_file, *changes))
-    assert [one.setting.number for one in source.of_iteration(0)] == [0, 0, 1, 1]  # once at most
-    three = ("episodes.settings=3", "workload.batch_jobs=[4, 5]")
-    assert dict(EpisodeSource(small(trace_file, *three)).groups_of_iteration(0)) == {
-        (0, 0): range(2),
-        (0, 1): range(2, 3),
-        (1, 0): range(3, 4),
-        (1, 1): range(4, 6),
-    }
-    batches = ("episodes.settings=3", "imitate.sequences=1", "reinforce.sequences=1",
-               "episodes.shards=1", "workload.interarrival_s=[]",
-               "workload.batch_jobs=[4, 9, 5]")  # fmt: skip
-    source = EpisodeSource(small(trace_file, *batches))
-    assert list(source.groups_of_iteration(0)) == [(0, 1), (0, 2), (0, 0)]
 
 
 # --- sequences -----------------------------------------------------------------------------------
@@ -176,7 +143,7 @@ def test_episodes_may_begin_with_a_backlog_and_end_drained(trace_file: Path) -> 
     changes = ("workload.batch_jobs=[]", "reinforce.sequences=8", "episodes.backlog=5")
     for ends in ("cut", "drained"):
         source = EpisodeSource(small(trace_file, *changes, f"episodes.ends={ends}"))
-        runs = [one.run for number in range(1, 7) for one in source.of_iteration(number)]
+        runs = [episode.run for number in range(1, 7) for episode in source.of_iteration(number)]
         backlogs = [int((run.arrival_ms == 0).sum()) for run in runs]
         assert set(backlogs) == set(range(6))
         assert all((run.time_limit_ms is None) == (ends == "drained") for run in runs)
@@ -202,7 +169,7 @@ def test_episodes_lengthen_and_none_is_far_too_long(trace_file: Path) -> None:
     source = EpisodeSource(small(trace_file, *changes))
     means = ((0, 4.0), (9, 4.0), (10, 4.0), (15, np.sqrt(160)), (20, 40.0), (60, 40.0))
     for iteration, mean in means:
-        ends = [one.run.time_limit_ms for one in source.of_iteration(iteration)]
+        ends = [episode.run.time_limit_ms for episode in source.of_iteration(iteration)]
         gaps = np.array([end for end in ends if end is not None]) / 3_000
         # Cut off at twice its mean, an exponential has a mean of 1 - e^-2.
         assert gaps.mean() == pytest.approx(mean * (1 - np.exp(-2)), rel=0.2)
@@ -253,7 +220,7 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
             "validation.sequences=4",
         )
     )
-    played = [one for index in range(4) for one in source.of_iteration(index)]
+    played = [episode for index in range(4) for episode in source.of_iteration(index)]
     played += [one for pair in range(8) for one in source.for_evolving(2, pair)]
     kept = source.for_validation() + source.for_choosing_teachers(source.settings[0], 6)
     numbers = [one.number for one in (*played, *kept)]
@@ -270,13 +237,10 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
     ("change", "parts"),
     [
         ("workload.excutors=4", ("unknown setting workload.excutors", "executors")),
-        ("speed=4", ("unknown setting speed",)),
-        ("credit.method=branches", ("unknown setting credit.method",)),
         ("imitate.teachers=[]", ("imitate.teachers: at least one",)),
         ("imitate.teachers=['random']", ("'random' is neither a heuristic",)),
         ("imitate.teachers=['decima:sampled']", ("'decima:sampled' draws its plans",)),
         ("imitate.student=1.5", ("imitate.student is 1.5", "at most 1")),
-        ("imitate.labels=0", ("imitate.labels is 0.0", "above 0")),
         ("seed=-1", ("seed is -1", "negative")),
         ("credit.horizon=0", ("credit.horizon is 0.0", "above 0")),
         ("credit.baseline=guess", ("'guess'", "'input', 'mean' or 'none'")),
@@ -286,13 +250,10 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         ("evolve.pairs=1", ("evolve.pairs is 1:", "at least 2")),
         ("evolve.sequences=2000", ("evolve.sequences is 2000", "at most 1,000")),
         ("evolve.parts=['class_head']", ("class_head decides nothing",)),
-        ("evolve.final_rate=2", ("final_rate",)),
-        ("evolve.momentum=1", ("evolve.momentum is 1.0", "below 1")),
         ("evolve.parts=['head']", ("head", "encoder")),
         ("credit=3", ("credit is 3", "section")),
         ("workload.trace=nothing", ("nothing",)),
         ("workload.interarrival_s=3", ("a list is needed",)),
-        ("workload.executors=0", ("workload", "0")),
         ("workload.settings=[{colour=3}]", ("colour",)),
         ("network.embedding=0", ("embedding 0 must be at least 1",)),
         ("reinforce.iterations=-1", ("reinforce.iterations is -1", "negative")),
@@ -340,14 +301,6 @@ def test_an_iteration_of_fewer_sequences_than_shards_trains(
         assert math.isfinite(value)
 
 
-def test_a_wrong_setting_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
-    """Which takes seconds, and no rule of the settings needs it."""
-    words = [sys.executable, "-c", REFUSED, str(tmp_path / "run")]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
-    assert "imitate.sequences is 0" in ended.stderr
-    assert ended.stdout.strip() == "False"
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -369,9 +322,13 @@ def test_contradictions_between_settings(
 def test_gaps_follow_from_the_trace_and_the_cluster(trace_file: Path) -> None:
     """At a load of 0.5 executors could do twice the work that comes; three loads are standard."""
     jobs = load_trace(str(trace_file)).jobs
-    works_s = [sum(one.num_tasks * one.mean_ms for one in job.stages) / 1_000 for job in jobs]
+    works_s = [sum(stage.num_tasks * stage.mean_ms for stage in job.stages) / 1_000 for job in jobs]
     config = read_config(None, ("workload.load=[0.5]",), {"trace": trace_file, "executors": 4})
-    found = [one.interarrival_s for one in config.workload.evaluations() if one.arrivals != "batch"]
+    found = [
+        evaluation.interarrival_s
+        for evaluation in config.workload.evaluations()
+        if evaluation.arrivals != "batch"
+    ]
     assert found == pytest.approx([sum(works_s) / len(works_s) / (4 * 0.5)])
     standard = read_config(None, (), {"trace": trace_file, "executors": 4}).workload.evaluations()
     gaps_s = [one.interarrival_s for one in standard if one.arrivals != "batch"]
@@ -446,22 +403,15 @@ def test_a_run_keeps_the_gaps_that_it_was_trained_on(trace_file: Path) -> None:
     [
         ("seed = true", "seed is True: a whole number is needed"),
         ("seed = 1.0", "seed is 1.0: a whole number is needed"),
-        ("seed = 1979-05-27", "seed is '1979-05-27': a whole number is needed"),
         ("seed = " + "9" * 5_000, "not TOML"),
-        ("seed = 0x" + "f" * 5_000, "cannot be read"),
         ("seed = " + "9" * 400, "seed is 999"),
         ("[credit]\nhorizon = " + "9" * 400, "credit.horizon"),
         ("[credit]\nhorizon = inf", "credit.horizon is inf: a finite number is needed"),
-        (
-            "[reinforce]\nepochs = 3",
-            "unknown setting reinforce.epochs (did you mean",
-        ),
+        ("[reinforce]\nepochs = 3", "unknown setting reinforce.epochs (did you mean"),
         (f"[reinforce]\n{'x' * 10**5} = 3", "unknown setting reinforce.xxx"),
-        ("[network]\nhidden = [16.5]", "network.hidden.0 is 16.5: a whole number is needed"),
         ("[network]\nhidden = [1000000]", "layers of 1,024 units"),
         ("[network]\nhidden = [1000, 1000, 1000, 1000]", "parameters: at most"),
         ("[network]\nhead_hidden = []", "network: head_hidden"),
-        ("network = []", "network is []: a section is needed"),
         (f'seed = "{"x" * 10**5}"', "seed is 'xxx"),
         ("seed = " + "[" * 5_000, "nested too deeply"),
         ("seed = '\x00'", "not TOML"),
@@ -479,16 +429,6 @@ def test_a_setting_that_cannot_be_is_refused_in_one_short_line(
     assert len(str(refused.value)) < 600
 
 
-@pytest.mark.parametrize("content", [b"\xff", None])
-def test_a_file_that_is_no_text_is_named(content: bytes | None, tmp_path: Path) -> None:
-    """Bytes that are not UTF-8; a folder."""
-    path = tmp_path if content is None else tmp_path / "my.toml"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError, match="cannot read" if content is None else "not UTF-8"):
-        read_config(path)
-
-
 def test_none_stands_for_what_toml_has_no_word_for() -> None:
     """For a setting that may be absent; a choice called "none" stays what it is."""
     changes = ("reinforce.max_kl=none", "credit.baseline=none", "validation.patience=3")
@@ -497,20 +437,3 @@ def test_none_stands_for_what_toml_has_no_word_for() -> None:
     assert config.credit.baseline == "none"
     assert config.validation.patience == 3
     assert config_from(config.to_json()) == config
-
-
-@pytest.mark.parametrize(
-    ("kind", "values"),
-    [
-        (EpisodesConfig, {"settings": None}),
-        (EpisodesConfig, {"shards": 1.5}),
-        (EpisodesConfig, {"shards": True}),
-        (EpisodesConfig, {"longest": math.inf}),
-        (TrainConfig, {"seed": 1.5}),
-    ],
-)
-def test_a_program_gives_numbers_of_the_right_kind(kind: type, values: dict[str, Any]) -> None:
-    """As a file does: the annotation of a range does not hide the type."""
-    (name,) = values
-    with pytest.raises(ConfigError, match=name):
-        kind(**values)

@@ -89,9 +89,9 @@ def test_jobs_never_completed_cost_as_long_as_they_are_there() -> None:
 
 def test_standardised_advantages_have_mean_0_and_deviation_1() -> None:
     """1, 2 and 6: their mean is 3, their deviation the root of 14 / 3."""
-    found = standardised(seconds(1, 2, 6))
-    assert found.tolist() == pytest.approx((seconds(-2, -1, 3) / np.sqrt(14 / 3)).tolist())
-    assert standardised(seconds(100, 200, 600)).tolist() == pytest.approx(found.tolist())
+    values = standardised(seconds(1, 2, 6))
+    assert values.tolist() == pytest.approx((seconds(-2, -1, 3) / np.sqrt(14 / 3)).tolist())
+    assert standardised(seconds(100, 200, 600)).tolist() == pytest.approx(values.tolist())
 
 
 def test_standardising_cuts_off_what_is_far_out() -> None:
@@ -128,20 +128,22 @@ def test_generalised_advantages_by_hand() -> None:
     the later ones count e^-2 at the first and e^-1 at the second decision.
     """
     reward, elapsed, value = seconds(1, 2, 4), seconds(2, 1, 4), seconds(5, 6, 7)
-    found = generalised_advantage(reward, elapsed, value, None, 1.0)
+    advantage = generalised_advantage(reward, elapsed, value, None, 1.0)
     second = 3 - 3 / np.e
-    np.testing.assert_allclose(found, [2 + second / np.e**2, second, -3])
+    np.testing.assert_allclose(advantage, [2 + second / np.e**2, second, -3])
     # A horizon of 2 discounts values and advantages: e^-1 over the first 2 s, e^-1/2 over 1 s.
-    found = generalised_advantage(reward, elapsed, value, 2.0, 1.0)
+    advantage = generalised_advantage(reward, elapsed, value, 2.0, 1.0)
     errors = 1 + 6 / np.e - 5, 2 + 7 * np.exp(-0.5) - 6, -3
     second = errors[1] + errors[2] * np.exp(-0.5 - 1)
-    np.testing.assert_allclose(found, [errors[0] + second * np.exp(-1 - 2), second, -3])
+    np.testing.assert_allclose(advantage, [errors[0] + second * np.exp(-1 - 2), second, -3])
 
 
 def test_without_a_trace_nothing_is_left_to_the_critic() -> None:
     """The advantage is the return less the value: 7 - 5, 6 - 6, 4 - 7."""
-    found = generalised_advantage(seconds(1, 2, 4), seconds(2, 1, 4), seconds(5, 6, 7), None, None)
-    assert found.tolist() == [2, 0, -3]
+    advantage = generalised_advantage(
+        seconds(1, 2, 4), seconds(2, 1, 4), seconds(5, 6, 7), None, None
+    )
+    assert advantage.tolist() == [2, 0, -3]
 
 
 # --- returns -------------------------------------------------------------------------------------
@@ -183,10 +185,10 @@ def credit(
 
 def test_rewards_are_minus_what_time_costs() -> None:
     """And what the critic is to learn is what comes after, in its own unit."""
-    found = credit("none")
-    assert found.reward.tolist() == [-4, -4, -14, -10]
+    credited = credit("none")
+    assert credited.reward.tolist() == [-4, -4, -14, -10]
     assert REFERENCE.value_s == 4 * 10 * 2
-    assert (found.target * 80).tolist() == pytest.approx([-18, -14, -14, -10])
+    assert (credited.target * 80).tolist() == pytest.approx([-18, -14, -14, -10])
 
 
 def test_without_a_baseline_returns_count_by_what_a_second_costs() -> None:
@@ -209,38 +211,38 @@ def test_the_mean_baseline_is_that_of_the_step() -> None:
 
 def test_what_the_critic_expected_is_subtracted() -> None:
     """-1, -2, -3, -4 s; with a trace of 4 s the second error counts 1/e at the first decision."""
-    found = credit("none", critic=True).advantage
-    np.testing.assert_allclose(found, seconds(-17, -12, -11, -6) / UNIT_S)
-    found = credit("none", critic=True, trace=0.4).advantage
+    credited = credit("none", critic=True).advantage
+    np.testing.assert_allclose(credited, seconds(-17, -12, -11, -6) / UNIT_S)
+    credited = credit("none", critic=True, trace=0.4).advantage
     first = seconds(-4 - 3 + 1, -4 - 4 + 2) + seconds(-11, -6) / np.e
-    np.testing.assert_allclose(found, np.append(first, (-11, -6)) / UNIT_S)
+    np.testing.assert_allclose(credited, np.append(first, (-11, -6)) / UNIT_S)
 
 
 def test_differential_returns_lack_the_average_reward() -> None:
     """-1.5 a second: -4 + 6 and -14 + 12, or -10 + 12, are earned beyond it."""
-    found = credit("none", differential=True)
-    np.testing.assert_allclose(found.advantage, seconds(0, 4, -2, 2) / UNIT_S)
-    assert found.reward.tolist() == [-4, -4, -14, -10]
+    credited = credit("none", differential=True)
+    np.testing.assert_allclose(credited.advantage, seconds(0, 4, -2, 2) / UNIT_S)
+    assert credited.reward.tolist() == [-4, -4, -14, -10]
 
 
 def test_a_horizon_is_in_units_of_strict_fairs_jct() -> None:
     """The second reward comes 4 s after the first: at a horizon of 0.4 x 10 s it counts 1/e."""
-    found = credit("none", horizon=0.4)
+    credited = credit("none", horizon=0.4)
     expected = seconds(-4 - 14 / np.e, -4 - 10 / np.e, -14, -10)
-    np.testing.assert_allclose(found.advantage, expected / UNIT_S)
+    np.testing.assert_allclose(credited.advantage, expected / UNIT_S)
 
 
 def test_another_objective_gives_other_rewards() -> None:
     """Tail: 0.16 to 4 s, and 1.64 or 1.48 in all."""
-    found = credit("none", objective="rms_jct")
-    assert found.reward.tolist() == pytest.approx([-0.16, -0.16, -1.48, -1.32])
+    credited = credit("none", objective="rms_jct")
+    assert credited.reward.tolist() == pytest.approx([-0.16, -0.16, -1.48, -1.32])
 
 
 def test_a_rollout_without_a_decision_has_no_credit() -> None:
     """Its sequence's other rollout does; alone there is nothing to compare with."""
-    found = credit("input", played=decisions([1, 1], seconds(0, 4), seconds(0, 0)))
+    credited = credit("input", played=decisions([1, 1], seconds(0, 4), seconds(0, 0)))
     # A rollout without decisions returned nothing at any time. The sequence's 14 s lie in 24 s.
-    np.testing.assert_allclose(found.advantage, seconds(-14, -10) / 10 / (14 / 24))
+    np.testing.assert_allclose(credited.advantage, seconds(-14, -10) / 10 / (14 / 24))
 
 
 # --- episodes of any length ----------------------------------------------------------------------
@@ -264,5 +266,5 @@ def test_a_short_episode_does_not_dominate(jobs: int) -> None:
 
     lane = np.repeat([0, 1], jobs).tolist()
     played = decisions(lane, np.tile(begin_s, 2), np.zeros(2 * jobs))
-    found = credit("input", played=played, states=(lasting(10), lasting(11)), horizon=0.05)
-    np.testing.assert_allclose(found.advantage, np.repeat([1, -1], jobs) / 10 / (21 / 40))
+    credited = credit("input", played=played, states=(lasting(10), lasting(11)), horizon=0.05)
+    np.testing.assert_allclose(credited.advantage, np.repeat([1, -1], jobs) / 10 / (21 / 40))

@@ -80,9 +80,9 @@ def test_one_huge_sequence_does_not_decide(
         return 0.99 if number == FIRST_TRAINING_SEQUENCE + 2 else 2.0
 
     faked(monkeypatch, gain)
-    found = tune("tuned_weighted_fair", small_config(trace_file)).found
+    tuned = tune("tuned_weighted_fair", small_config(trace_file)).found
 
-    assert found == HEURISTICS["tuned_weighted_fair"].defaults
+    assert tuned == HEURISTICS["tuned_weighted_fair"].defaults
 
 
 @pytest.mark.parametrize(

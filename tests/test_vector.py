@@ -156,11 +156,11 @@ def test_each_simulation_gives_what_it_gives_alone(
     cluster = CLUSTERS[protocol.label]
     runs = [run_of(*one) for one in drawn]
     seeds = [seed for seed, _, _ in drawn]
-    found = together(VectorSimulator(ARRAYS, cluster, runs), seeds)
-    for run, seed, outcome in zip(runs, seeds, found, strict=True):
+    outcomes = together(VectorSimulator(ARRAYS, cluster, runs), seeds)
+    for run, seed, outcome in zip(runs, seeds, outcomes, strict=True):
         assert_same(outcome, alone(cluster, run, seed))
     if drawn == MIXED:
-        assert {outcome.status for outcome in found} >= {Status.DONE, Status.TRUNCATED}
+        assert {outcome.status for outcome in outcomes} >= {Status.DONE, Status.TRUNCATED}
 
 
 def test_reset_begins_one_run_and_leaves_the_others() -> None:

@@ -40,20 +40,20 @@ def with_weights(network: PolicyNetwork, change: Callable[[torch.Tensor], torch.
 
 
 def zeroed(network: PolicyNetwork) -> PolicyNetwork:
-    found = copied(network)
-    with_weights(found, torch.zeros_like)
-    return found
+    copy = copied(network)
+    with_weights(copy, torch.zeros_like)
+    return copy
 
 
 def shuffled(network: PolicyNetwork) -> PolicyNetwork:
     """Each weight in the place of another one of its layer."""
-    found = copied(network)
+    copy = copied(network)
     generator = torch.Generator().manual_seed(1)
     with_weights(
-        found,
+        copy,
         lambda one: one.flatten()[torch.randperm(one.numel(), generator=generator)].view_as(one),
     )
-    return found
+    return copy
 
 
 def without_messages(network: PolicyNetwork) -> PolicyNetwork:
