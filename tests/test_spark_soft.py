@@ -13,7 +13,7 @@ import pytest
 import decima.spark
 from decima.spark import AttachError
 from spark_sim import Action, Observation
-from tests.spark_work import Hooks, quiet_spark, spark_objects
+from tests.spark_work import Hooks, quiet_spark, spark_objects, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
@@ -67,9 +67,9 @@ def test_shares_follow_the_plan_and_are_given_back(fair: Any) -> None:
     ]
     shares: list[dict[str, int]] = []
     with decima.spark.attach(fair, policy=LargeShare(), mode="soft") as scheduler:
-        for thread in threads:
+        for thread, job in zip(threads, ("one", "two"), strict=True):
             thread.start()
-            time.sleep(0.5)  # the first job is the older one
+            assert until(lambda job=job: has_pool(fair, job))  # the first job is the older one
         end = time.monotonic() + 20
         while len(shares) < 10 and time.monotonic() < end:
             time.sleep(0.15)
@@ -89,6 +89,12 @@ def test_shares_follow_the_plan_and_are_given_back(fair: Any) -> None:
     mean_one = sum(held["job one"] for held in late) / len(late)
     mean_two = sum(held["job two"] for held in late) / len(late)
     assert mean_one > mean_two + 1.5
+
+
+def has_pool(spark: Any, name: str) -> bool:
+    """Return whether a job has been submitted to a pool."""
+    root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()
+    return root.getSchedulableByName(name) is not None
 
 
 def pool_of(spark: Any, name: str) -> tuple[int, int]:
