@@ -148,6 +148,33 @@ def test_a_query_without_a_plan_waits_for_all_that_may_have_written(tmp_path: Pa
     assert "does not name" in answered(found, TOGETHER).assumed_words()
 
 
+def test_of_jobs_that_wait_in_turn_only_the_last_is_named(tmp_path: Path) -> None:
+    """Else their number would grow with the square of that of the jobs."""
+    events = [
+        {key: value for key, value in each.items() if key != "sparkPlanInfo"} for each in in_turn(6)
+    ]
+    found = read_events(tmp_path, *events)
+    assert needs(found) == {(row, row - 1, Reason.MAY_READ) for row in range(1, 6)}
+
+
+def test_a_reader_beside_one_writer_still_waits_for_the_one_before(tmp_path: Path) -> None:
+    """The second writer, which waits for the first, runs when the reader is submitted."""
+    found = read_events(
+        tmp_path,
+        executor(cores=4),
+        query(0, "writes", reads=[], writes="file:/out"),
+        *simple_job(0, 0, [(0, 1000)], spark_sql_execution_id="0"),
+        query_end(0),
+        query(1, "writes again", reads=[], writes="file:/out"),
+        *simple_job(1, 1100, [(1100, 3100)], spark_sql_execution_id="1"),
+        query(2, "reads", reads=["file:/out"]),
+        *simple_job(2, 2000, [(2000, 4000)], spark_sql_execution_id="2"),
+        query_end(1),
+        query_end(2),
+    )
+    assert needs(found) == {(1, 0, Reason.WRITES), (2, 0, Reason.READS)}
+
+
 def test_jobs_that_overlapped_need_nothing_of_each_other(tmp_path: Path) -> None:
     """The reader was submitted while the writer ran."""
     found = read_events(
@@ -181,7 +208,7 @@ def rdd_job(
 
 
 def test_jobs_wait_for_those_that_filled_a_cache(tmp_path: Path) -> None:
-    """The first stored a half, the second the rest; the third and fourth need both."""
+    """The first stored a half, the second, which needs it, the rest; the others need that one."""
     cache = stored(100, 2)
     found = read_events(
         tmp_path,
@@ -192,7 +219,7 @@ def test_jobs_wait_for_those_that_filled_a_cache(tmp_path: Path) -> None:
         *rdd_job(3, 6000, [cache]),
         *rdd_job(4, 8000, []),
     )
-    pairs = {(1, 0), (2, 0), (2, 1), (3, 0), (3, 1)}
+    pairs = {(1, 0), (2, 1), (3, 1)}
     assert needs(found) == {(*pair, Reason.STORED) for pair in pairs}
 
 
@@ -380,6 +407,27 @@ def test_nothing_is_answered_where_the_replay_is_off(tmp_path: Path) -> None:
     answer = submission(study, off, TOGETHER)
     assert answer.headline().startswith("No answer on --submit")
     assert answer.advised() is None
+
+
+@pytest.mark.parametrize("option", [("--task-cpus", "2"), ("--no-driver-times",)])
+def test_only_what_is_simulated_as_it_was_is_compared_with_the_recorded_time(
+    option: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A driver that waits takes twice as long on half the slots, and less without its times."""
+    output = tmp_path / "out.json"
+    log = write(tmp_path / "log", [*started(), *in_turn(6, tasks=4)])
+    few = ("--policies", "fifo", "--draws", "2", "--sequences", "2", "--json", str(output))
+    result = CliRunner().invoke(main, ["whatif", str(log), "--submit", "together", *option, *few])
+    assert result.exit_code == 0, result.output
+    assert json.loads(output.read_text())["submission"]["is_trusted"]
+    assert "Submitted together, under fifo" in result.output
+
+
+def test_nothing_points_to_a_question_that_would_be_refused(tmp_path: Path) -> None:
+    study = studied(read_events(tmp_path, *in_turn(6)))
+    assert hint(study) is not None
+    settings = replace(study.settings, protocol="executors")
+    assert hint(replace(study, settings=settings)) is None
 
 
 def test_the_command_answers_in_words_lines_and_json(tmp_path: Path) -> None:
