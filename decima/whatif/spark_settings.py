@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from decima.policy_names import decides_in_jvm
@@ -90,7 +91,9 @@ def bounds_files(study: WhatIf) -> Files:
     policy = "spark" if settings.reference in ORDERS else settings.reference
     bounds = bounds_settings(settings.max_slots, settings.max_jobs)
     values = {"policy": policy, **bounds}
-    lines = (f"spark.decima.{name} {value}" for name, value in values.items())
+    # A blank, a colon or an equals sign ends the name of a setting in this file.
+    names = {name: re.sub(r"([\s:=\\])", r"\\\1", name) for name in values}
+    lines = (f"spark.decima.{names[name]} {value}" for name, value in values.items())
     return {DEFAULTS: "\n".join([*_PLUGIN, *lines]), COMMAND: _JAR}
 
 
