@@ -94,6 +94,15 @@ def test_applications_are_ranked_by_the_time_that_their_jobs_save(folder: Path) 
     assert sum(looks.parts_s().values()) == pytest.approx(32 + 329 + 2)
 
 
+def test_logs_of_one_name_in_several_folders_are_told_apart(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        write(tmp_path / str(number) / "log", [*started("etl", f"app-{number}"), *waiting()])
+    looks = look_at_each(Ask((tmp_path,)))
+    paths = [str(tmp_path / str(number) / "log") for number in range(2)]
+    assert [looks.label(look) for look in looks.used] == paths
+
+
 def test_what_is_not_used_is_counted_by_its_reason(folder: Path) -> None:
     reasons = look_at_each(Ask((folder,))).reasons()
     by_reason = {reason: [Path(name).name for name in names] for reason, names in reasons.items()}
@@ -153,4 +162,6 @@ def test_what_cannot_be_is_one_line(folder: Path, tmp_path: Path) -> None:
     refused(decima("whatif", empty, "--each"), "none of 1 logs can be used")
     refused(decima("whatif", folder, "--each", "--price", 1), "--each knows no --price")
     refused(decima("whatif", folder, "--each", "--task-cpus", 2), "--each knows no --task-cpus")
+    refused(decima("whatif", folder, "--each", "--applications"), "knows no --applications ")
+    refused(decima("whatif", folder, "--each", "--moving-delay", 1), "knows no --moving-delay ")
     refused(decima("whatif", folder, "--each", "--cluster", "local"), "contradicts --cluster")

@@ -153,8 +153,10 @@ class Looks:
 
     def label(self, look: Look) -> str:
         """Name an application: by its log where another one has its name."""
-        is_unique = Counter(other.name for other in self.used)[look.name] == 1
-        return look.name if is_unique else Path(look.path).name
+        files = Counter(Path(other.path).name for other in self.used)
+        if Counter(other.name for other in self.used)[look.name] == 1:
+            return look.name
+        return Path(look.path).name if files[Path(look.path).name] == 1 else look.path
 
 
 class Studied(NamedTuple):
