@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decima.rl.parallel.local import HERE, LocalPool
-from decima.whatif.each import COPY, NO_JOBS, UNFINISHED, Ask, look_at_each
+from decima.whatif.each import COPY, GONE, NO_JOBS, UNFINISHED, Ask, look_at_each
 from tests.commands import decima, refused, succeeded
 from tests.spark_events import (
     EPOCH,
@@ -126,6 +128,25 @@ def test_jobs_of_an_application_that_never_ended_count(tmp_path: Path) -> None:
 def test_any_number_of_workers_gives_the_same(folder: Path) -> None:
     with LocalPool(2) as pool:
         assert look_at_each(Ask((folder,)), pool=pool) == look_at_each(Ask((folder,)), pool=HERE)
+
+
+class RenamingPool(LocalPool):
+    """Before its processes look for the logs, one that was in progress gets its last name."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(2)
+        self._log = log
+
+    def map(self, *arguments: Any, label: str) -> Iterator[Any]:
+        self._log.rename(self._log.with_suffix(".zstd"))
+        return super().map(*arguments, label=label)
+
+
+def test_a_log_that_is_renamed_meanwhile_does_not_end_the_command(folder: Path) -> None:
+    with RenamingPool(folder / "a") as pool:
+        looks = look_at_each(Ask((folder,)), pool=pool)
+    assert looks.reasons()[GONE] == [str(folder / "a")]
+    assert [looks.label(look) for look in looks.gaining()] == ["b", "copy of a"]
 
 
 def test_one_page_links_to_one_of_each(folder: Path, tmp_path: Path) -> None:
