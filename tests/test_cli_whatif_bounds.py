@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from decima.cli.main import main
 from decima.whatif import what_if
-from decima.whatif.spark_settings import DEFAULTS, bounds_files
+from decima.whatif.spark_settings import COMMAND, DEFAULTS, bounds_files
 from tests.commands import refused
 from tests.recordings import FAST, read_events
 from tests.spark_events import (
@@ -153,8 +153,8 @@ def test_a_cap_below_what_a_task_or_a_barrier_needs_is_refused(tmp_path: Path) -
     assert result.exit_code == 0, result.output
 
 
-def test_the_names_of_pools_fit_a_file_of_properties(tmp_path: Path) -> None:
-    """Else the setting would be `spark.decima.maxSlots.pool.at`, and its value `night 1`."""
+def test_the_lines_of_bounds_have_the_names_of_pools_and_the_policy(tmp_path: Path) -> None:
+    """Else one setting would be `spark.decima.maxSlots.pool.at`, and its value `night 1`."""
     found = read_events(
         tmp_path,
         executor(),
@@ -166,3 +166,7 @@ def test_the_names_of_pools_fit_a_file_of_properties(tmp_path: Path) -> None:
     lines = bounds_files(study)[DEFAULTS].splitlines()
     assert "spark.decima.maxSlots.pool.at\\ night 1" in lines
     assert "spark.decima.maxSlots.pool.a\\:b\\=c 2" in lines
+    other = replace(study, settings=replace(study.settings, policies=("tuned_srw",)))
+    files = bounds_files(other)
+    assert "spark.decima.priors /path/to/priors.parquet" in files[DEFAULTS], "as the study knows"
+    assert "priors.parquet" in files[COMMAND]

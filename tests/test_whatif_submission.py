@@ -30,7 +30,7 @@ from decima.whatif.submission import (
     waited_for,
 )
 from spark_sim.tables import NONE
-from tests.commands import refused
+from tests.commands import decima, refused, succeeded
 from tests.recordings import FAST, exact, never_meeting, read_events
 from tests.spark_events import (
     EPOCH,
@@ -447,6 +447,8 @@ def test_the_command_answers_in_words_lines_and_json(tmp_path: Path) -> None:
     assert "query 1 waits for shop/query 0: reads what another wrote (file:/out)" in printed
     assert DRIVER in printed
     assert "ThreadPoolExecutor(2)" in printed
+    many = succeeded(decima("whatif", log, "--submit", 10**12, *few))
+    assert "ThreadPoolExecutor(6)" in many.stdout
     content = json.loads(output.read_text())["submission"]
     assert content["limit"] == 2
     assert len(content["policies"]["fifo"]["span_s"]) == 2

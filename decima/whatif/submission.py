@@ -192,7 +192,8 @@ class Submission:
         is_sure = change.mean < 0 if change.ci95 is None else change.is_surely_below(0)
         if not self.is_trusted or not is_sure or change.mean > -WORTH_PERCENT:
             return None
-        threads = len(self.rules.pause_ms) if self.limit == TOGETHER else self.limit
+        jobs = len(self.rules.pause_ms)
+        threads = jobs if self.limit == TOGETHER else min(self.limit, jobs)
         lines = [
             "from concurrent.futures import ThreadPoolExecutor",
             f"with ThreadPoolExecutor({threads}) as threads:",
