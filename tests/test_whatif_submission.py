@@ -272,6 +272,30 @@ def test_reading_a_schema_stays_between_the_write_and_the_query(tmp_path: Path) 
     }
 
 
+def test_a_preparation_beside_one_writer_needs_the_one_before(tmp_path: Path) -> None:
+    """The query that comes next needs the second writer alone, which waits for the first."""
+    found = read_events(
+        tmp_path,
+        executor(cores=4),
+        query(0, "writes", reads=[], writes="file:/out"),
+        *simple_job(0, 0, [(0, 1000)], spark_sql_execution_id="0"),
+        query_end(0),
+        query(1, "writes again", reads=[], writes="file:/out"),
+        *simple_job(1, 1100, [(1100, 3100)], spark_sql_execution_id="1"),
+        *rdd_job(2, 1500, [], place="parquet at a.py:1"),
+        query_end(1),
+        query(3, "reads", reads=["file:/out"]),
+        *simple_job(3, 3200, [(3200, 4000)], spark_sql_execution_id="3"),
+        query_end(3),
+    )
+    assert needs(found) == {
+        (1, 0, Reason.WRITES),
+        (2, 0, Reason.READS),
+        (3, 1, Reason.READS),
+        (3, 2, Reason.PREPARES),
+    }
+
+
 def test_iterations_of_a_library_keep_their_order(tmp_path: Path) -> None:
     """A place in the program itself may submit jobs of different threads."""
     loop = "treeAggregate at RDDLossFunction.scala:61"

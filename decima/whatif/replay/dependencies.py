@@ -248,9 +248,17 @@ class _Finder:
                 continue
             if not self._ended(row, following):
                 continue
-            inherited = [
-                each for each in needs[following] if each.on != row and self._ended(each.on, row)
-            ]
+            inherited: list[Dependency] = []
+            looked_at = {each.on: each for each in needs[following] if each.on != row}
+            leaders = list(looked_at)
+            for on in leaders:  # which grows by what those need that had not ended
+                if self._ended(on, row):
+                    inherited.append(looked_at[on])
+                    continue
+                for other in needs[on]:
+                    if other.on not in looked_at:
+                        looked_at[other.on] = looked_at[on]._replace(on=other.on)
+                        leaders.append(other.on)
             for each in (
                 Dependency(following, row, Reason.PREPARES, ""),
                 *(each._replace(job=row) for each in inherited),
