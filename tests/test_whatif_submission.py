@@ -433,15 +433,22 @@ def test_nothing_is_answered_where_the_replay_is_off(tmp_path: Path) -> None:
     assert answer.advised() is None
 
 
-@pytest.mark.parametrize("option", [("--task-cpus", "2"), ("--no-driver-times",)])
-def test_only_what_is_simulated_as_it_was_is_compared_with_the_recorded_time(
-    option: tuple[str, ...], tmp_path: Path
-) -> None:
-    """A driver that waits takes twice as long on half the slots, and less without its times."""
+def test_a_driver_without_its_times_is_not_compared_with_the_recorded_time(tmp_path: Path) -> None:
+    answer = answered(read_events(tmp_path, *in_turn(6)), TOGETHER)
+    half = replace(answer.recorded, span_s=answer.recorded.span_s / 2)
+    faster = replace(answer, recorded=half)
+    assert faster.error_percent == pytest.approx(-50.0)
+    assert replace(faster, study=replace(faster.study, driver_times=False)).error_percent == 0.0
+
+
+def test_a_driver_on_other_slots_is_not_compared_with_the_recorded_time(tmp_path: Path) -> None:
+    """It takes twice as long on half the slots."""
     output = tmp_path / "out.json"
     log = write(tmp_path / "log", [*started(), *in_turn(6, tasks=4)])
     few = ("--policies", "fifo", "--draws", "2", "--sequences", "2", "--json", str(output))
-    result = CliRunner().invoke(main, ["whatif", str(log), "--submit", "together", *option, *few])
+    result = CliRunner().invoke(
+        main, ["whatif", str(log), "--submit", "together", "--task-cpus", "2", *few]
+    )
     assert result.exit_code == 0, result.output
     assert json.loads(output.read_text())["submission"]["is_trusted"]
     assert "Submitted together, under fifo" in result.output
