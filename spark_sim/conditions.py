@@ -251,7 +251,8 @@ class Conditions:
         clock["each_once"] = self.each_once
         if len(self.cap):
             state.jobs["cap"] = self.cap
-            state.caps["slots"] = self.cap_slots
+            # No more than there are: the table has 32 bits.
+            state.caps["slots"] = np.minimum(self.cap_slots, len(state.executors))
         is_capped = bool((state.jobs["cap"] != NONE).any())
         if is_capped or (state.stages["slots"] > 1).any() or state.stages["barrier"].any():
             clock["slots_each"] = self.slots_each or len(state.executors)

@@ -178,7 +178,7 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float)
     clock["ask_while_idle"] = cluster.ask_while_idle
     clock["num_executors"] = cluster.num_executors
     clock["num_jobs"] = clock["num_queued"] = num_jobs
-    clock["max_jobs"] = num_jobs if cluster.max_jobs is None else cluster.max_jobs
+    clock["max_jobs"] = num_jobs if cluster.max_jobs is None else min(cluster.max_jobs, num_jobs)
     clock["inflation"] = inflation
     clock["offered"] = (1 << len(classes_of(cluster))) - 1
     clock["unattached"] = clock["present"] = cluster.num_executors

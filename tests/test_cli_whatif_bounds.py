@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import html
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from decima.cli.main import main
+from decima.whatif import what_if
+from decima.whatif.spark_settings import COMMAND, DEFAULTS, bounds_files
 from tests.commands import refused
-from tests.spark_events import end, executor, stage, start, started, submitted, task, write
+from tests.recordings import FAST, read_events
+from tests.spark_events import (
+    end,
+    executor,
+    simple_job,
+    stage,
+    start,
+    started,
+    submitted,
+    task,
+    write,
+)
 
 FEW = ("--policies", "fifo", "--draws", "2", "--sequences", "2")
 
@@ -96,16 +110,18 @@ def test_a_learned_policy_and_a_heuristic_have_bounds_too(log: Path, tmp_path: P
         (("--max-slots", "pool.=1"), "pool.NAME=N is needed"),
         (("--max-slots", ""), "pool.NAME=N is needed"),
         (("--max-slots", "pool.etl"), "pool.NAME=N is needed"),
-        (("--max-slots", "pool.etl=0"), "slots are a whole number of 1 or more"),
-        (("--max-slots", "pool.etl=-1"), "slots are a whole number of 1 or more"),
-        (("--max-slots", "pool.etl=two"), "slots are a whole number of 1 or more"),
-        (("--max-slots", "pool.etl=1e3"), "slots are a whole number of 1 or more"),
-        (("--max-slots", f"pool.etl={'9' * 30}"), "slots are a whole number of 1 or more"),
+        (("--max-slots", "pool.etl=0"), "slots are a whole number from 1 to"),
+        (("--max-slots", "pool.etl=-1"), "slots are a whole number from 1 to"),
+        (("--max-slots", "pool.etl=two"), "slots are a whole number from 1 to"),
+        (("--max-slots", "pool.etl=1e3"), "slots are a whole number from 1 to"),
+        (("--max-slots", f"pool.etl={'9' * 30}"), "slots are a whole number from 1 to"),
         (
             ("--max-slots", "pool.etl=1", "--max-slots", "pool.etl=2"),
             "pool 'etl' is named twice",
         ),
+        (("--max-slots", f"pool.etl={2**31}"), "slots are a whole number from 1 to 2,147,483,647"),
         (("--max-jobs", "0"), "0 is not in the range"),
+        (("--max-jobs", str(2**31)), "is not in the range"),
         (("--max-jobs", "two"), "'two' is not a valid integer"),
         (("--max-jobs", "2", "--protocol", "executors"), "need the protocol session"),
         (("--max-jobs", "2", "--allocation", "maxExecutors=2"), "under dynamic allocation"),
@@ -135,3 +151,22 @@ def test_a_cap_below_what_a_task_or_a_barrier_needs_is_refused(tmp_path: Path) -
     refused(run(path, "--max-slots", "pool.etl=1"), "needs 2 slots at once")
     result = run(path, *FEW, "--max-slots", "pool.etl=2")
     assert result.exit_code == 0, result.output
+
+
+def test_the_lines_of_bounds_have_the_names_of_pools_and_the_policy(tmp_path: Path) -> None:
+    """Else one setting would be `spark.decima.maxSlots.pool.at`, and its value `night 1`."""
+    found = read_events(
+        tmp_path,
+        executor(),
+        *simple_job(0, 0, [(0, 1000)], spark_scheduler_pool="at night"),
+        *simple_job(1, 100, [(100, 1000)], spark_scheduler_pool="a:b=c"),
+    )
+    caps = {"at night": 1, "a:b=c": 2}
+    study = what_if(found, replace(FAST, policies=("fifo",), max_slots=caps))
+    lines = bounds_files(study)[DEFAULTS].splitlines()
+    assert "spark.decima.maxSlots.pool.at\\ night 1" in lines
+    assert "spark.decima.maxSlots.pool.a\\:b\\=c 2" in lines
+    other = replace(study, settings=replace(study.settings, policies=("tuned_srw",)))
+    files = bounds_files(other)
+    assert "spark.decima.priors /path/to/priors.parquet" in files[DEFAULTS], "as the study knows"
+    assert "priors.parquet" in files[COMMAND]

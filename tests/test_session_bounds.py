@@ -101,6 +101,15 @@ def test_a_bound_that_no_job_meets_changes_nothing() -> None:
         assert jct_s(session(four_jobs(), max_jobs=4), policy).tolist() == free_s.tolist()
 
 
+def test_bounds_beyond_all_jobs_and_slots_are_none() -> None:
+    """The tables of the simulator would have no room for these numbers."""
+    free_s = jct_s(session(four_jobs()), "spark's fair").tolist()
+    many = session(four_jobs(), max_jobs=2**63 - 1)
+    assert jct_s(many, "spark's fair").tolist() == free_s
+    wide = session(four_jobs(), conditions=capped(2**31 + 2**30))
+    assert jct_s(wide, "spark's fair").tolist() == free_s
+
+
 @pytest.mark.parametrize(
     ("policy", "slots", "expected_s"),
     [

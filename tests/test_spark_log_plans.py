@@ -73,6 +73,7 @@ def test_scans_name_paths_and_tables() -> None:
             "Scan parquet ", "FileScan Location: x", Location="InMemoryFileIndex(9 paths)[a/b, ...]"
         ),
         node("Scan JDBCRelation(t) [numPartitions=1] "),
+        node("BatchScan parquet file:/w/t", "BatchScan Location: InMemoryFileIndex(1 paths)[x]"),
     ],
 )
 def test_a_scan_that_is_not_fully_named_may_read_anything(scan: Event) -> None:

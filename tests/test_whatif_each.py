@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decima.rl.parallel.local import HERE, LocalPool
-from decima.whatif.each import COPY, NO_JOBS, UNFINISHED, Ask, look_at_each
+from decima.whatif.each import COPY, GONE, NO_JOBS, UNFINISHED, Ask, look_at_each
 from tests.commands import decima, refused, succeeded
 from tests.spark_events import (
     EPOCH,
@@ -94,6 +96,15 @@ def test_applications_are_ranked_by_the_time_that_their_jobs_save(folder: Path) 
     assert sum(looks.parts_s().values()) == pytest.approx(32 + 329 + 2)
 
 
+def test_logs_of_one_name_in_several_folders_are_told_apart(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        write(tmp_path / str(number) / "log", [*started("etl", f"app-{number}"), *waiting()])
+    looks = look_at_each(Ask((tmp_path,)))
+    paths = [str(tmp_path / str(number) / "log") for number in range(2)]
+    assert [looks.label(look) for look in looks.used] == paths
+
+
 def test_what_is_not_used_is_counted_by_its_reason(folder: Path) -> None:
     reasons = look_at_each(Ask((folder,))).reasons()
     by_reason = {reason: [Path(name).name for name in names] for reason, names in reasons.items()}
@@ -117,6 +128,25 @@ def test_jobs_of_an_application_that_never_ended_count(tmp_path: Path) -> None:
 def test_any_number_of_workers_gives_the_same(folder: Path) -> None:
     with LocalPool(2) as pool:
         assert look_at_each(Ask((folder,)), pool=pool) == look_at_each(Ask((folder,)), pool=HERE)
+
+
+class RenamingPool(LocalPool):
+    """Before its processes look for the logs, one that was in progress gets its last name."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(2)
+        self._log = log
+
+    def map(self, *arguments: Any, label: str) -> Iterator[Any]:
+        self._log.rename(self._log.with_suffix(".zstd"))
+        return super().map(*arguments, label=label)
+
+
+def test_a_log_that_is_renamed_meanwhile_does_not_end_the_command(folder: Path) -> None:
+    with RenamingPool(folder / "a") as pool:
+        looks = look_at_each(Ask((folder,)), pool=pool)
+    assert looks.reasons()[GONE] == [str(folder / "a")]
+    assert [looks.label(look) for look in looks.gaining()] == ["b", "copy of a"]
 
 
 def test_one_page_links_to_one_of_each(folder: Path, tmp_path: Path) -> None:
@@ -153,4 +183,6 @@ def test_what_cannot_be_is_one_line(folder: Path, tmp_path: Path) -> None:
     refused(decima("whatif", empty, "--each"), "none of 1 logs can be used")
     refused(decima("whatif", folder, "--each", "--price", 1), "--each knows no --price")
     refused(decima("whatif", folder, "--each", "--task-cpus", 2), "--each knows no --task-cpus")
+    refused(decima("whatif", folder, "--each", "--applications"), "knows no --applications ")
+    refused(decima("whatif", folder, "--each", "--moving-delay", 1), "knows no --moving-delay ")
     refused(decima("whatif", folder, "--each", "--cluster", "local"), "contradicts --cluster")

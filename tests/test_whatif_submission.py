@@ -30,7 +30,7 @@ from decima.whatif.submission import (
     waited_for,
 )
 from spark_sim.tables import NONE
-from tests.commands import refused
+from tests.commands import decima, refused, succeeded
 from tests.recordings import FAST, exact, never_meeting, read_events
 from tests.spark_events import (
     EPOCH,
@@ -148,6 +148,33 @@ def test_a_query_without_a_plan_waits_for_all_that_may_have_written(tmp_path: Pa
     assert "does not name" in answered(found, TOGETHER).assumed_words()
 
 
+def test_of_jobs_that_wait_in_turn_only_the_last_is_named(tmp_path: Path) -> None:
+    """Else their number would grow with the square of that of the jobs."""
+    events = [
+        {key: value for key, value in each.items() if key != "sparkPlanInfo"} for each in in_turn(6)
+    ]
+    found = read_events(tmp_path, *events)
+    assert needs(found) == {(row, row - 1, Reason.MAY_READ) for row in range(1, 6)}
+
+
+def test_a_reader_beside_one_writer_still_waits_for_the_one_before(tmp_path: Path) -> None:
+    """The second writer, which waits for the first, runs when the reader is submitted."""
+    found = read_events(
+        tmp_path,
+        executor(cores=4),
+        query(0, "writes", reads=[], writes="file:/out"),
+        *simple_job(0, 0, [(0, 1000)], spark_sql_execution_id="0"),
+        query_end(0),
+        query(1, "writes again", reads=[], writes="file:/out"),
+        *simple_job(1, 1100, [(1100, 3100)], spark_sql_execution_id="1"),
+        query(2, "reads", reads=["file:/out"]),
+        *simple_job(2, 2000, [(2000, 4000)], spark_sql_execution_id="2"),
+        query_end(1),
+        query_end(2),
+    )
+    assert needs(found) == {(1, 0, Reason.WRITES), (2, 0, Reason.READS)}
+
+
 def test_jobs_that_overlapped_need_nothing_of_each_other(tmp_path: Path) -> None:
     """The reader was submitted while the writer ran."""
     found = read_events(
@@ -181,7 +208,7 @@ def rdd_job(
 
 
 def test_jobs_wait_for_those_that_filled_a_cache(tmp_path: Path) -> None:
-    """The first stored a half, the second the rest; the third and fourth need both."""
+    """The first stored a half, the second, which needs it, the rest; the others need that one."""
     cache = stored(100, 2)
     found = read_events(
         tmp_path,
@@ -192,7 +219,7 @@ def test_jobs_wait_for_those_that_filled_a_cache(tmp_path: Path) -> None:
         *rdd_job(3, 6000, [cache]),
         *rdd_job(4, 8000, []),
     )
-    pairs = {(1, 0), (2, 0), (2, 1), (3, 0), (3, 1)}
+    pairs = {(1, 0), (2, 1), (3, 1)}
     assert needs(found) == {(*pair, Reason.STORED) for pair in pairs}
 
 
@@ -242,6 +269,30 @@ def test_reading_a_schema_stays_between_the_write_and_the_query(tmp_path: Path) 
         (1, 0, Reason.READS),
         (2, 0, Reason.READS),
         (2, 1, Reason.PREPARES),
+    }
+
+
+def test_a_preparation_beside_one_writer_needs_the_one_before(tmp_path: Path) -> None:
+    """The query that comes next needs the second writer alone, which waits for the first."""
+    found = read_events(
+        tmp_path,
+        executor(cores=4),
+        query(0, "writes", reads=[], writes="file:/out"),
+        *simple_job(0, 0, [(0, 1000)], spark_sql_execution_id="0"),
+        query_end(0),
+        query(1, "writes again", reads=[], writes="file:/out"),
+        *simple_job(1, 1100, [(1100, 3100)], spark_sql_execution_id="1"),
+        *rdd_job(2, 1500, [], place="parquet at a.py:1"),
+        query_end(1),
+        query(3, "reads", reads=["file:/out"]),
+        *simple_job(3, 3200, [(3200, 4000)], spark_sql_execution_id="3"),
+        query_end(3),
+    )
+    assert needs(found) == {
+        (1, 0, Reason.WRITES),
+        (2, 0, Reason.READS),
+        (3, 1, Reason.READS),
+        (3, 2, Reason.PREPARES),
     }
 
 
@@ -382,6 +433,34 @@ def test_nothing_is_answered_where_the_replay_is_off(tmp_path: Path) -> None:
     assert answer.advised() is None
 
 
+def test_a_driver_without_its_times_is_not_compared_with_the_recorded_time(tmp_path: Path) -> None:
+    answer = answered(read_events(tmp_path, *in_turn(6)), TOGETHER)
+    half = replace(answer.recorded, span_s=answer.recorded.span_s / 2)
+    faster = replace(answer, recorded=half)
+    assert faster.error_percent == pytest.approx(-50.0)
+    assert replace(faster, study=replace(faster.study, driver_times=False)).error_percent == 0.0
+
+
+def test_a_driver_on_other_slots_is_not_compared_with_the_recorded_time(tmp_path: Path) -> None:
+    """It takes twice as long on half the slots."""
+    output = tmp_path / "out.json"
+    log = write(tmp_path / "log", [*started(), *in_turn(6, tasks=4)])
+    few = ("--policies", "fifo", "--draws", "2", "--sequences", "2", "--json", str(output))
+    result = CliRunner().invoke(
+        main, ["whatif", str(log), "--submit", "together", "--task-cpus", "2", *few]
+    )
+    assert result.exit_code == 0, result.output
+    assert json.loads(output.read_text())["submission"]["is_trusted"]
+    assert "Submitted together, under fifo" in result.output
+
+
+def test_nothing_points_to_a_question_that_would_be_refused(tmp_path: Path) -> None:
+    study = studied(read_events(tmp_path, *in_turn(6)))
+    assert hint(study) is not None
+    settings = replace(study.settings, protocol="executors")
+    assert hint(replace(study, settings=settings)) is None
+
+
 def test_the_command_answers_in_words_lines_and_json(tmp_path: Path) -> None:
     closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
     plans: list[tuple[list[str], str | None]] = [([], "file:/out"), (["file:/out"], None)]
@@ -399,6 +478,8 @@ def test_the_command_answers_in_words_lines_and_json(tmp_path: Path) -> None:
     assert "query 1 waits for shop/query 0: reads what another wrote (file:/out)" in printed
     assert DRIVER in printed
     assert "ThreadPoolExecutor(2)" in printed
+    many = succeeded(decima("whatif", log, "--submit", 10**12, *few))
+    assert "ThreadPoolExecutor(6)" in many.stdout
     content = json.loads(output.read_text())["submission"]
     assert content["limit"] == 2
     assert len(content["policies"]["fifo"]["span_s"]) == 2

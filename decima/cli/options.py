@@ -194,9 +194,10 @@ def _is_given(name: str) -> bool:
 
 def refuse_given(option: str, *names: str) -> None:
     """Refuse (UsageError) parameters that make no sense with an option, where the user set one."""
+    options = {each.name: each.opts[0] for each in click.get_current_context().command.params}
     for name in names:
         if _is_given(name):
-            raise click.UsageError(f"{option} knows no --{name.replace('_', '-')}")
+            raise click.UsageError(f"{option} knows no {options[name]}")
 
 
 def build_config(

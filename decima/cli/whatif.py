@@ -38,7 +38,7 @@ from decima.whatif import (
 )
 from decima.whatif.advice import Advised, advised, bounded_lines, caveats, facts, findings, headline
 from decima.whatif.applications.workload import check_applications, cluster_slots
-from decima.whatif.bounds import check_max_slots, parse_max_slots
+from decima.whatif.bounds import MAX_BOUND, check_max_slots, parse_max_slots
 from decima.whatif.budget import SHARES, Budget, Terms, budget, budget_table
 from decima.whatif.each import Ask
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
@@ -125,7 +125,7 @@ _OF_ONE_STUDY = (
 )
 @click.option(
     "--max-jobs",
-    type=Whole(1),
+    type=Whole(1, MAX_BOUND),
     help="What a bound on jobs at once would change, as spark.decima.maxJobs.",
 )
 @GROUP_BY

@@ -9,9 +9,10 @@ import numpy as np
 from decima.whatif.replay import Recording
 from traces.errors import TraceError
 from traces.files.names import counted, suggestion
-from traces.files.numbers import MAX_COUNT
 
 _KIND = "pool."
+MAX_BOUND = 2**31 - 1
+"""the largest that the plugin takes"""
 MaxSlots = Mapping[str, int]
 """by pool, the most slots that its jobs may hold together"""
 
@@ -29,8 +30,10 @@ def parse_max_slots(texts: Iterable[str]) -> dict[str, int]:
         if not key.startswith(_KIND) or not name:
             raise ValueError(f"--max-slots {text!r:.80}: pool.NAME=N is needed")
         is_count = number.isascii() and number.isdecimal() and len(number) < 12
-        if not is_count or not 1 <= int(number) <= MAX_COUNT:
-            raise ValueError(f"--max-slots {text!r:.80}: slots are a whole number of 1 or more")
+        if not is_count or not 1 <= int(number) <= MAX_BOUND:
+            raise ValueError(
+                f"--max-slots {text!r:.80}: slots are a whole number from 1 to {MAX_BOUND:,}"
+            )
         if name in caps:
             raise ValueError(f"--max-slots: pool {name!r:.60} is named twice")
         caps[name] = int(number)

@@ -44,7 +44,7 @@ MOST_STUDIED = 10
 _DRAWS = 3
 _CHECK_DRAWS = 5
 UNFINISHED, NO_JOBS = "still running or cut short, no job had ended", "no job ran to its end"
-COPY = "a copy of another log"
+COPY, GONE = "a copy of another log", "it was removed or renamed meanwhile"
 _NO_EXTENT = Extent(False, 0)
 
 
@@ -153,8 +153,10 @@ class Looks:
 
     def label(self, look: Look) -> str:
         """Name an application: by its log where another one has its name."""
-        is_unique = Counter(other.name for other in self.used)[look.name] == 1
-        return look.name if is_unique else Path(look.path).name
+        files = Counter(Path(other.path).name for other in self.used)
+        if Counter(other.name for other in self.used)[look.name] == 1:
+            return look.name
+        return Path(look.path).name if files[Path(look.path).name] == 1 else look.path
 
 
 class Studied(NamedTuple):
@@ -206,7 +208,10 @@ def _logs_at(paths: tuple[Path, ...]) -> Mapping[str, LogFiles]:
 
 
 def _read(ask: Ask, path: str) -> ReadLog:
-    return read_log(_logs_at(ask.paths)[path], HowToRead(ask.group_by), note)
+    logs = _logs_at(ask.paths)
+    if path not in logs:  # each process finds the logs for itself
+        raise TraceError(GONE)
+    return read_log(logs[path], HowToRead(ask.group_by), note)
 
 
 def _recording(ask: Ask, path: str, log: ReadLog) -> Recording:
@@ -216,12 +221,12 @@ def _recording(ask: Ask, path: str, log: ReadLog) -> Recording:
 
 def _first_look(ask: Ask, path: str) -> Look:
     """Read one log and replay it under a few policies."""
-    log = _read(ask, path)
-    if not log.jobs:
-        is_open = log.extent is not None and not log.extent.is_complete
-        without_jobs = UNFINISHED if is_open else log.summary.first_line_skipped or NO_JOBS
-        return Look(path, _without(path, log.unread or without_jobs))
     try:
+        log = _read(ask, path)
+        if not log.jobs:
+            is_open = log.extent is not None and not log.extent.is_complete
+            without_jobs = UNFINISHED if is_open else log.summary.first_line_skipped or NO_JOBS
+            return Look(path, _without(path, log.unread or without_jobs))
         recording = _recording(ask, path, log)
         return _looked(ask, path, log, recording)
     except (TraceError, SimulationError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from decima.policy_names import decides_in_jvm
@@ -53,25 +54,33 @@ def policy_files(study: Study, best: str) -> Files:
             DEFAULTS: _MODE_FAIR,
             PROGRAM: 'sc.setLocalProperty("spark.scheduler.pool", str(uuid.uuid4()))',
         }
-    lines = [*_PLUGIN, f"spark.decima.policy {best}"]
-    files = {COMMAND: _JAR}
-    parameters = study.main.tuned.get(best)
-    if parameters is not None and parameters != HEURISTICS[best].defaults:
-        lines.append(f"spark.decima.parameters /path/to/{TUNED_FILE}")
-        files[TUNED_FILE] = json.dumps(parameters_json(best, parameters))
-    # The study's policies know the durations of tasks; a live one knows them from earlier runs.
-    knows = study.settings.estimates == "exact"
-    if knows or not decides_in_jvm(best):
-        lines.append("spark.decima.python /path/to/python")
-    if knows:
-        lines.append("spark.decima.priors /path/to/priors.parquet")
-        files[COMMAND] += "\ndecima traces import spark LOGS... -o priors.parquet"
+    lines, files = _plugin_files(study, best)
     lines += [
         "# shadow only logs: `decima spark review day.jsonl`, then exact",
         "spark.decima.mode shadow",
         "spark.decima.decisionLog /path/to/day.jsonl",
     ]
     return {DEFAULTS: "\n".join(lines), **files}
+
+
+def _plugin_files(study: WhatIf, policy: str) -> tuple[list[str], dict[str, str]]:
+    """Lines of the plugin with a policy as the study has it, and those of other files."""
+    files = {COMMAND: _JAR}
+    if policy in ORDERS:
+        return [*_PLUGIN, "spark.decima.policy spark"], files
+    lines = [*_PLUGIN, f"spark.decima.policy {policy}"]
+    parameters = study.main.tuned.get(policy)
+    if parameters is not None and parameters != HEURISTICS[policy].defaults:
+        lines.append(f"spark.decima.parameters /path/to/{TUNED_FILE}")
+        files[TUNED_FILE] = json.dumps(parameters_json(policy, parameters))
+    # The study's policies know the durations of tasks; a live one knows them from earlier runs.
+    knows = study.settings.estimates == "exact"
+    if knows or not decides_in_jvm(policy):
+        lines.append("spark.decima.python /path/to/python")
+    if knows:
+        lines.append("spark.decima.priors /path/to/priors.parquet")
+        files[COMMAND] += "\ndecima traces import spark LOGS... -o priors.parquet"
+    return lines, files
 
 
 def pool_files(study: WhatIf, change: PoolChange) -> Files:
@@ -87,11 +96,12 @@ def bounds_files(study: WhatIf) -> Files:
     settings = study.settings
     if not is_one_session(study):
         return {}
-    policy = "spark" if settings.reference in ORDERS else settings.reference
-    bounds = bounds_settings(settings.max_slots, settings.max_jobs)
-    values = {"policy": policy, **bounds}
-    lines = (f"spark.decima.{name} {value}" for name, value in values.items())
-    return {DEFAULTS: "\n".join([*_PLUGIN, *lines]), COMMAND: _JAR}
+    lines, files = _plugin_files(study, settings.reference)
+    for name, value in bounds_settings(settings.max_slots, settings.max_jobs).items():
+        # A blank, a colon or an equals sign ends the name of a setting in this file.
+        escaped = re.sub(r"([\s:=\\])", r"\\\1", name)
+        lines.append(f"spark.decima.{escaped} {value}")
+    return {DEFAULTS: "\n".join(lines), **files}
 
 
 def allocation_files(study: WhatIf, change: AllocationChange) -> Files:

@@ -35,7 +35,7 @@ from decima.whatif.results import WORTH_PERCENT, Progress, WhatIf
 from decima.whatif.settings import WhatIfSettings
 from decima.whatif.spark_settings import Files, policy_files
 from decima.whatif.text import figure, percent, seconds
-from spark_sim import Allocation, Slots, Streams
+from spark_sim import Allocation, Protocol, Slots, Streams
 from spark_sim.tables import NONE
 from traces.arrivals import Arrivals
 from traces.errors import TraceError
@@ -87,9 +87,19 @@ class Submission:
 
     @property
     def error_percent(self) -> float:
-        """How far the simulated driver that waits is off the recorded time; 0 on other slots."""
+        """How far the simulated driver that waits is off the recorded time.
+
+        0 where it is not simulated as it was: on other slots, or without its driver's times.
+        """
         recording, settings = self.study.recording, self.study.settings
-        if settings.executors != recorded_slots(recording) or settings.allocation is not None:
+        is_as_recorded = (
+            self.study.driver_times
+            and recording.before is None
+            and settings.allocation is None
+            and settings.executors == recorded_slots(recording)
+            and settings.slots_vary == (varying_slots(recording) is not None)
+        )
+        if not is_as_recorded:
             return 0.0
         return 100 * (float(self.recorded.span_s.mean()) / max(span_s(recording), 1e-3) - 1)
 
@@ -182,7 +192,8 @@ class Submission:
         is_sure = change.mean < 0 if change.ci95 is None else change.is_surely_below(0)
         if not self.is_trusted or not is_sure or change.mean > -WORTH_PERCENT:
             return None
-        threads = len(self.rules.pause_ms) if self.limit == TOGETHER else self.limit
+        jobs = len(self.rules.pause_ms)
+        threads = jobs if self.limit == TOGETHER else min(self.limit, jobs)
         lines = [
             "from concurrent.futures import ThreadPoolExecutor",
             f"with ThreadPoolExecutor({threads}) as threads:",
@@ -374,7 +385,8 @@ def hint(study: WhatIf) -> str | None:
     """Point to the question that a driver that waits raises; None where none does."""
     recording = study.recording
     waiting = int((waited_for(recording) != NONE).sum())
-    if len(recording.slots) > 1 or 2 * waiting < len(recording.trace.jobs):
+    is_session = study.settings.protocol == Protocol.SESSION.label
+    if not is_session or len(recording.slots) > 1 or 2 * waiting < len(recording.trace.jobs):
         return None
     return (
         f"{counted(waiting, 'job')} came after the end of another, as from a driver that waits: "

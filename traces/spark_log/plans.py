@@ -74,11 +74,13 @@ def data_use(line: bytes) -> DataUse:
     reads: set[str] = set()
     writes: set[str] = set()
     reads_more = writes_more = False
-    for location in _LOCATION.findall(plan):
+    locations = _LOCATION.findall(plan)
+    for location in locations:
         match = _PATHS.match(_text(location))
         paths = [] if match is None else match[1].split(", ")
         reads |= {normalised(path) for path in paths if path != _CUT_OFF}
         reads_more |= match is None or _CUT_OFF in paths
+    described_locations = 0
     for count, (name, described) in enumerate(_nodes(plan)):
         if count == _MOST_NODES:
             return UNKNOWN_USE
@@ -86,6 +88,7 @@ def data_use(line: bytes) -> DataUse:
             reads.add(normalised(table[1]))
         elif _SCAN.match(name) and "Location" not in described:
             reads_more = True
+        described_locations += bool(_SCAN.match(name)) and "Location" in described
         if _WRITING_COMMAND.match(name) or name.startswith(_WRITING_NODES):
             if _NO_OUTPUT in described:
                 continue
@@ -95,6 +98,8 @@ def data_use(line: bytes) -> DataUse:
                 writes_more = True
             else:
                 writes.add(normalised(output[1]))
+    # Spark has no metadata of files that DataSource V2 reads.
+    reads_more |= described_locations > len(locations)
     return DataUse(frozenset(reads), frozenset(writes), reads_more, writes_more)
 
 

@@ -71,33 +71,60 @@ def dependencies(application: Application, jobs: Sequence[RecordedJob]) -> tuple
     return tuple(found[pair] for pair in sorted(found))
 
 
-class _Touched:
-    """The jobs that read and wrote each path or table, since the last that wrote it."""
+class _Earlier:
+    """Jobs in the order of their starts, without those that need not be named any more.
 
-    def __init__(self) -> None:
-        self._readers: defaultdict[str, list[int]] = defaultdict(list)
-        self._writers: defaultdict[str, list[int]] = defaultdict(list)
+    A job need not wait for one that another one waited for, if it waits for that one. Of jobs that
+    came one after another only the last one so is left, and not a number that grows with each.
+    """
+
+    def __init__(self, ended: Callable[[int, int], bool]) -> None:
+        self._ended = ended
+        self._waited: dict[int, bool] = {}
+
+    def add(self, row: int, *, waited: bool) -> None:
+        """Add a job, which may have waited for all of them that had ended before."""
+        self._waited[row] = waited or self._waited.get(row, False)
+
+    def before(self, row: int) -> list[int]:
+        """Return those that had ended when this job, or one that came earlier, was submitted."""
+        ended = [at for at in self._waited if self._ended(at, row)]
+        latest = next((at for at in reversed(ended) if self._waited[at]), None)
+        if latest is None:
+            return ended
+        # What comes from now on can wait for the latest, which has ended.
+        for at in [at for at in self._waited if self._ended(at, latest)]:
+            del self._waited[at]
+        return [at for at in ended if at in self._waited]
+
+
+class _Touched:
+    """The jobs that read and wrote each path or table."""
+
+    def __init__(self, ended: Callable[[int, int], bool]) -> None:
+        self._users: defaultdict[str, _Earlier] = defaultdict(partial(_Earlier, ended))
+        self._writers: defaultdict[str, _Earlier] = defaultdict(partial(_Earlier, ended))
         self._inside: defaultdict[str, set[str]] = defaultdict(set)  # of a folder
 
-    def readers_of(self, resource: str) -> list[int]:
-        """Return the jobs that read the resource, a part of it or a folder that it is in."""
-        return [row for name in self._overlapping(resource) for row in self._readers[name]]
+    def before(self, row: int, resource: str) -> list[int]:
+        """Return the jobs that used the resource, a part of it or a folder that it is in."""
+        return [at for name in self._overlapping(resource) for at in self._users[name].before(row)]
 
-    def writers_of(self, resource: str) -> list[int]:
+    def writers_before(self, row: int, resource: str) -> list[int]:
         """Return the jobs that wrote the resource, a part of it or a folder that it is in."""
-        return [row for name in self._overlapping(resource) for row in self._writers[name]]
+        names = self._overlapping(resource)
+        return [at for name in names for at in self._writers[name].before(row)]
 
     def add_reader(self, row: int, resource: str) -> None:
         """Add a job that reads the resource."""
         self._add(resource)
-        self._readers[resource].append(row)
+        self._users[resource].add(row, waited=False)
 
-    def add_writer(self, row: int, resource: str, had_ended: Callable[[int], bool]) -> None:
-        """Add a job that writes the resource, in place of those that `had_ended` before."""
+    def add_writer(self, row: int, resource: str) -> None:
+        """Add a job that writes the resource, and so waited for all that used it."""
         self._add(resource)
-        for rows in (self._readers, self._writers):
-            rows[resource] = [at for at in rows[resource] if at != row and not had_ended(at)]
-        self._writers[resource].append(row)
+        self._users[resource].add(row, waited=True)
+        self._writers[resource].add(row, waited=True)
 
     def _overlapping(self, resource: str) -> list[str]:
         return [*_folders(resource), *sorted(self._inside.get(resource, ()))]
@@ -121,34 +148,33 @@ class _Finder:
 
     def data(self) -> Iterator[Dependency]:
         """Yield those of paths and tables."""
-        touched = _Touched()
-        writing: list[int] = []
-        writing_unnamed: list[int] = []
+        touched = _Touched(self._ended)
+        writing, writing_unnamed = _Earlier(self._ended), _Earlier(self._ended)
         for row in self._order:
             use = self._use(self._jobs[row])
             for resource in sorted(use.writes):
-                earlier = [*touched.writers_of(resource), *touched.readers_of(resource)]
+                earlier = touched.before(row, resource)
                 yield from self._needs(row, earlier, Reason.WRITES, resource)
             for resource in sorted(use.reads):
-                yield from self._needs(row, touched.writers_of(resource), Reason.READS, resource)
+                earlier = touched.writers_before(row, resource)
+                yield from self._needs(row, earlier, Reason.READS, resource)
             if use.reads_more:
-                yield from self._needs(row, writing, Reason.MAY_READ, "")
+                yield from self._needs(row, writing.before(row), Reason.MAY_READ, "")
             elif use.reads:
-                yield from self._needs(row, writing_unnamed, Reason.MAY_READ, "")
+                yield from self._needs(row, writing_unnamed.before(row), Reason.MAY_READ, "")
             for resource in use.reads:
                 touched.add_reader(row, resource)
             for resource in use.writes:
-                # Later jobs wait for this one, which waits for those that had ended.
-                touched.add_writer(row, resource, partial(self._had_ended, row))
+                touched.add_writer(row, resource)
             if use.writes or use.writes_more:
-                writing.append(row)
+                writing.add(row, waited=use.reads_more)
             if use.writes_more:
-                writing_unnamed.append(row)
+                writing_unnamed.add(row, waited=use.reads_more or bool(use.reads))
 
     def stored(self) -> Iterator[Dependency]:
         """Yield those of persisted RDDs and checkpoints."""
         # Of each RDD the jobs that computed it, up to the first that computed all of it.
-        computing: defaultdict[int, list[int]] = defaultdict(list)
+        computing: defaultdict[int, _Earlier] = defaultdict(partial(_Earlier, self._ended))
         is_complete: set[int] = set()
         for row in self._order:
             stored: dict[int, bool] = {}  # whether the job itself ran a task for each partition
@@ -159,9 +185,10 @@ class _Finder:
                         is_whole = ran is not None and ran.num_tasks >= partitions
                         stored[rdd] = stored.get(rdd, False) or is_whole
             for rdd, is_whole in stored.items():
-                yield from self._needs(row, computing[rdd], Reason.STORED, f"RDD {rdd}")
+                earlier = computing[rdd].before(row)
+                yield from self._needs(row, earlier, Reason.STORED, f"RDD {rdd}")
                 if rdd not in is_complete:
-                    computing[rdd].append(row)
+                    computing[rdd].add(row, waited=True)
                 if is_whole:
                     is_complete.add(rdd)
 
@@ -187,7 +214,7 @@ class _Finder:
 
     def orders(self) -> Iterator[Dependency]:
         """Yield those of the jobs of one query, one stream or one loop of a library."""
-        latest: dict[Hashable, list[int]] = {}
+        latest: defaultdict[Hashable, _Earlier] = defaultdict(partial(_Earlier, self._ended))
         before: str | None = None
         for row in self._order:
             keys: list[Hashable] = []
@@ -202,13 +229,12 @@ class _Finder:
             if root is None and place == before and _IN_LIBRARY.match(place):
                 keys.append(place)
             elif root is None:
-                latest[place] = []
+                latest[place] = _Earlier(self._ended)
                 keys.append(place)
             before = place if root is None else None
             for key in keys:
-                earlier = latest.get(key, [])
-                yield from self._needs(row, earlier, Reason.ORDER, "")
-                latest[key] = [*(at for at in earlier if not self._ended(at, row)), row]
+                yield from self._needs(row, latest[key].before(row), Reason.ORDER, "")
+                latest[key].add(row, waited=True)
 
     def add_preparations(self, found: dict[tuple[int, int], Dependency]) -> None:
         """Add those of jobs that only prepare the next one, which then need what that one needs."""
@@ -222,9 +248,17 @@ class _Finder:
                 continue
             if not self._ended(row, following):
                 continue
-            inherited = [
-                each for each in needs[following] if each.on != row and self._ended(each.on, row)
-            ]
+            inherited: list[Dependency] = []
+            looked_at = {each.on: each for each in needs[following] if each.on != row}
+            leaders = list(looked_at)
+            for on in leaders:  # which grows by what those need that had not ended
+                if self._ended(on, row):
+                    inherited.append(looked_at[on])
+                    continue
+                for other in needs[on]:
+                    if other.on not in looked_at:
+                        looked_at[other.on] = looked_at[on]._replace(on=other.on)
+                        leaders.append(other.on)
             for each in (
                 Dependency(following, row, Reason.PREPARES, ""),
                 *(each._replace(job=row) for each in inherited),
@@ -245,9 +279,6 @@ class _Finder:
         first, second = self._jobs[earlier], self._jobs[row]
         is_before = (first.start_ms, earlier) < (second.start_ms, row)
         return is_before and first.end_ms <= second.start_ms
-
-    def _had_ended(self, row: int, earlier: int) -> bool:
-        return self._ended(earlier, row)
 
     def _use(self, recorded: RecordedJob) -> DataUse:
         """What a job reads and writes, in all its SQL executions and outside of them."""
