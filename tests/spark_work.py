@@ -141,6 +141,10 @@ _CHANGES: dict[str, dict[str, str | None]] = {
         + "try { control.apply(made); } catch (RuntimeException seen) { } return; }",
         "settings.holdMs, CAPACITY,": None,
     },
+    "exact/Admission.java": {
+        "void look() {": _HOOK
+        + 'if (hook.equals("no admission")) throw new IllegalStateException("a fault of ours");'
+    },
     "exact/Fields.java": {
         "static void set(Object owner, String name, Object value) throws Exception {": _HOOK
         + 'if (hook.equals("refuse") || (hook.equals("refuse late") && value instanceof Builder))'

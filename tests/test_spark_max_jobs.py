@@ -14,7 +14,7 @@ import pytest
 
 import decima.spark
 from decima.spark import AttachError, Guard
-from tests.spark_work import Faulty, local_spark, sleep_tasks, together, until
+from tests.spark_work import Faulty, Hooks, local_spark, sleep_tasks, together, until
 
 pytestmark = pytest.mark.real_spark
 
@@ -179,6 +179,25 @@ def test_a_policy_that_fails_lifts_the_bound(session: Any) -> None:
         assert "maxJobs" not in str(scheduler.status().reason)
     finally:
         scheduler.detach()
+
+
+@pytest.mark.slow
+def test_a_fault_in_what_admits_jobs_lifts_the_bound(session: Any, hooks: Hooks) -> None:
+    """A job that waits starts beside the one that runs."""
+    with decima.spark.attach(session, policy="fifo", caps={"maxJobs": 1}) as scheduler:
+        spans: list[Spans] = []
+        threads = [
+            threading.Thread(target=lambda job=job: spans.append(naps(session, 80, job)))
+            for job in ("first", "second")
+        ]
+        for thread, job in zip(threads, ("first", "second"), strict=True):
+            thread.start()
+            assert is_known(scheduler, job)
+        hooks.set("no admission")
+        for thread in threads:
+            thread.join(timeout=60)
+        assert scheduler.status().jvm["faults"] > 0
+    assert most_at_once(spans) == 2
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ final class Admission {
   private static final String SQL_END = "SparkListenerSQLExecutionEnd";
   /** a job without an unfinished Spark job may go on for so long: its driver prepares the next one */
   private static final long QUIET_NS = 500_000_000L;
-  /** a job that held no task set for so long has ended, and its event was lost */
-  private static final long LOST_NS = 600_000_000_000L;
+  /** a job that held no task set for a day has ended, and its event was lost */
+  private static final long LOST_NS = 86_400_000_000_000L;
 
   /** What a job has from its first task set on. */
   static final class Place {
@@ -90,7 +90,7 @@ final class Admission {
       }
       places.remove(job);
     }
-    look();
+    control.letWaitingStart();
   }
 
   /** An event that Spark's core does not know. */
@@ -101,7 +101,7 @@ final class Admission {
     synchronized (this) {
       places.remove(SQL + Fields.call(event, "executionId"));
     }
-    look();
+    control.letWaitingStart();
   }
 
   /** Find out which jobs are over or give their places away, and admit those that are next. */

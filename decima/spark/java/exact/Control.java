@@ -240,9 +240,21 @@ final class Control {
 
   /** Admit what waits: new jobs, or all of them once the bound is lifted. */
   void letWaitingStart() {
-    if (isBounded) {
-      admission.look();
+    if (!isBounded) {
+      return;
     }
+    try {
+      admission.look();
+    } catch (Throwable fault) {
+      liftBound();
+    }
+  }
+
+  /** All jobs start: what counts them has failed. */
+  void liftBound() {
+    counters.faults.incrementAndGet();
+    isBounded = false;
+    revive();
   }
 
   /** Spark's own order, by the name that the simulator has. */

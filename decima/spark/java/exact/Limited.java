@@ -51,14 +51,14 @@ final class Limited extends TaskSetManager {
     try {
       return control.admission.enter(job, taskSet().priority());
     } catch (Throwable fault) {
-      control.counters.faults.incrementAndGet();
-      return null; // the bound is lost
+      control.liftBound();
+      return null;
     }
   }
 
   /** Whether its job waits until another one ends. */
   boolean isWaiting() {
-    return place != null && !place.isAdmitted;
+    return place != null && !place.isAdmitted && control.isBounded;
   }
 
   /** Since when it may start tasks, as far as the number of jobs goes. */
