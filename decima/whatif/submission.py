@@ -48,7 +48,6 @@ Limit = int | Literal["together"]
 HEADINGS = ("submission, policy", "makespan", "change", "average JCT", "change")
 DRIVER = "the driver's program (PySpark)"
 _AS_RECORDED = "as recorded"
-_MOST_ROUNDS = 200
 _SHORT = 2.0
 """times the median pause: up to there pauses are alike"""
 
@@ -510,7 +509,7 @@ def _play(shared: _Shared, run: _Run) -> tuple[float, float]:
     previous: Int64 | None = None
     # Whose end lets a job go depends on how long jobs take, which depends on when they come. What
     # happens before the first wrong guess is right, so each round has at least one more job right.
-    for _ in range(min(len(rules.order) + 1, _MOST_ROUNDS)):
+    for _ in range(len(rules.order) + 1):
         submitted_ms, trigger = rules.scheduled(took_ms, run.most)
         if previous is not None and (trigger == previous).all():
             break
