@@ -31,12 +31,14 @@ from decima.whatif.applications.ways import way_named
 from decima.whatif.applications.workload import ApplicationsWorkload
 from decima.whatif.replay import DriverRecord, Recording
 from decima.whatif.replay.driver import Life
-from tests.spark_applications import LIGHT, ROOT, CoordinatorProcess, free_port, standalone
+from tests.spark_applications import ROOT, CoordinatorProcess, free_port, standalone
 from traces import Job, Trace, load_trace
 from traces.loopback import LOOPBACK
 from traces.spark_log import ImportSummary
 
 SLOTS = 8
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java starts faster, with its first compiler only"""
 WAYS = ("fifo", "dynamic", "strict_fair", "decima")
 _MOST_TASKS = 150
 _COORDINATED = ("strict_fair", "decima")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_shares_follow_the_plan_and_are_given_back(fair: Any) -> None:
     with decima.spark.attach(fair, policy=LargeShare(), mode="soft") as scheduler:
         for thread, job in zip(threads, ("one", "two"), strict=True):
             thread.start()
-            assert until(lambda job=job: has_pool(fair, job))  # the first job is the older one
+            assert until(partial(has_pool, fair, job))  # the first job is the older one
         end = time.monotonic() + 20
         while len(shares) < 10 and time.monotonic() < end:
             time.sleep(0.15)
