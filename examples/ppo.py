@@ -3,7 +3,8 @@
 A network scores each stage that may be chosen, and the executors that its job may get for it. The
 reward is minus the job-seconds, so the return is minus the total time of the jobs. Jobs come from a
 CSV file (docs/trace-format.md). The weights that are best on validation sequences are kept; the
-sequences compared at the end were played by neither training nor validation.
+sequences compared at the end were played by neither training nor validation. Of three seeds two
+ended 24 and 16 % below strict fair and one 2 % above it: policy gradient on queues needs luck.
 
     python examples/ppo.py
     python examples/ppo.py --jobs my_jobs.csv --executors 20 --gap 8 --steps 1000000

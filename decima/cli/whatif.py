@@ -33,7 +33,6 @@ from decima.whatif import (
     WhatIf,
     WhatIfSettings,
     applications_what_if,
-    load,
     what_if,
 )
 from decima.whatif.advice import Advised, advised, bounded_lines, caveats, facts, findings, headline
@@ -47,8 +46,6 @@ from decima.whatif.replay.check import parts_json
 from decima.whatif.replay.demands import Demands
 from decima.whatif.replay.losses import Losses, losses
 from decima.whatif.replay.pools import Pools
-from decima.whatif.replay.recording import FAIR
-from decima.whatif.replay.recording import POOLS as POOLED
 from decima.whatif.replay.report import can_be_trusted, parts_table, parts_words, verdict
 from decima.whatif.report import (
     allocation_table,
@@ -57,7 +54,7 @@ from decima.whatif.report import (
     to_json,
     tuned_lines,
 )
-from decima.whatif.settings import OWN_WAYS, Sharing
+from decima.whatif.settings import CHECK_DRAWS, OWN_WAYS, Sharing
 from decima.whatif.study import run_ways, total_runs
 from decima.whatif.submission import (
     TOGETHER,
@@ -81,7 +78,6 @@ from traces.numbers import MS_PER_S
 from traces.spark_log import GroupBy
 from traces.spark_log.events import MAX_CORES
 
-_CHECK_DRAWS = 5
 _MOST_MONEY = 1e9
 _EXPLAINED_JOBS = 10  # whose time is divided
 _DEFAULT = WhatIfSettings(executors=1)
@@ -311,28 +307,9 @@ def _session_settings(
             )
         if executors is not None and executors < neediest.slots:
             raise click.UsageError(f"--executors {executors} is impossible: {neediest.words()}")
-    slots = load.recorded_slots(recording)
-    if executors is None and allocation is not None:
-        if len(recording.slots) > 1:
-            raise click.UsageError("--allocation simulates one application: give its log alone")
-        model = recording.allocation(0, allocation)
-        slots = slots if model is None else model.slots
-    if policies is None:
-        reference = load.recorded_reference(recording)
-        if not is_session and reference == POOLED:
-            reference = FAIR
-        others = (name for name in _DEFAULT.policies if name != reference)
-        policies = (reference, *others)
-    varies = is_session and load.varying_slots(recording) is not None
-    return WhatIfSettings(
-        slots if executors is None else executors,
-        policies,
-        protocol,
-        least_slots=1 if neediest is None else neediest.slots,
-        allocation=allocation,
-        slots_vary=executors is None and allocation is None and varies,
-        **options,
-    )
+    if executors is None and allocation is not None and len(recording.slots) > 1:
+        raise click.UsageError("--allocation simulates one application: give its log alone")
+    return WhatIfSettings.fitting(recording, executors, policies, protocol, allocation, **options)
 
 
 def _check_submission(recording: Recording, protocol: Sharing) -> None:
@@ -370,7 +347,7 @@ def _answered(
     announce()
     if isinstance(settings, WhatIfSettings):
         label, runs = "replay check", total_runs(settings)
-        runs += 2 * _CHECK_DRAWS * len(recording.slots)
+        runs += 2 * CHECK_DRAWS * len(recording.slots)
         if terms is not None:
             runs += len(SHARES) * len(settings.policies) * settings.shared_draws
         if limit is not None:
@@ -387,7 +364,7 @@ def _answered(
                 recording, settings, driver_times=driver_times, pool=pool, progress=progress
             )
             return _Answers(divided, divided.check(), None, None, None, None)
-        as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
+        as_recorded = ReplaySettings(draws=CHECK_DRAWS, seed=settings.seed)
         check = run_replay(
             recording.before or recording,
             as_recorded,

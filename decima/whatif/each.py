@@ -19,7 +19,6 @@ import numpy as np
 
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import WorkerPool
-from decima.whatif.load import recorded_reference, recorded_slots, varying_slots
 from decima.whatif.replay import Fidelity, Recording, ReplayReport, ReplaySettings, replay
 from decima.whatif.replay.breakdown import PARTS
 from decima.whatif.replay.check import relative_error, simulated
@@ -29,7 +28,7 @@ from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.recording import FAIR, FIFO, ORDERS, recording_of
 from decima.whatif.replay.report import USELESS_PERCENT
 from decima.whatif.results import WORTH_PERCENT, WhatIf
-from decima.whatif.settings import WhatIfSettings
+from decima.whatif.settings import CHECK_DRAWS, WhatIfSettings
 from decima.whatif.study import what_if
 from spark_sim import SimulationError
 from traces.errors import TraceError
@@ -42,7 +41,6 @@ POLICIES = (FIFO, FAIR, "tuned_srw", "es_rule")
 """that a first look compares; the recorded one joins them"""
 MOST_STUDIED = 10
 _DRAWS = 3
-_CHECK_DRAWS = 5
 UNFINISHED, NO_JOBS = "still running or cut short, no job had ended", "no job ran to its end"
 COPY, GONE = "a copy of another log", "it was removed or renamed meanwhile"
 _NO_EXTENT = Extent(False, 0)
@@ -275,16 +273,8 @@ def _study(ask: Ask, path: str) -> Studied | str:
     """Study one application in full, on its recorded slots."""
     try:
         recording = _recording(ask, path, _read(ask, path))
-        reference = recorded_reference(recording)
-        neediest = recording.neediest()
-        settings = WhatIfSettings(
-            recorded_slots(recording),
-            (reference, *(name for name in WhatIfSettings.policies if name != reference)),
-            least_slots=1 if neediest is None else neediest.slots,
-            slots_vary=varying_slots(recording) is not None,
-            **ask.options,
-        )
-        as_recorded = ReplaySettings(draws=_CHECK_DRAWS, seed=settings.seed)
+        settings = WhatIfSettings.fitting(recording, **ask.options)
+        as_recorded = ReplaySettings(draws=CHECK_DRAWS, seed=settings.seed)
         check = replay(recording, as_recorded)
         return Studied(what_if(recording, settings), check, losses(check, as_recorded))
     except (TraceError, SimulationError) as error:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from decima.policies import check_name
 from decima.registry import HEURISTICS
+from decima.whatif.load import recorded_reference, recorded_slots, varying_slots
+from decima.whatif.replay import Recording
 from decima.whatif.replay.check import session_cluster
-from decima.whatif.replay.recording import FIFO, POOLS
+from decima.whatif.replay.recording import FAIR, FIFO, POOLS
 from spark_sim import Cluster, Protocol
 from spark_sim.cluster import MAX_EXECUTORS, MOVING_DELAY_S
 from traces.estimates import KINDS, Estimates
@@ -19,6 +21,8 @@ Sharing = Literal["session", "executors"]
 """protocol: one session that shares its slots, or one application for each job"""
 PROTOCOLS: tuple[Sharing, ...] = get_args(Sharing)
 _SHARED_DRAWS = 4
+CHECK_DRAWS = 5
+"""repetitions of the recording that measure the error of its replay"""
 
 RECORDED, STATIC, DYNAMIC = "recorded", "static", "dynamic"
 OWN_WAYS = {
@@ -101,6 +105,39 @@ class WhatIfSettings:
             if slots < 1:
                 raise ValueError(f"a cap is 1 slot or more, got {slots} for pool {name!r:.60}")
         self.bounded_cluster(self.executors)
+
+    @classmethod
+    def fitting(
+        cls,
+        recording: Recording,
+        executors: int | None = None,
+        policies: tuple[str, ...] | None = None,
+        protocol: Sharing = "session",
+        allocation: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Return settings for a recording: its slots and policy where none are given."""
+        is_session = protocol == Protocol.SESSION.label
+        slots = recorded_slots(recording)
+        if executors is None and allocation is not None:
+            model = recording.allocation(0, allocation)
+            slots = slots if model is None else model.slots
+        if policies is None:
+            reference = recorded_reference(recording)
+            if not is_session and reference == POOLS:
+                reference = FAIR
+            policies = (reference, *(name for name in cls.policies if name != reference))
+        neediest = recording.neediest()
+        varies = is_session and varying_slots(recording) is not None
+        return cls(
+            slots if executors is None else executors,
+            policies,
+            protocol,
+            least_slots=1 if neediest is None else neediest.slots,
+            allocation=allocation,
+            slots_vary=executors is None and allocation is None and varies,
+            **options,
+        )
 
     @property
     def is_bounded(self) -> bool:

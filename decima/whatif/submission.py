@@ -495,14 +495,14 @@ def _play(shared: _Shared, run: _Run) -> tuple[float, float]:
     cluster = shared.settings.cluster(slot_count)
     key = Streams(shared.settings.seed, 0, run.draw).duration_key()
 
-    def played(workload: ReplayWorkload, course: Course) -> tuple[Float64, Float64]:
+    def played(workload: ReplayWorkload, course: Course) -> tuple[float, Float64]:
         simulator = workload.played(cluster, run.policy, course, key)
         jct_s = workload.jct_of(course, simulator.state)
-        return np.array(simulator.state.jobs["arrival_ms"]) / MS_PER_S, jct_s
+        return workload.makespan_s(simulator.state, jct_s), jct_s
 
     if run.most is None:
-        arrival_s, jct_s = played(workload, workload.recorded(slots))
-        return float((arrival_s + jct_s).max() - arrival_s.min()), float(jct_s.mean())
+        makespan_s, jct_s = played(workload, workload.recorded(slots))
+        return makespan_s, float(jct_s.mean())
     rules = shared.rules.exchanged(Streams(shared.settings.seed, run.draw).arrivals())
     workload = replace(workload, think_ms=rules.pause_ms)
     took_ms = np.array([job.work_ms / slot_count for job in workload.trace.jobs])
@@ -515,10 +515,10 @@ def _play(shared: _Shared, run: _Run) -> tuple[float, float]:
             break
         previous = trigger
         course = _course(submitted_ms, trigger, slots)
-        arrival_s, jct_s = played(workload, course)
+        makespan_s, jct_s = played(workload, course)
         took_ms = np.empty(len(jct_s))
         took_ms[course.arrivals.job] = MS_PER_S * jct_s
-    return float((arrival_s + jct_s).max() - arrival_s.min()), float(jct_s.mean())
+    return makespan_s, float(jct_s.mean())
 
 
 def _course(submitted_ms: Float64, trigger: Int64, slots: Slots | Allocation | None) -> Course:

@@ -16,7 +16,7 @@ from decima.whatif.settings import WhatIfSettings
 from decima.whatif.text import figure, percent
 from spark_sim import Allocation, Slots, Streams
 from traces.files.names import counted
-from traces.numbers import MS_PER_S, Float64
+from traces.numbers import Float64
 
 
 class Played(NamedTuple):
@@ -94,7 +94,6 @@ def _played(recording: Recording, settings: WhatIfSettings, *, driver_times: boo
         key = Streams(settings.seed, 0, draw).duration_key()
         simulator = workload.played(cluster, settings.reference, course, key, networks=networks)
         jct_s = workload.jct_of(course, simulator.state)
-        arrival_s = np.array(simulator.state.jobs["arrival_ms"]) / MS_PER_S
         avg_jct_s[draw] = jct_s.mean()
-        makespan_s[draw] = (arrival_s + jct_s).max() - arrival_s.min()
+        makespan_s[draw] = workload.makespan_s(simulator.state, jct_s)
     return Played(most, avg_jct_s, makespan_s)

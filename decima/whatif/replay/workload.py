@@ -236,6 +236,12 @@ class ReplayWorkload:
             raise SimulationError(f"job {recorded.name!r:.60}, {name}: {misfit.why}")
         return Run(course.arrivals.arrival_ms, job, duration_key, conditions=conditions)
 
+    @staticmethod
+    def makespan_s(state: State, jct_s: Float64) -> float:
+        """Time from the first submission to the last end, of jobs that took (J,) `jct_s`."""
+        arrival_s = state.jobs["arrival_ms"] / MS_PER_S
+        return float((arrival_s + jct_s).max() - arrival_s.min())
+
     def jct_of(self, course: Course, state: State) -> Float64:
         """(K,) from submission to end in a run that was `played`, in the order of its arrivals."""
         jobs = state.jobs
