@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,18 +99,25 @@ def run(name: str, question: str, number: int, folder: Path) -> None:
     rng = np.random.default_rng(7)
     arrival_s = np.cumsum(rng.exponential(MEAN_GAP_S, JOBS)).tolist()
     tasks = rng.integers(*TASKS, JOBS).tolist()
+    submit_at(spark, arrival_s, tasks, is_shuffled=program.is_shuffled)
+    spark.stop()
+
+
+def submit_at(
+    spark: Any, arrival_s: Sequence[float], tasks: Sequence[int], *, is_shuffled: bool
+) -> None:
+    """Submit jobs of so many tasks at these times from now on, each in a thread of its own."""
     begin_s = time.monotonic()
 
     def submit(place: int) -> None:
         time.sleep(max(0.0, begin_s + arrival_s[place] - time.monotonic()))
-        _sleep(spark, f"job {place}", tasks[place], place, is_shuffled=program.is_shuffled)
+        _sleep(spark, f"job {place}", tasks[place], place, is_shuffled=is_shuffled)
 
-    threads = [threading.Thread(target=submit, args=(place,)) for place in range(JOBS)]
+    threads = [threading.Thread(target=submit, args=(place,)) for place in range(len(tasks))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    spark.stop()
 
 
 def _sleep(spark: Any, name: str, tasks: int, seed: int, *, is_shuffled: bool) -> None:
@@ -162,8 +169,8 @@ def row(label: str, question: str, number: int, folders: dict[int, Path]) -> str
     demands = Demands(**{**dict.fromkeys(QUESTIONS), question: number})
     recording = _recording(folders[other], demands)
     settings = WhatIfSettings(1, (recorded_reference(recording),))
-    task_s = [_mean_task_s(each) for each in (recording, measured)]
-    jobs = tuple(_scaled(job, task_s[1] / task_s[0]) for job in recording.trace.jobs)
+    task_s = [mean_task_s(each) for each in (recording, measured)]
+    jobs = tuple(scaled(job, task_s[1] / task_s[0]) for job in recording.trace.jobs)
     predicted, alike = (
         demands_effect(each, demands, settings, driver_times=True).after
         for each in (recording, recording.with_jobs(jobs))
@@ -196,7 +203,7 @@ def _recording(folder: Path, demands: Demands | None = None) -> Recording:
         return read_recording([copy], demands=demands)
 
 
-def _scaled(job: Job, factor: float) -> Job:
+def scaled(job: Job, factor: float) -> Job:
     """Return a job whose tasks take `factor` times as long."""
     stages = []
     for stage in job.stages:
@@ -207,7 +214,8 @@ def _scaled(job: Job, factor: float) -> Job:
     return replace(job, stages=tuple(stages))
 
 
-def _mean_task_s(recording: Recording) -> float:
+def mean_task_s(recording: Recording) -> float:
+    """Mean time of a recorded task."""
     jobs = recording.trace.jobs
     return sum(job.work_ms for job in jobs) / sum(job.num_tasks for job in jobs) / MS_PER_S
 

@@ -184,10 +184,10 @@ def test_a_learned_policy_in_lockstep_plays_as_one_by_one() -> None:
     recorded = workload.recorded()
     later = course(recorded.arrivals.arrival_ms + 5000.0, recorded.arrivals.job)
     runs = [(recorded, 3), (resampled(later, np.random.default_rng(1)), 4)]
-    together = workload.learned_jct_s(cluster, "decima", runs)
-    for (arrivals, key), found in zip(runs, together, strict=True):
+    together = workload.learned_states(cluster, "decima", runs)
+    for (arrivals, key), state in zip(runs, together, strict=True):
         alone = workload.jct_s(cluster, "decima", arrivals, key)
-        np.testing.assert_allclose(found, alone, rtol=1e-12)
+        np.testing.assert_allclose(workload.jct_of(arrivals, state), alone, rtol=1e-12)
 
 
 def test_what_is_told_of_durations_is_a_setting_and_a_caveat() -> None:

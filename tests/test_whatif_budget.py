@@ -1,4 +1,4 @@
-"""The fewest executors that keep a p95, and their cost, where both are known by hand."""
+"""The executors that keep a p95, fixed or dynamic, and their cost, known by hand."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ from decima.report.figures import write_figures
 from decima.report.page import page
 from decima.report.whatif import budget_section
 from decima.whatif import WhatIf, what_if
-from decima.whatif.budget import Budget, Terms, budget, budget_table, numbers_tried, span_s
+from decima.whatif.budget import (
+    Budget,
+    Terms,
+    budget,
+    budget_table,
+    is_assumption_trusted,
+    numbers_tried,
+    span_s,
+)
 from decima.whatif.replay import ReplayWorkload
 from spark_sim import Slots
 from tests.commands import cells_of, refused
 from tests.recordings import FAST, never_meeting, recording
+from tests.test_allocation import TASKS, recorded
 from tests.test_cli_whatif import REAL
 from traces import Job, Stage
 
@@ -64,9 +73,9 @@ def test_the_p95_needs_all_executors_and_a_deadline_fewer(study: WhatIf, planned
     never = replace(planned, terms=Terms(HOUR_S, deadline_s=0.5))
     assert never.fewest("fifo") is None
     assert cells_of(budget_table(never))[1:] == [
-        ["fifo, baseline", "4", "4", "1.00 s", "484.00", ""],
-        ["fifo", "more than 8", "", "", "", ""],
-        ["spark_fair", "more than 8", "", "", "", ""],
+        ["fifo, baseline", "4", "4", "1.00 s", "0.13", "484.00", ""],
+        ["fifo", "more than 8", "", "", "", "", ""],
+        ["spark_fair", "more than 8", "", "", "", "", ""],
     ]
 
 
@@ -98,7 +107,9 @@ def test_what_is_kept_or_saved_is_so_for_certain(planned: Budget) -> None:
 def test_another_policy_comes_with_its_settings(planned: Budget) -> None:
     quick = {**planned.p95_s, "spark_fair": np.full((7, 3), 0.5)}
     found = replace(planned, p95_s=quick)
-    assert found.cheapest() == ("spark_fair", 0)
+    best = found.cheapest()
+    assert best is not None
+    assert (best.policy, best.executors) == ("spark_fair", 1)
     assert found.files()["spark-defaults.conf"].splitlines() == [
         "spark.scheduler.mode FAIR",
         "spark.dynamicAllocation.enabled false",
@@ -151,6 +162,141 @@ def test_executors_of_two_slots_and_the_95th_percentile() -> None:
     assert cells[2][2] == str(2 * int(cells[2][1]))
 
 
+# --- dynamic allocation -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def allocated(tmp_path_factory: pytest.TempPathFactory) -> Budget:
+    """Ten jobs of `TASKS` of 1 s, each on an executor that comes after 4 s and goes 60 s later."""
+    settings = replace(FAST, policies=("fifo", "decima"), executors=1, slots_vary=True)
+    log = recorded(tmp_path_factory.mktemp("log"))
+    return budget(what_if(log, settings), Terms(price=HOUR_S))
+
+
+def test_settings_of_dynamic_allocation_are_tried_and_cost_what_is_held(allocated: Budget) -> None:
+    """An executor is held from its request, 3 s before it comes, until it was idle for long enough.
+
+    With a quarter of the idle timeout jobs take as long: none meets the executor of another.
+    """
+    tasks_s = np.array(TASKS, float)
+    assert [option.cell() for option in allocated.dynamic["fifo"]] == [
+        "0 to 1, idle 60s",
+        "0 to 1, idle 15s",
+        "0 to 1, idle 240s",
+        "0 to 2, idle 60s",
+        "0 to 2, idle 15s",
+        "0 to 2, idle 240s",
+        "1 to 2, idle 60s",
+        "1 to 2, idle 15s",
+        "1 to 2, idle 240s",
+    ]
+    assert allocated.base.p95_s == pytest.approx(np.percentile(4 + tasks_s, 95))
+    held_s = (3 + tasks_s).sum()
+    assert allocated.base_cost == pytest.approx(held_s + 9 * 60.0)
+    for policy in ("fifo", "decima"):
+        best = allocated.allocated(policy)
+        assert best is not None
+        assert best.cell() == "0 to 1, idle 15s"
+        assert best.p95_s == pytest.approx(allocated.base.p95_s)
+        assert best.cost == pytest.approx(held_s + 9 * 15.0)
+    assert cells_of(budget_table(allocated))[1][:3] == ["fifo, baseline", "0 to 1, idle 60s", "1"]
+    assert [row[1] for row in cells_of(budget_table(allocated))[2:]] == [
+        "1",
+        "0 to 1, idle 15s",
+    ] * 2
+
+
+def test_cheaper_settings_are_advised_with_their_lines(allocated: Budget) -> None:
+    words = allocated.words()
+    assert words is not None
+    assert words.startswith(
+        "On a budget: fifo on 0 to 1 executor that go after 15s idle keeps the p95 of fifo, "
+    )
+    assert allocated.files() == {
+        "spark-defaults.conf": "spark.dynamicAllocation.enabled true\n"
+        "spark.dynamicAllocation.minExecutors 0\n"
+        "spark.dynamicAllocation.maxExecutors 1\n"
+        "spark.dynamicAllocation.executorIdleTimeout 15s"
+    }
+    content = allocated.to_json()
+    assert json.loads(json.dumps(content)) == content
+    setting = "minExecutors=0, maxExecutors=1, executorIdleTimeout=15s"
+    assert content["policies"]["fifo"]["allocation"] == setting
+    assert content["policies"]["fifo"]["allocations"][1]["setting"] == setting
+    section = budget_section(allocated)
+    drawn = section.charts[0].to_json()["series"]
+    assert set(drawn["y"]) == {"fifo", "decima", "fifo, dynamic", "decima, dynamic"}
+    assert words in page([section], title="t", command="c")
+
+
+def test_a_deadline_that_needs_executors_that_stay(allocated: Budget) -> None:
+    """With one executor always there, a job of up to 8 tasks ends in 8 s; but the first waits."""
+    in_time = replace(allocated, terms=Terms(HOUR_S, deadline_s=9.0))
+    kept = [option.cell() for option in in_time.dynamic["fifo"] if in_time.keeps(option.p95_s)]
+    assert "0 to 1, idle 15s" not in kept
+    assert "1 to 2, idle 15s" in kept
+
+
+def test_settings_keep_the_p95_for_certain_and_in_all_draws(allocated: Budget) -> None:
+    """Lower on average is not enough, and a look of few draws neither."""
+    base_s = float(allocated.base.p95_s.mean())
+    (setting,) = (one for one in allocated.dynamic["fifo"] if one.cell() == "0 to 1, idle 15s")
+    unsure = replace(setting, p95_s=base_s * np.array([0.7, 0.9, 1.3]))
+    assert replace(allocated, dynamic={"fifo": [unsure]}).allocated("fifo") is None
+    sure = replace(setting, p95_s=base_s * np.array([0.78, 0.8, 0.82]))
+    assert replace(allocated, dynamic={"fifo": [unsure, sure]}).allocated("fifo") == sure
+    looked_at = replace(sure, p95_s=sure.p95_s[:2], cost=sure.cost[:2])
+    found = replace(allocated, dynamic={"fifo": [looked_at], "decima": []})
+    assert found.allocated("fifo") is None
+    assert cells_of(budget_table(found))[3][:2] == ["fifo", "none of 1 settings"]
+
+
+def test_a_log_without_dynamic_allocation_is_the_baseline_of_one_that_is_assumed() -> None:
+    """Three jobs a minute apart on 4 slots: with the defaults all executors go between them."""
+    asked = {"executorIdleTimeout": "20s", "executorStart": "1s"}
+    settings = replace(FAST, policies=("fifo",), allocation=asked)
+    found = budget(what_if(never_meeting(3), settings), Terms(HOUR_S, deadline_s=6.0))
+    assert found.base.change is None
+    assert found.base.p95_s == pytest.approx(1.0)
+    assert found.base_cost == pytest.approx(4 * 121.0)
+    best = found.cheapest()
+    assert best is not None
+    assert best.change is not None
+    assert found.files()["spark-defaults.conf"].splitlines() == [
+        "spark.dynamicAllocation.enabled true",
+        "spark.dynamicAllocation.executorIdleTimeout 5s",
+        "spark.dynamicAllocation.minExecutors 0",
+        "spark.dynamicAllocation.maxExecutors 1",
+        "spark.dynamicAllocation.shuffleTracking.enabled true",
+    ]
+    caveat = found.caveat()
+    assert caveat is not None
+    assert "taken to come 1.00 s after its request" in caveat
+
+
+def test_a_model_that_fails_prices_nothing_or_fixed_executors_only(tmp_path: Path) -> None:
+    """Nothing if the study rests on it; the log is of executors that came after 3 s."""
+    log = recorded(tmp_path)
+    late = {"executorStart": "60s"}
+    study = what_if(log, replace(FAST, policies=("fifo",), executors=1, allocation=late))
+    assert not is_assumption_trusted(study)
+    few = ["--draws", "1", "--sequences", "1", "--policies", "fifo", "--price", "1"]
+    command = ["whatif", str(tmp_path / "log"), *few, "--allocation", "executorStart=60s"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    assert "No cost estimate: the error of the model of dynamic allocation" in result.output
+    varying = what_if(log, replace(FAST, policies=("fifo",), executors=1, slots_vary=True))
+    worse = tuple(
+        (change, replace(found, jct_s=9 * found.jct_s)) for change, found in varying.allocations
+    )
+    found = budget(replace(varying, allocations=worse), Terms(HOUR_S))
+    assert found.dynamic == {}
+    assert found.base.change is None
+    caveat = found.caveat()
+    assert caveat is not None
+    assert "not tried, since its model" in caveat
+
+
 def test_the_page_and_the_json_of_a_budget(planned: Budget) -> None:
     section = budget_section(planned)
     (chart,) = section.charts
@@ -182,7 +328,7 @@ def test_a_replay_that_fails_has_no_budget(monkeypatch: pytest.MonkeyPatch) -> N
     result = CliRunner().invoke(main, [*few, "--price", "2"])
     assert result.exit_code == 0, result.output
     assert "No cost estimate" in result.output
-    assert "fewest executors" not in result.output
+    assert "executor-hours" not in result.output
 
 
 def test_the_command_prints_a_budget_and_refuses_what_is_none(tmp_path: Path) -> None:
@@ -197,6 +343,9 @@ def test_the_command_prints_a_budget_and_refuses_what_is_none(tmp_path: Path) ->
     result = CliRunner().invoke(main, [*few, *asked])
     assert result.exit_code == 0, result.output
     assert "Fewest executors that keep a p95 of 5 s" in result.output
+    result = CliRunner().invoke(main, [*few, "--price", "2.5", "--allocation", "log"])
+    assert result.exit_code == 0, result.output
+    assert "cheapest settings of dynamic allocation, that keep" in " ".join(result.output.split())
     content = json.loads(output.read_text())
     assert content["budget"]["deadline_s"] == 5
     assert min(content["budget"]["baseline"]["cost"]) > 0
@@ -207,7 +356,7 @@ def test_the_command_prints_a_budget_and_refuses_what_is_none(tmp_path: Path) ->
         (["--price", "0"], "--price"),
         (["--price", "1", "--deadline", "0"], "--deadline"),
         (["--deadline", "3"], "--deadline needs --price"),
-        (["--price", "1", "--allocation", "log"], "--price knows no --allocation"),
+        (["--price", "1", "--max-jobs", "2"], "--price knows no --max-jobs"),
     ):
         refused(CliRunner().invoke(main, [*few, *wrong]), words)
     asked = ["whatif", str(REAL), "--applications", "--price", "1"]

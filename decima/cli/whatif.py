@@ -38,7 +38,14 @@ from decima.whatif import (
 from decima.whatif.advice import Advised, advised, bounded_lines, caveats, facts, findings, headline
 from decima.whatif.applications.workload import check_applications, cluster_slots
 from decima.whatif.bounds import MAX_BOUND, check_max_slots, parse_max_slots
-from decima.whatif.budget import SHARES, Budget, Terms, budget, budget_table
+from decima.whatif.budget import (
+    Budget,
+    Terms,
+    budget,
+    budget_table,
+    is_assumption_trusted,
+    most_runs,
+)
 from decima.whatif.each import Ask
 from decima.whatif.replay import Recording, ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
@@ -278,7 +285,7 @@ def whatif(
 
 def _check_price(price: float | None, deadline: float | None) -> None:
     if price is not None:
-        refuse_given("--price", "allocation", "max_slots", "max_jobs")
+        refuse_given("--price", "max_slots", "max_jobs")
     elif deadline is not None:
         raise click.UsageError("--deadline needs --price")
 
@@ -349,7 +356,7 @@ def _answered(
         label, runs = "replay check", total_runs(settings)
         runs += 2 * CHECK_DRAWS * len(recording.slots)
         if terms is not None:
-            runs += len(SHARES) * len(settings.policies) * settings.shared_draws
+            runs += most_runs(settings)
         if limit is not None:
             runs += (1 + len(policies_of(settings))) * settings.draws
     else:
@@ -376,7 +383,7 @@ def _answered(
         )
         lost = losses(check, as_recorded, pool)
         planned = None
-        if terms is not None and can_be_trusted(check):
+        if terms is not None and can_be_trusted(check) and is_assumption_trusted(study):
             planned = budget(study, terms, pool=pool, progress=progress)
         submitted = None
         if limit is not None:
@@ -448,12 +455,13 @@ def _print_hint(console: Console, answers: _Answers) -> None:
 def _print_advised(console: Console, answers: _Answers) -> None:
     if answers.planned is not None:
         console.print()
-        wrapped(console, f"Fewest executors that keep {answers.planned.target_words()}:")
+        wrapped(console, answers.planned.heading())
         console.print(budget_table(answers.planned))
         if (caveat := answers.planned.caveat()) is not None:
             wrapped(console, caveat)
     elif answers.terms is not None:
-        console.print("\nNo cost estimate: the replay error is too large.")
+        whose = "replay" if not can_be_trusted(answers.check) else "model of dynamic allocation"
+        console.print(f"\nNo cost estimate: the error of the {whose} is too large.")
     printed = [headline(answers.study, answers.check)]
     if answers.submitted is not None:
         printed.append(answers.submitted.headline())

@@ -180,20 +180,36 @@ def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
 
 
 def budget_section(planned: Budget) -> Section:
-    """Section on the fewest executors that keep the p95, and their cost."""
-    cost = {policy: values.mean(axis=1) for policy, values in planned.cost.items()}
-    p95_s = {policy: values.mean(axis=1) for policy, values in planned.p95_s.items()}
-    x = np.unique(np.concatenate(list(cost.values())))
+    """Section on the executors that keep the p95, and their cost."""
+    points = {
+        policy: [
+            (float(cost), float(p95_s))
+            for cost, p95_s in zip(
+                planned.cost[policy].mean(axis=1), planned.p95_s[policy].mean(axis=1), strict=True
+            )
+        ]
+        for policy in planned.cost
+    }
+    for policy, options in planned.dynamic.items():
+        points[f"{policy}, dynamic"] = list[tuple[float, float]]()
+        for point in sorted((float(one.cost.mean()), float(one.p95_s.mean())) for one in options):
+            # Of the settings those that no other one beats in cost and p95.
+            if all(point[1] < p95_s for _, p95_s in points[f"{policy}, dynamic"]):
+                points[f"{policy}, dynamic"].append(point)
+    x = np.unique([cost for line in points.values() for cost, _ in line])
     lines = {}
-    for policy in cost:
-        lines[policy] = np.full(len(x), np.nan)
-        lines[policy][np.searchsorted(x, cost[policy])] = p95_s[policy]
+    for label, line in points.items():
+        lines[label] = np.full(len(x), np.nan)
+        lines[label][np.searchsorted(x, [cost for cost, _ in line])] = [p95_s for _, p95_s in line]
+    what = "a number of executors"
+    if planned.dynamic:
+        what += ", or settings of dynamic allocation that no other ones beat in both"
     return Section(
         anchor="budget",
         heading="On a budget",
         template="budget.html",
         content={
-            "target": planned.target_words(),
+            "heading": planned.heading(),
             "price": f"{planned.terms.price:g}",
             "caveat": planned.caveat() or "",
             "advised": planned.words(),
@@ -203,7 +219,7 @@ def budget_section(planned: Budget) -> Section:
         },
         charts=[
             Lines(
-                "p95 of JCT by cost; a point is a number of executors, recorded arrivals",
+                f"p95 of JCT by cost; a point is {what}, recorded arrivals",
                 series(x, lines),
                 "cost",
                 "p95 of JCT, s",

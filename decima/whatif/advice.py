@@ -106,7 +106,7 @@ def advised(study: Study, check: ReplayReport) -> Iterator[Advised]:
             yield Advised(f"Bounds: {bounded_lines(study)[0]}", bounds_files(study))
         if not _is_little(study) and (pool := study.best_pool_change()) is not None:
             yield Advised(_pool_words(study, *pool), pool_files(study, pool[0]))
-        if _is_allocation_trusted(study):
+        if is_allocation_trusted(study):
             for label, found in (
                 ("faster", study.fastest_allocation()),
                 ("cheaper", study.cheapest_allocation()),
@@ -322,7 +322,8 @@ def allocation_fidelity(study: WhatIf) -> Fidelity | None:
     return Fidelity.of(relative_error(simulated_s, study.recording.recorded_ms / MS_PER_S))
 
 
-def _is_allocation_trusted(study: WhatIf) -> bool:
+def is_allocation_trusted(study: WhatIf) -> bool:
+    """Return whether the model of dynamic allocation repeats the recording; False without it."""
     fidelity = allocation_fidelity(study)
     return fidelity is not None and not fidelity.above(USELESS_PERCENT)
 
@@ -332,7 +333,7 @@ def _allocation_words(study: WhatIf) -> Iterator[str]:
     fidelity = allocation_fidelity(study)
     if fidelity is None:
         return
-    if not _is_allocation_trusted(study):
+    if not is_allocation_trusted(study):
         yield (
             "Allocation: no advice on its settings, since the model of dynamic allocation does "
             f"not repeat this recording{_error(fidelity)}."

@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 from decima.whatif.replay import Recording
-from decima.whatif.replay.allocation import BACKLOG, IDLE, LEAST, PREFIX, SUSTAINED, timeout_ms
+from decima.whatif.replay.allocation import (
+    BACKLOG,
+    IDLE,
+    LEAST,
+    MOST,
+    PREFIX,
+    SUSTAINED,
+    timeout_ms,
+)
 from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
 from spark_sim import Allocation
+from spark_sim.cluster import MAX_EXECUTORS
 from traces.errors import TraceError
 from traces.numbers import MS_PER_S
 
@@ -19,6 +29,10 @@ _HEAVIER = 4
 _SHARE = 0.5  # of the slots, as a pool's minShare
 MOST_ALLOCATIONS = 6
 _FACTOR = 4  # of the timeouts of dynamic allocation
+_MOST_SHARES = (0.25, 0.5, 0.75, 1.0, 2.0)
+_LEAST_SHARES = (0.0, 0.25, 0.5)
+# Of the most executors: what a budget may have.
+MOST_GRID = 36
 
 
 class PoolChange(NamedTuple):
@@ -43,6 +57,11 @@ class AllocationChange(NamedTuple):
     setting: str
     """what is changed, as Spark calls it behind `spark.dynamicAllocation.`; "" for nothing"""
     allocation: Allocation
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What is changed, by name."""
+        return dict(part.split("=") for part in self.setting.split(", ") if part)
 
 
 def pool_changes(pools: Pools, used: list[str], slots: int) -> Iterator[PoolChange]:
@@ -78,10 +97,7 @@ def allocation_changes(recording: Recording, changed: Mapping[str, str]) -> list
         return []  # the log names it, no user does: all else can be answered
     if base is None:
         return []
-    settings = {
-        **recording.settings(0),
-        **{f"{PREFIX}{name}": value for name, value in changed.items()},
-    }
+    settings = _settings(recording, changed)
     tried = []
     for names in ((BACKLOG, SUSTAINED), (IDLE,)):
         for factor in (1 / _FACTOR, _FACTOR):
@@ -94,6 +110,48 @@ def allocation_changes(recording: Recording, changed: Mapping[str, str]) -> list
     for values in tried:
         model = recording.allocation(0, {**changed, **values})
         if model is not None and model != base:
-            setting = ", ".join(f"{name}={value}" for name, value in values.items())
-            changes.append(AllocationChange(setting, model))
+            changes.append(AllocationChange(_joined(values), model))
     return changes
+
+
+def allocation_grid(
+    recording: Recording,
+    changed: Mapping[str, str],
+    base: Allocation,
+    executors: int,
+    least_slots: int,
+) -> list[AllocationChange]:
+    """What dynamic allocation may have on a budget: the settings of `base`, then other ones.
+
+    Most executors are a quarter to twice `executors`, with `least_slots` at least; the fewest none
+    to half of `executors`; the idle timeout is what is set, a quarter, and four times it. Settings
+    that are `changed` stand in place of the log's.
+    """
+    set_s = timeout_ms(_settings(recording, changed), IDLE) / MS_PER_S
+    timeouts = [f"{max(1, round(factor * set_s))}s" for factor in (1, 1 / _FACTOR, _FACTOR)]
+    least_counts, most_counts = (
+        sorted({math.ceil(share * executors) for share in shares})
+        for shares in (_LEAST_SHARES, _MOST_SHARES)
+    )
+    grid = {base: {LEAST: str(base.least), MOST: str(base.most), IDLE: timeouts[0]}}
+    for most in most_counts:
+        if not least_slots <= most * base.slots_each <= MAX_EXECUTORS:
+            continue
+        for least, timeout in product(least_counts, timeouts):
+            values = {LEAST: str(least), MOST: str(most), IDLE: timeout}
+            model = recording.allocation(0, {**changed, **values})
+            if least < most and model is not None:
+                grid.setdefault(model, values)  # a timeout may make no difference
+    return [AllocationChange(_joined(values), model) for model, values in grid.items()]
+
+
+def _settings(recording: Recording, changed: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings of the application, with those `changed` in their place."""
+    return {
+        **recording.settings(0),
+        **{f"{PREFIX}{name}": value for name, value in changed.items()},
+    }
+
+
+def _joined(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())

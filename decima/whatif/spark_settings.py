@@ -12,7 +12,13 @@ from decima.training.tuning import parameters_json
 from decima.whatif import load
 from decima.whatif.bounds import bounds_settings
 from decima.whatif.changes import AllocationChange, PoolChange
-from decima.whatif.replay.allocation import ENABLED, EXECUTOR_SLOTS, PREFIX, START
+from decima.whatif.replay.allocation import (
+    ENABLED,
+    EXECUTOR_SLOTS,
+    PREFIX,
+    START,
+    is_dynamic,
+)
 from decima.whatif.replay.pools import allocation_file
 from decima.whatif.replay.recording import FAIR, FIFO, ORDERS, POOLS
 from decima.whatif.results import ApplicationsWhatIf, Study, WhatIf
@@ -28,6 +34,7 @@ _PLUGIN = (
     "spark.jars /path/to/decima-spark.jar",
     "spark.plugins decima.spark.DecimaPlugin",
 )
+_TRACKING = f"{PREFIX}shuffleTracking.enabled true"
 _JAR = "decima spark jar -o decima-spark.jar"
 
 Files = Mapping[str, str]
@@ -107,25 +114,33 @@ def bounds_files(study: WhatIf) -> Files:
 def allocation_files(study: WhatIf, change: AllocationChange) -> Files:
     """Lines that change dynamic allocation, with those that the study was asked to assume."""
     assumed = study.settings.allocation or {}
-    values = {name: value for name, value in assumed.items() if name not in (EXECUTOR_SLOTS, START)}
-    for pair in change.setting.split(", "):
-        name, _, values[name] = pair.partition("=")
-    lines = (f"{PREFIX}{name} {value}" for name, value in values.items())
-    return {DEFAULTS: "\n".join([f"{ENABLED} true", *lines])}
+    values = {
+        name: value
+        for name, value in {**assumed, **change.values}.items()
+        if name not in (EXECUTOR_SLOTS, START)
+    }
+    lines = [f"{ENABLED} true", *(f"{PREFIX}{name} {value}" for name, value in values.items())]
+    return {DEFAULTS: "\n".join(lines)}
 
 
-def budget_files(study: WhatIf, best: str, executors: int) -> Files:
-    """Lines that give an application the policy `best` on a fixed number of executors."""
+def budget_files(
+    study: WhatIf, best: str, executors: int, change: AllocationChange | None = None
+) -> Files:
+    """Lines for the policy `best` on a fixed number of executors, or on those of a `change`."""
     if not is_one_session(study):
         return {}
-    fixed = f"{ENABLED} false\nspark.executor.instances {executors}"
+    lines = f"{ENABLED} false\nspark.executor.instances {executors}"
+    if change is not None:
+        lines = allocation_files(study, change)[DEFAULTS]
+        if not is_dynamic(study.recording.settings(0)):
+            lines += f"\n{_TRACKING}"
     if best == study.settings.reference:
-        return {DEFAULTS: fixed}
+        return {DEFAULTS: lines}
     files = dict(policy_files(study, best))
     if best in ORDERS:
-        files[DEFAULTS] += f"\n{fixed}"
+        files[DEFAULTS] += f"\n{lines}"
     else:  # fewer executors are enough only once the policy decides
-        files[DEFAULTS] += "\n# once the mode is exact:" + f"\n{fixed}".replace("\n", "\n# ")
+        files[DEFAULTS] += "\n# once the mode is exact:" + f"\n{lines}".replace("\n", "\n# ")
     return files
 
 
@@ -143,8 +158,7 @@ def _division_files(study: ApplicationsWhatIf, best: str) -> Files:
     if best == FIFO:
         return {DEFAULTS: f"{ENABLED} false"}
     if best == DYNAMIC:
-        tracking = f"{PREFIX}shuffleTracking.enabled true"
-        return {DEFAULTS: f"{ENABLED} true\n{tracking}"}
+        return {DEFAULTS: f"{ENABLED} true\n{_TRACKING}"}
     lines = (
         *_PLUGIN,
         "spark.decima.coordinator 127.0.0.1:7087",

@@ -37,7 +37,7 @@ from decima.whatif.replay.workload import Course, far_apart, resampled
 from decima.whatif.results import ApplicationsWhatIf, Progress, Result, SizeResult, WhatIf
 from decima.whatif.settings import ALONE, RECORDED, ApplicationsSettings, WhatIfSettings
 from spark_sim import Allocation, Protocol, Slots, Streams
-from spark_sim.tables import Table
+from spark_sim.tables import State, Table
 from traces.arrivals import Arrivals
 from traces.numbers import MS_PER_S, Float64
 
@@ -159,29 +159,30 @@ def tasks_of(study: WhatIf, policy: str) -> tuple[Arrivals, Table]:
     return course.arrivals, simulator.timeline()
 
 
-def jct_by_slots(
+def recorded_results(
     study: WhatIf,
-    slots: Sequence[int],
+    runs: Mapping[K, tuple[Run, int]],
     *,
     pool: WorkerPool = HERE,
     progress: Progress | None = None,
-) -> dict[tuple[int, str], Float64]:
-    """(shared draws, J) JCT of each job with so many slots that never go, under each policy.
+) -> dict[K, Result]:
+    """Results of so many draws of each run, with the recorded arrivals.
 
-    Keys are the number of slots and the policy. Arrivals are the recorded ones, parameters those
-    that were fitted on the study's own number of slots.
+    Parameters are those that were fitted on the study's own number of slots.
     """
     shared = _shared_inputs(study.recording, study.settings, study.driver_times)
     tuned = study.main.tuned
     cells = {
-        (number, name): (
-            Run(number, name, tuned.get(name), "recorded", 0, is_fixed=True),
-            study.settings.shared_draws,
-        )
-        for number in slots
-        for name in study.settings.policies
+        key: (run._replace(parameters=tuned.get(run.policy)), draws)
+        for key, (run, draws) in runs.items()
     }
-    return _Study(shared, pool, progress or (lambda *_: None))._played(cells, "budget")
+    played = _Study(shared, pool, progress or (lambda *_: None)).played(cells, "budget")
+    return {
+        key: Result(figures)
+        if runs[key][0].allocation is None
+        else Result(figures[:, 1:], held_s=figures[:, 0])
+        for key, figures in played.items()
+    }
 
 
 def total_runs(settings: WhatIfSettings) -> int:
@@ -249,8 +250,8 @@ class _Study:
                     run = run._replace(arrivals="resampled", number=_FIRST_EVALUATION)
                     resampled[size, name] = run, settings.sequences
             recorded[size, None] = Run(size, _ALONE, None, "apart", 0), draws
-        jct_s = self._played(recorded, "recorded arrivals")
-        averages_s = self._played(resampled, "resampled arrivals")
+        jct_s = self.played(recorded, "recorded arrivals")
+        averages_s = self.played(resampled, "resampled arrivals")
         return {
             size: SizeResult(
                 Result(jct_s[size, None]),
@@ -284,7 +285,7 @@ class _Study:
             for change in changes
         ]
         trained = {place: (run, settings.training) for place, run in enumerate(runs)}
-        averages_s = self._played(trained, "pools")
+        averages_s = self.played(trained, "pools")
         best = int(np.argmin([averages_s[place][:, 0].mean() for place in trained]))
         (result,) = self._results([runs[best]])
         return changes[best], result
@@ -295,7 +296,7 @@ class _Study:
         if self._shared.slots is None or is_learned(settings.reference):
             return None
         run = Run(settings.executors, settings.reference, None, "recorded", 0, is_fixed=True)
-        return Result(self._played({0: (run, settings.draws)}, "all slots")[0])
+        return Result(self.played({0: (run, settings.draws)}, "all slots")[0])
 
     def allocations(self, recording: Recording) -> tuple[tuple[AllocationChange, Result], ...]:
         """Play dynamic allocation as recorded, then changes of its settings."""
@@ -336,7 +337,7 @@ class _Study:
             cells[place, True] = recorded, settings.draws
             resampled = run._replace(arrivals="resampled", number=_FIRST_EVALUATION)
             cells[place, False] = resampled, settings.sequences
-        played = self._played(cells, "settings")
+        played = self.played(cells, "settings")
         results = []
         for place, run in enumerate(runs):
             recorded_s, resampled_s = played[place, True], played[place, False]
@@ -356,7 +357,7 @@ class _Study:
             for (size, name), tried in candidates.items()
             for place, parameters in enumerate(tried)
         }
-        averages_s = self._played(runs, "tuning")
+        averages_s = self.played(runs, "tuning")
         return {
             (size, name): [
                 float(averages_s[size, name, place][:, 0].mean()) for place in range(len(tried))
@@ -364,7 +365,7 @@ class _Study:
             for (size, name), tried in candidates.items()
         }
 
-    def _played(self, cells: Mapping[K, tuple[Run, int]], label: str) -> dict[K, Float64]:
+    def played(self, cells: Mapping[K, tuple[Run, int]], label: str) -> dict[K, Float64]:
         """(count, ...) figures of `count` repetitions of each run, numbered from its own on."""
         runs = {
             (cell, k): run._replace(number=run.number + k)
@@ -421,12 +422,16 @@ def _play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
     """
     workload, networks = shared.workload.value, shared.networks.value
 
-    def figures_of(run: Run, course: Course, jct_s: Float64) -> Float64:
+    def figures_of(run: Run, course: Course, state: State) -> Float64:
+        jct_s = workload.jct_of(course, state)
         if run.arrivals == "resampled":
-            return np.array([jct_s.mean(), np.percentile(jct_s, 95)])
-        by_job = np.empty(len(course.arrivals))
-        by_job[course.arrivals.job] = jct_s
-        return by_job
+            figures = np.array([jct_s.mean(), np.percentile(jct_s, 95)])
+        else:
+            figures = np.empty(len(course.arrivals))
+            figures[course.arrivals.job] = jct_s
+        if run.allocation is None:
+            return figures
+        return np.append(float(state.allocation[0]["held_ms"]) / MS_PER_S, figures)
 
     inputs = [shared.arriving(run) for run in part]
     first = part[0]
@@ -435,31 +440,27 @@ def _play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
         cluster = shared.settings.bounded_cluster(shared.executors(first))
         max_slots = shared.settings.max_slots
     if is_learned(first.policy):
-        times_s = workload.learned_jct_s(
+        states = workload.learned_states(
             cluster, first.policy, inputs, networks, max_slots=max_slots
         )
-        return [
-            figures_of(run, course, jct_s)
-            for run, (course, _), jct_s in zip(part, inputs, times_s, strict=True)
+    else:
+        states = [
+            workload.played(
+                cluster,
+                run.policy,
+                course,
+                key,
+                run.parameters,
+                networks,
+                pools=run.pools,
+                max_slots=max_slots,
+            ).state
+            for run, (course, key) in zip(part, inputs, strict=True)
         ]
-    figures = []
-    for run, (course, key) in zip(part, inputs, strict=True):
-        simulator = workload.played(
-            cluster,
-            run.policy,
-            course,
-            key,
-            run.parameters,
-            networks,
-            pools=run.pools,
-            max_slots=max_slots,
-        )
-        values = figures_of(run, course, workload.jct_of(course, simulator.state))
-        if run.allocation is not None:
-            held_s = float(simulator.state.allocation[0]["held_ms"]) / MS_PER_S
-            values = np.append(held_s, values)
-        figures.append(values)
-    return figures
+    return [
+        figures_of(run, course, state)
+        for run, (course, _), state in zip(part, inputs, states, strict=True)
+    ]
 
 
 class _SharedCluster(NamedTuple):
