@@ -77,3 +77,15 @@ def test_a_stream_of_small_batches_beside_large_jobs_is_not_all_there_is() -> No
     assert followers_share(*times, work_ms) < MOSTLY
     large_first = np.append(np.full(60, 30_000.0), np.full(3, 500.0))
     assert followers_share(*times, large_first) > MOSTLY
+
+
+def test_few_jobs_that_follow_frequent_ends_do_so_by_chance() -> None:
+    """A job ends each 4 s; of eight, five come within a second of an end, or within 20 ms."""
+    end_ms = np.arange(6_000.0, 50_000.0, 4_000.0)
+    shares = []
+    for pauses_ms in ([900.0, 300.0, 700.0, 500.0, 800.0], [20.0, 11.0, 15.0, 19.0, 12.0]):
+        since_ms = np.array([2_000.0, *pauses_ms, 3_000.0, 1_900.0])
+        arrival_ms = np.append(np.array([0.0, 1_000.0, 2_000.0]), end_ms[:8] + since_ms)
+        shares.append(share((arrival_ms, end_ms)))
+    assert shares[0] == 0.0
+    assert shares[1] > MOSTLY

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from traces.numbers import Bool, Float64, Int64
+from traces.numbers import Float64, Int64
 
 NONE = -1  # no job
 
@@ -21,8 +21,9 @@ MOSTLY = 0.5  # share from which jobs count as coming from clients that wait for
 _FEWEST = 3  # least number of jobs after the first end for a finding
 _SOON_MS = 1000.0
 _SOON = 0.25
-# "Right after" is within a second and within a quarter of the mean time between two ends. Of jobs
-# that come by themselves that many follow an end by chance: a share 1 - exp(-0.25).
+# "Right after" is within a second and within a quarter of the mean time between two ends.
+_RARELY = 0.001
+# Jobs come right after ends since their clients wait, unless so many do by chance so often.
 _BY_CHANCE = 0.1
 # Jobs that never overlap come from a client that waits, unless that happens by chance so often.
 _EXACT = 0.01
@@ -73,8 +74,8 @@ def predecessors(
                     leaders[rows[1:]] = rows[:-1]
     rest = order[(leaders[order] == NONE) & ~is_timed[order]]
     if followers_share(arrival_ms[rest], end_ms[rest], work_ms[rest]) > MOSTLY:
-        soon, ended = _right_after(arrival_ms[rest], end_ms[rest])
-        soon &= arrival_ms[rest[ended]] < arrival_ms[rest]
+        pauses_ms, ended = _pauses_right_after(arrival_ms[rest], end_ms[rest])
+        soon = np.isfinite(pauses_ms) & (arrival_ms[rest[ended]] < arrival_ms[rest])
         leaders[rest[soon]] = rest[ended[soon]]
     return leaders
 
@@ -132,34 +133,53 @@ def _nearest_ms(values_ms: Float64) -> float:
 
 
 def followers_share(arrival_ms: Float64, end_ms: Float64, work_ms: Float64) -> float:
-    """Share of the jobs that came right after another had ended, less what is chance: 0 to 1.
+    r"""Share of the jobs that came right after another had ended, less what is chance: 0 to 1.
 
     Of the jobs after the first end, or of their work, whichever is less: neither a stream of small
     batches beside large jobs nor one large job makes it many. The (K,) times are of jobs in any
     order, `end_ms` NaN where one has not ended.
+
+    A job that comes by itself does so right after an end with the probability p: the part of the
+    time, from the first end to the last arrival, that is no longer after an end than the longest of
+    the pauses in question. That a share s or more of n such jobs do has at most the probability
+    (Chernoff)
+
+    .. math:: e^{-n \left(s \ln\frac{s}{p} + (1 - s) \ln\frac{1 - s}{1 - p}\right)}, \quad s > p
+
+    Where it is not rare, the share is 0: few jobs under load follow frequent ends.
     """
     ends_ms = np.sort(end_ms[~np.isnan(end_ms)])
     if len(ends_ms) < 2:
         return 0.0
     is_later = arrival_ms > ends_ms[0]
-    mean_gap_ms = _mean_gap_ms(ends_ms)
-    if is_later.sum() < _FEWEST or mean_gap_ms <= 0.0:
+    if is_later.sum() < _FEWEST or ends_ms[-1] == ends_ms[0]:
         return 0.0
-    follows = _right_after(arrival_ms, end_ms)[0][is_later]
-    share = min(float(follows.mean()), float(np.average(follows, weights=work_ms[is_later])))
-    by_chance = 1.0 - math.exp(-min(_SOON_MS, _SOON * mean_gap_ms) / mean_gap_ms)
-    return max(0.0, (share - by_chance) / (1.0 - by_chance))
+    pauses_ms = _pauses_right_after(arrival_ms, end_ms)[0][is_later]
+    follows = np.isfinite(pauses_ms)
+    last_ms = float(arrival_ms.max())
+    gaps_ms = np.diff(np.append(ends_ms[ends_ms < last_ms], last_ms))
+    longest_ms = max(1.0, float(pauses_ms[follows].max(initial=0.0)))  # clocks have milliseconds
+    by_chance = float(np.minimum(gaps_ms, longest_ms).sum() / gaps_ms.sum())
+    counted = float(follows.mean())
+    share = min(counted, float(np.average(follows, weights=work_ms[is_later])))
+    if share <= by_chance:
+        return 0.0
+    exponent = counted * math.log(counted / by_chance)
+    if counted < 1.0:
+        exponent += (1.0 - counted) * math.log((1.0 - counted) / (1.0 - by_chance))
+    if math.exp(-len(follows) * exponent) > _RARELY:
+        return 0.0
+    return (share - by_chance) / (1.0 - by_chance)
 
 
-def _mean_gap_ms(ends_ms: Float64) -> float:
-    """Mean time between two of the ends, in order."""
-    return float(ends_ms[-1] - ends_ms[0]) / (len(ends_ms) - 1)
+def _pauses_right_after(arrival_ms: Float64, end_ms: Float64) -> tuple[Float64, Int64]:
+    """(K,) time from the end before each arrival, infinity if not right after, and (K,) whose end.
 
-
-def _right_after(arrival_ms: Float64, end_ms: Float64) -> tuple[Bool, Int64]:
-    """(K,) whether each job came right after one had ended, and (K,) the one that ended last."""
+    Of the jobs that ended before it is the one that ended last.
+    """
     by_end = np.argsort(end_ms, kind="stable")  # NaN last
     ends_ms = end_ms[by_end][: int((~np.isnan(end_ms)).sum())]
+    soon_ms = min(_SOON_MS, _SOON * float(ends_ms[-1] - ends_ms[0]) / (len(ends_ms) - 1))
     place = np.searchsorted(ends_ms, arrival_ms, side="right") - 1
     since_ms = np.where(place >= 0, arrival_ms - ends_ms[place], np.inf)
-    return since_ms <= min(_SOON_MS, _SOON * _mean_gap_ms(ends_ms)), by_end[place]
+    return np.where(since_ms <= soon_ms, since_ms, np.inf), by_end[place]
