@@ -27,11 +27,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.task_slots import MASTER, mean_task_s, scaled, submit_at
+from benchmarks.task_slots import (
+    MASTER,
+    WARM,
+    mean_task_s,
+    recording_of_run,
+    scaled,
+    sleep,
+    submit_at,
+)
 from decima.whatif import WhatIfSettings, what_if
 from decima.whatif.budget import Terms, budget
 from decima.whatif.load import recorded_reference
-from decima.whatif.replay import Recording, ReplayWorkload, read_recording
+from decima.whatif.replay import Recording, ReplayWorkload
 from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.recording import FAIR, FIFO
 from decima.whatif.spark_settings import DEFAULTS, budget_files
@@ -79,6 +87,9 @@ def run(name: str, folder: Path, settings: dict[str, str]) -> None:
         "spark.executor.memory": "512m", "spark.driver.memory": "512m", "spark.executor.cores": "2",
         "spark.scheduler.mode": program.mode, "spark.network.timeout": "600s",
         "spark.worker.timeout": "600",
+        # So that executors start soon, and their first tasks take about as long as the others.
+        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri(),
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
@@ -89,6 +100,8 @@ def run(name: str, folder: Path, settings: dict[str, str]) -> None:
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    sleep(spark, WARM, 2, 0, is_shuffled=False)
     rng = np.random.default_rng(7)
     arrival_s = np.concatenate([
         burst * program.pause_s + rng.exponential(program.mean_gap_s, program.jobs).cumsum()
@@ -118,8 +131,8 @@ def record(name: str, label: str, settings: dict[str, str], spark: Path, logs: P
 
 def rows(name: str, spark: Path, logs: Path) -> Iterator[str]:
     """Compare the run with the advised settings, once recorded, with its prediction."""
-    log = _log(record(name, "recorded", {}, spark, logs))
-    recording = read_recording([log])
+    log = record(name, "recorded", {}, spark, logs)
+    recording = recording_of_run(log)
     policy = recorded_reference(recording)
     settings = WhatIfSettings.fitting(
         recording, policies=(policy, *(order for order in (FIFO, FAIR) if order != policy))
@@ -132,30 +145,40 @@ def rows(name: str, spark: Path, logs: Path) -> Iterator[str]:
     lines = budget_files(study, best.policy, best.executors, best.change)[DEFAULTS]
     asked = dict(line.split(" ", 1) for line in lines.splitlines())
     label = re.sub(r"[^a-z0-9]+", "-", f"{best.policy} {best.cell()}")
-    run_log = _log(record(name, label, asked, spark, logs))
-    measured = read_recording([run_log])
+    run_log = record(name, label, asked, spark, logs)
+    measured = recording_of_run(run_log)
+
+    again = record(name, "again", {}, spark, logs)
 
     task_s = [mean_task_s(each) for each in (recording, measured)]
     jobs = tuple(scaled(job, task_s[1] / task_s[0]) for job in recording.trace.jobs)
-    start_s = [each.behaviours[0].start_ms or 0.0 for each in (recording, measured)]
-    alike = replace(best.change.allocation, start_ms=start_s[1])
-    jct_s = measured.recorded_ms / MS_PER_S
-    yield f"{name}: {best.policy}, {best.cell()}; cost {planned.change(best).words('+.0f', ' %')}"
+    start_ms = [each.behaviours[0].start_ms or 0.0 for each in (recording, measured)]
+    alike = replace(best.change.allocation, start_ms=start_ms[1])
     yield (
-        f"  start of an executor {start_s[0] / MS_PER_S:.1f}, in the run "
-        f"{start_s[1] / MS_PER_S:.1f} s; mean task {task_s[0]:.2f}, {task_s[1]:.2f} s"
+        f"{name}: {best.policy}, {best.cell()}; cost {planned.change(best).words('+.0f', ' %')}; "
+        f"start of an executor {start_ms[0] / MS_PER_S:.1f} -> {start_ms[1] / MS_PER_S:.1f} s, "
+        f"mean task {task_s[0]:.2f} -> {task_s[1]:.2f} s"
     )
-    before_s = np.array([[held_s(log)], [np.percentile(recording.recorded_ms, 95) / MS_PER_S]])
-    yield f"  recorded: executors held {before_s[0, 0]:.0f} s, p95 {before_s[1, 0]:.1f} s"
-    for label, real_s, *drawn_s in zip(
+    for label, before_s, again_s, real_s, *drawn_s in zip(
         ("average JCT", "p95", "executors held"),
-        (float(jct_s.mean()), float(np.percentile(jct_s, 95)), held_s(run_log)),
+        measures(log, recording),
+        measures(again, recording_of_run(again)),
+        measures(run_log, measured),
         simulated(recording, best.policy, best.change.allocation),
         simulated(recording.with_jobs(jobs), best.policy, alike),
         strict=True,
     ):
         errors = [f"{each:.1f} s ({100 * (each / real_s - 1):+.1f} %)" for each in drawn_s]
-        yield f"  {label}: measured {real_s:.1f} s, predicted {', as in the run '.join(errors)}"
+        yield (
+            f"  {label}: recorded {before_s:.1f} and {again_s:.1f} s, then {real_s:.1f} s; "
+            f"predicted {', as in the run '.join(errors)}"
+        )
+
+
+def measures(folder: Path, recording: Recording) -> tuple[float, float, float]:
+    """Average JCT, p95, and seconds for which executors were held, of one run."""
+    jct_s = recording.recorded_ms / MS_PER_S
+    return float(jct_s.mean()), float(np.percentile(jct_s, 95)), held_s(folder)
 
 
 def simulated(
@@ -175,27 +198,23 @@ def simulated(
     return average_s, p95_s, held
 
 
-def held_s(log: Path) -> float:
+def held_s(folder: Path) -> float:
     """Time of all executors from request to release, from first submission to last end of a job."""
     begin_ms, end_ms, spans = math.inf, 0, dict[str, list[float]]()
-    for line in log.read_text().splitlines():
+    (path,) = (path for path in folder.iterdir() if path.name[0] != ".")
+    for line in path.read_text().splitlines():
         event = json.loads(line)
         match event["Event"]:
             case "SparkListenerExecutorAdded":
                 spans[event["Executor ID"]] = [event["Executor Info"]["Request Time"], math.inf]
             case "SparkListenerExecutorRemoved":
                 spans[event["Executor ID"]][1] = event["Timestamp"]
-            case "SparkListenerJobStart":
+            case "SparkListenerJobStart" if event["Properties"]["spark.job.description"] != WARM:
                 begin_ms = min(begin_ms, event["Submission Time"])
             case "SparkListenerJobEnd":
                 end_ms = max(end_ms, event["Completion Time"])
     times_ms = (min(gone, end_ms) - max(added, begin_ms) for added, gone in spans.values())
     return sum(max(0.0, time_ms) for time_ms in times_ms) / MS_PER_S
-
-
-def _log(folder: Path) -> Path:
-    (path,) = (path for path in folder.iterdir() if path.name[0] != ".")
-    return path
 
 
 def main() -> None:

@@ -42,6 +42,8 @@ TASKS = (3, 9)
 LEAST_MS, MOST_MS = 2000, 6000
 """of a task: long, since the time to start one differs from run to run"""
 MEAN_GAP_S = 2.5
+WARM = "warm"
+"""the job in which executors load classes"""
 
 
 class Program(NamedTuple):
@@ -95,7 +97,7 @@ def run(name: str, question: str, number: int, folder: Path) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    _sleep(spark, "warm", 8, JOBS, is_shuffled=True)
+    sleep(spark, WARM, 8, JOBS, is_shuffled=True)
     rng = np.random.default_rng(7)
     arrival_s = np.cumsum(rng.exponential(MEAN_GAP_S, JOBS)).tolist()
     tasks = rng.integers(*TASKS, JOBS).tolist()
@@ -111,7 +113,7 @@ def submit_at(
 
     def submit(place: int) -> None:
         time.sleep(max(0.0, begin_s + arrival_s[place] - time.monotonic()))
-        _sleep(spark, f"job {place}", tasks[place], place, is_shuffled=is_shuffled)
+        sleep(spark, f"job {place}", tasks[place], place, is_shuffled=is_shuffled)
 
     threads = [threading.Thread(target=submit, args=(place,)) for place in range(len(tasks))]
     for thread in threads:
@@ -120,7 +122,7 @@ def submit_at(
         thread.join()
 
 
-def _sleep(spark: Any, name: str, tasks: int, seed: int, *, is_shuffled: bool) -> None:
+def sleep(spark: Any, name: str, tasks: int, seed: int, *, is_shuffled: bool) -> None:
     """Run one job, each of whose first tasks sleeps for its own time."""
     spark.sparkContext.setJobDescription(name)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
@@ -164,10 +166,10 @@ def lines(spark: Path, logs: Path) -> Iterator[str]:
 
 def row(label: str, question: str, number: int, folders: dict[int, Path]) -> str:
     """Compare a run with its prediction from the log of the other one."""
-    measured = _recording(folders[number])
+    measured = recording_of_run(folders[number])
     (other,) = folders.keys() - {number}
     demands = Demands(**{**dict.fromkeys(QUESTIONS), question: number})
-    recording = _recording(folders[other], demands)
+    recording = recording_of_run(folders[other], demands)
     settings = WhatIfSettings(1, (recorded_reference(recording),))
     task_s = [mean_task_s(each) for each in (recording, measured)]
     jobs = tuple(scaled(job, task_s[1] / task_s[0]) for job in recording.trace.jobs)
@@ -187,14 +189,14 @@ def row(label: str, question: str, number: int, folders: dict[int, Path]) -> str
             f"{mean_s:.1f} ({100 * (mean_s / real_s - 1):+.1f} %)"
             for mean_s in (float(times_s.mean()) for times_s in drawn_s)
         ]
-    error = replay(_recording(folders[other]), ReplaySettings()).fidelity("all")
+    error = replay(recording_of_run(folders[other]), ReplaySettings()).fidelity("all")
     if error is not None:
         cells.append(f"{error.median_error_percent:.1f} %, {error.bias_percent:+.1f} %")
     return " | ".join(cells)
 
 
-def _recording(folder: Path, demands: Demands | None = None) -> Recording:
-    """Read a log without its first job, in which executors load classes: it counts as failed."""
+def recording_of_run(folder: Path, demands: Demands | None = None) -> Recording:
+    """Read a log without its first job, `WARM`: it counts as failed."""
     (path,) = (path for path in folder.iterdir() if path.name[0] != ".")
     warm_up, name, jobs = path.read_text().partition('"job 0"')
     with tempfile.TemporaryDirectory() as scratch:
