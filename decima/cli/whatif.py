@@ -153,7 +153,8 @@ _OF_ONE_STUDY = (
 @click.option(
     "--price",
     type=Number(0.0, _MOST_MONEY, above=True),
-    help="Of an executor-hour: finds the fewest executors that keep the p95, and their cost.",
+    help="Of an executor-hour: finds the fewest executors, and the cheapest settings of dynamic "
+    "allocation, that keep the p95, and their cost.",
 )
 @click.option(
     "--deadline",
