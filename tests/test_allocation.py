@@ -172,6 +172,16 @@ def test_the_first_executors_are_there_at_the_first_job(tmp_path: Path) -> None:
     assert (allocation.first, allocation.present) == (3, 3)
 
 
+def test_fixed_executors_are_not_there_where_allocation_is_assumed(tmp_path: Path) -> None:
+    """Spark starts an application with the first ones only."""
+    log = [*started(), executor(cores=1), *simple_job(0, 0, [(0, 900)], 900)]
+    recording = read_recording([write(tmp_path / "log", log)])
+    for least in (0, 2):
+        allocation = recording.allocation(0, {"minExecutors": f"{least}", "maxExecutors": "3"})
+        assert allocation is not None
+        assert allocation.present == least
+
+
 def test_other_settings_are_tried_and_priced(tmp_path: Path) -> None:
     """An executor that is kept saves 4 s of 11 and is held for longer."""
     settings = WhatIfSettings(1, ("fifo", "spark_fair"), draws=2, sequences=6, slots_vary=True)
