@@ -55,7 +55,7 @@ def test_fewer_executors_take_longer_and_cost_less(planned: Budget) -> None:
         assert planned.p95_s[policy] == pytest.approx(np.tile(times_s, (3, 1)).T)
         cost = np.array(planned.executors) * (120.0 + times_s)
         assert planned.cost[policy] == pytest.approx(np.tile(cost, (3, 1)).T)
-    assert planned.base_cost == pytest.approx(4 * 121.0)
+    assert planned.base.cost == pytest.approx(4 * 121.0)
 
 
 def test_the_p95_needs_all_executors_and_a_deadline_fewer(study: WhatIf, planned: Budget) -> None:
@@ -98,7 +98,7 @@ def test_what_is_kept_or_saved_is_so_for_certain(planned: Budget) -> None:
     in_time = replace(found, terms=Terms(HOUR_S, deadline_s=1.0))
     assert in_time.fewest("fifo") == four + 1
     late = replace(planned, terms=Terms(HOUR_S, deadline_s=2.5))
-    unsure = planned.base_cost[0] * spread
+    unsure = planned.base.cost[0] * spread
     cost = {policy: np.tile(unsure, (7, 1)) for policy in planned.cost}
     assert late.cheapest() is not None
     assert replace(late, cost=cost).cheapest() is None
@@ -136,7 +136,7 @@ def test_slots_that_went_cost_nothing() -> None:
     going = replace(never_meeting(3), curves=(curve,))
     settings = replace(FAST, policies=("fifo",), slots_vary=True)
     found = budget(what_if(going, settings), Terms(HOUR_S))
-    assert found.base_cost == pytest.approx(np.full(3, 4 * 60.0 + 2 * 62.0))
+    assert found.base.cost == pytest.approx(np.full(3, 4 * 60.0 + 2 * 62.0))
     assert found.caveat() is not None
 
 
@@ -156,7 +156,7 @@ def test_executors_of_two_slots_and_the_95th_percentile() -> None:
     row = found.executors.index(2)
     assert found.p95_s["fifo"][row] == pytest.approx(np.full(3, np.percentile(range(1, 21), 95)))
     assert found.cost["fifo"][row] == pytest.approx(np.full(3, 2 * (19 * 60.0 + 20.0)))
-    assert found.base_cost == pytest.approx(np.full(3, 2 * (19 * 60.0 + 20.0)))
+    assert found.base.cost == pytest.approx(np.full(3, 2 * (19 * 60.0 + 20.0)))
     cells = cells_of(budget_table(found))
     assert cells[1][:3] == ["fifo, baseline", "2", "4"]
     assert cells[2][2] == str(2 * int(cells[2][1]))
@@ -192,7 +192,7 @@ def test_settings_of_dynamic_allocation_are_tried_and_cost_what_is_held(allocate
     ]
     assert allocated.base.p95_s == pytest.approx(np.percentile(4 + tasks_s, 95))
     held_s = (3 + tasks_s).sum()
-    assert allocated.base_cost == pytest.approx(held_s + 9 * 60.0)
+    assert allocated.base.cost == pytest.approx(held_s + 9 * 60.0)
     for policy in ("fifo", "decima"):
         best = allocated.allocated(policy)
         assert best is not None
@@ -258,7 +258,7 @@ def test_a_log_without_dynamic_allocation_is_the_baseline_of_one_that_is_assumed
     found = budget(what_if(never_meeting(3), settings), Terms(HOUR_S, deadline_s=6.0))
     assert found.base.change is None
     assert found.base.p95_s == pytest.approx(1.0)
-    assert found.base_cost == pytest.approx(4 * 121.0)
+    assert found.base.cost == pytest.approx(4 * 121.0)
     best = found.cheapest()
     assert best is not None
     assert best.change is not None

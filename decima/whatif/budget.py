@@ -96,11 +96,6 @@ class Budget:
     dynamic: Mapping[str, Sequence[Option]] = field(default_factory=dict)
     """(S,) settings of dynamic allocation by policy, candidates in all draws; {} if not tried"""
 
-    @property
-    def base_cost(self) -> Float64:
-        """(D,) of the baseline."""
-        return self.base.cost
-
     def excess(self, p95_s: Float64) -> Estimate:
         """Percent by which a (D,) p95 exceeds the one to be kept, paired by draw."""
         target_s = self.base.p95_s[: len(p95_s)]

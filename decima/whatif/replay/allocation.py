@@ -289,7 +289,7 @@ def _count(name: str, text: str, least: int = 0) -> int:
 
 
 def _present(settings: Mapping[str, str], recorded: int, first: int) -> int:
-    """Executors at the first job: all of the first, if so it was recorded or none is dynamic."""
+    """Executors at the first job: all of the first, if so it was recorded or is assumed."""
     if not is_dynamic(settings):
         return first
     configured = max(_count(name, _text(settings, name) or "0") for name in (FIRST, LEAST))
