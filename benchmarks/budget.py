@@ -6,8 +6,9 @@ Two programs of tasks that sleep, in the JVM, run with dynamic allocation on
 `local-cluster[2,4,1024]`, executors of two cores. Then each runs with the cheapest settings of
 dynamic allocation that keep the p95 of its log, under FIFO or FAIR. Printed are average JCT, p95
 and the time that executors are held (from request to release) of that run, as predicted from the
-log, and as predicted if executors had come as late, and tasks taken as long on average, as in the
-run. `--spark` is a folder that has PySpark. Logs that are in DIR are not recorded again.
+log, and as predicted if executors had come as late, and the tasks of each job taken as long on
+average, as in the run. `--spark` is a folder that has PySpark. Logs that are already in DIR are not
+recorded again.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from benchmarks.task_slots import (
     WARM,
     mean_task_s,
     recording_of_run,
-    scaled,
     sleep,
     submit_at,
+    with_task_times,
 )
 from decima.whatif import WhatIfSettings, what_if
 from decima.whatif.budget import Terms, budget
@@ -151,7 +152,6 @@ def rows(name: str, spark: Path, logs: Path) -> Iterator[str]:
     again = record(name, "again", {}, spark, logs)
 
     task_s = [mean_task_s(each) for each in (recording, measured)]
-    jobs = tuple(scaled(job, task_s[1] / task_s[0]) for job in recording.trace.jobs)
     start_ms = [each.behaviours[0].start_ms or 0.0 for each in (recording, measured)]
     alike = replace(best.change.allocation, start_ms=start_ms[1])
     yield (
@@ -165,7 +165,7 @@ def rows(name: str, spark: Path, logs: Path) -> Iterator[str]:
         measures(again, recording_of_run(again)),
         measures(run_log, measured),
         simulated(recording, best.policy, best.change.allocation),
-        simulated(recording.with_jobs(jobs), best.policy, alike),
+        simulated(with_task_times(recording, measured), best.policy, alike),
         strict=True,
     ):
         errors = [f"{each:.1f} s ({100 * (each / real_s - 1):+.1f} %)" for each in drawn_s]

@@ -6,9 +6,9 @@ Two programs of tasks that sleep, in the JVM, run on `local-cluster[2,4,1024]`, 
 one and of two cores, and with executors of one and of two GPUs, which a script lists. Each log
 predicts the run with the other setting. `--spark` is a folder that has PySpark. A line a
 prediction: slots of the cluster, the mean time of a task in both runs, makespan and average JCT of
-the run, as predicted from the other log, and as predicted if its tasks took as long on average as
-in the run (what else the machine does changes that), and the replay error of the log. Logs that are
-already in DIR are not recorded again.
+the run, as predicted from the other log, and as predicted if the tasks of each job took as long on
+average as in the run (what else the machine does changes that), and the replay error of the log.
+Logs that are already in DIR are not recorded again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from decima.whatif.load import recorded_reference
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
 from decima.whatif.replay.demands import Demands
 from decima.whatif.task_slots import demands_effect
-from traces import Job, LevelDurations
+from traces import LevelDurations
 from traces.loopback import LOOPBACK
 from traces.numbers import MS_PER_S
 
@@ -172,10 +172,9 @@ def row(label: str, question: str, number: int, folders: dict[int, Path]) -> str
     recording = recording_of_run(folders[other], demands)
     settings = WhatIfSettings(1, (recorded_reference(recording),))
     task_s = [mean_task_s(each) for each in (recording, measured)]
-    jobs = tuple(scaled(job, task_s[1] / task_s[0]) for job in recording.trace.jobs)
     predicted, alike = (
         demands_effect(each, demands, settings, driver_times=True).after
-        for each in (recording, recording.with_jobs(jobs))
+        for each in (recording, with_task_times(recording, measured))
     )
     makespan_s = float(measured.end_ms.max() - measured.arrival_ms.min()) / MS_PER_S
     avg_s = float(measured.recorded_ms.mean()) / MS_PER_S
@@ -205,15 +204,24 @@ def recording_of_run(folder: Path, demands: Demands | None = None) -> Recording:
         return read_recording([copy], demands=demands)
 
 
-def scaled(job: Job, factor: float) -> Job:
-    """Return a job whose tasks take `factor` times as long."""
-    stages = []
-    for stage in job.stages:
-        (level,) = stage.durations
-        times_ms = factor * np.concatenate(level.waves)
-        scaled = LevelDurations.of(level.executors, rest_ms=times_ms)
-        stages.append(replace(stage, durations=(scaled,)))
-    return replace(job, stages=tuple(stages))
+def with_task_times(recording: Recording, run: Recording) -> Recording:
+    """Return the jobs with tasks that take as long on average, job by job, as those of a `run`.
+
+    Both submitted the same jobs in the same order.
+    """
+    jobs = list(recording.trace.jobs)
+    orders = (np.argsort(each.arrival_ms, kind="stable").tolist() for each in (recording, run))
+    for row, other in zip(*orders, strict=True):
+        job, measured = jobs[row], run.trace.jobs[other]
+        factor = measured.work_ms / measured.num_tasks * job.num_tasks / job.work_ms
+        stages = []
+        for stage in job.stages:
+            (level,) = stage.durations
+            times_ms = factor * np.concatenate(level.waves)
+            times = LevelDurations.of(level.executors, rest_ms=times_ms)
+            stages.append(replace(stage, durations=(times,)))
+        jobs[row] = replace(job, stages=tuple(stages))
+    return recording.with_jobs(tuple(jobs))
 
 
 def mean_task_s(recording: Recording) -> float:

@@ -89,3 +89,21 @@ def test_few_jobs_that_follow_frequent_ends_do_so_by_chance() -> None:
         shares.append(share((arrival_ms, end_ms)))
     assert shares[0] == 0.0
     assert shares[1] > MOSTLY
+
+
+@pytest.mark.parametrize(("slots", "gap_ms"), [(4, 2_500.0), (8, 1_000.0)])
+def test_a_dozen_jobs_at_random_under_load_are_not_taken_for_clients(
+    slots: int, gap_ms: float
+) -> None:
+    """Jobs of 3 to 8 tasks of 2 to 6 s queue for the slots; none of 300 such recordings errs."""
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        arrival_ms = np.cumsum(rng.exponential(gap_ms, 12))
+        free_ms = [0.0] * slots
+        end_ms = np.zeros(12)
+        for job, at_ms in enumerate(arrival_ms):
+            for task_ms in rng.uniform(2_000, 6_000, rng.integers(3, 9)):
+                ends_ms = max(at_ms, heapq.heappop(free_ms)) + task_ms
+                heapq.heappush(free_ms, ends_ms)
+                end_ms[job] = max(end_ms[job], ends_ms)
+        assert share((arrival_ms, end_ms)) <= MOSTLY, seed
