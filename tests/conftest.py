@@ -64,8 +64,8 @@ def driver() -> Iterator[Any]:
     from tests.browser import chromium, skip_without_browser
 
     skip_without_browser()
-    with chromium() as found:
-        yield found
+    with chromium() as browser:
+        yield browser
 
 
 SHARED = Path(__file__).parents[1].parent / "shared"
@@ -124,9 +124,9 @@ def jar_with_hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def hooks(session: Any, jar_with_hooks: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
     """Faults of the planner of the module's `session`."""
-    found = Hooks(session, jar_with_hooks, monkeypatch)
-    yield found
-    found.clear()
+    hooks = Hooks(session, jar_with_hooks, monkeypatch)
+    yield hooks
+    hooks.clear()
 
 
 @pytest.fixture

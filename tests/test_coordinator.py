@@ -106,15 +106,15 @@ def test_the_division_of_a_load_is_that_of_a_coordinator_that_starts_now(policy:
     before.report("a", report(4, columns([120], [4], task_ms=1_500.0)), 1.0)
     before.report("b", report(0, columns([60], task_ms=1_500.0)), 1.0)
     before.plan(2.0)
-    found = [division(before, 30_000.0)]
+    divisions = [division(before, 30_000.0)]
     for order in (("a", "b"), ("b", "a")):
         again = coordinator(4, policy)
         for key in order:
             again.register(registered(key), load[key][0], 0.0)
-        found.append(division(again, 1.0))
-    assert found[1:] == found[:1] * 2
+        divisions.append(division(again, 1.0))
+    assert divisions[1:] == divisions[:1] * 2
     if policy == "strict_fair":
-        assert found[0] == {"a": 2, "b": 2}
+        assert divisions[0] == {"a": 2, "b": 2}
 
 
 def test_weights_are_shares() -> None:

@@ -90,19 +90,19 @@ def recorded(policy: str, slots: int, gap_ms: float, seed: int) -> Iterator[tupl
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy: str) -> None:
     """Few slots and many, jobs that came together and jobs that come one by one."""
-    found = [
+    choices = [
         recorded_round
         for number, (slots, gap_ms) in enumerate(
             [(8, 30_000.0), (50, 0.0), (50, 9_000.0), (200, 1_000.0)]
         )
         for recorded_round in recorded(policy, slots, gap_ms, number)
     ]
-    expected = [actions for _, actions in found]
+    expected = [actions for _, actions in choices]
     answers = classes.ask(
         "decima.policy.Decide",
-        [{"policy": policy, "parameters": None, "tables": tables} for tables, _ in found],
+        [{"policy": policy, "parameters": None, "tables": tables} for tables, _ in choices],
     )
-    assert len(found) > 400
+    assert len(choices) > 400
     assert sum(map(len, expected)) > 800
     assert answers == expected
 
