@@ -14,7 +14,7 @@ from decima.report.page import page
 from decima.report.timelines import unpack
 from decima.report.whatif import compared_policy, waiting_section, whatif_section, whatif_sections
 from decima.rl.parallel.local import LocalPool
-from decima.training.descent import Found
+from decima.training.descent import Best
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import caveats, findings
 from decima.whatif.load import by_length, known_share
@@ -171,7 +171,7 @@ def test_parameters_that_are_worse_on_other_sequences_are_not_kept(
 ) -> None:
     shipped = HEURISTICS["tuned_weighted_fair"].defaults
     bad = {**shipped, "limit_factor": 0.05}
-    only_bad = lambda searches, _: {key: Found(bad, 0.0, 1) for key in searches}  # noqa: E731
+    only_bad = lambda searches, _: {key: Best(bad, 0.0, 1) for key in searches}  # noqa: E731
     monkeypatch.setattr("decima.whatif.study.descend_together", only_bad)
     settings = replace(FAST, policies=("fifo", "tuned_weighted_fair"))
     study = what_if(short_behind_long(), settings)
