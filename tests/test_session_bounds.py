@@ -109,7 +109,7 @@ def test_a_job_beyond_the_bound_waits_for_another_ones_end(
 
 
 def four_sizes() -> Trace:
-    """One second of all four slots for the first job and the last; three and two for those between."""
+    """Jobs that take one, three, two and one second of all four slots."""
     counts = (4, 12, 8, 4)
     jobs = (Job(f"job {row}", (Stage.fixed("s", n, 1000.0, ()),)) for row, n in enumerate(counts))
     return Trace("made", tuple(jobs))
