@@ -116,9 +116,9 @@ class Cluster:
     max_jobs: int | None = None
     """jobs of a session that run at once; those beyond wait until another ends. None: any number"""
     ask_admission: bool = True
-    """ask the policy, shown only the jobs that wait, for the next one to run when another ends: the
-    job of the stage that it chooses, whatever the limit, or the first submitted if it passes. False:
-    always the first submitted"""
+    """when one of `max_jobs` ends, ask the policy for the next, showing it the waiting jobs alone:
+    that of the stage that it chooses, or the first submitted if it passes. False: always the first
+    submitted"""
     classes: tuple[ExecutorClass, ...] | None = None
     """sizes of executors, small ones first, counts adding up to `num_executors`; an executor runs
     one task at a time, of a stage whose demands it can hold. None: every task fits everywhere"""

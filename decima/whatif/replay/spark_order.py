@@ -155,7 +155,7 @@ def _admit(state: State, order: _Order, queue: _Queue) -> None:
             if best == NONE:
                 best = stage
                 continue
-            # Its Spark jobs are submitted when it enters: inside a FIFO pool the queue has the order.
+            # None of their Spark jobs has a rank yet: inside a FIFO pool the queue has the order.
             pool, rival_pool = order.pool[state.queue[place]], order.pool[state.stages[best]["job"]]
             is_fifo = pool == rival_pool and not order.is_fair[pool]
             if not is_fifo and _goes_first(state, order, queue, stage, best):
