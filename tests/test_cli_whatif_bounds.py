@@ -93,6 +93,36 @@ def test_a_bound_on_jobs_holds_the_next_one_back(log: Path, tmp_path: Path) -> N
     assert both["jct_s"] == pytest.approx([2.0, 1.9, 1.0])
 
 
+def test_the_job_that_waits_and_is_due_by_the_policy_comes_next(tmp_path: Path) -> None:
+    """Two slots: from 1 s on a job of four tasks waits, and one of one task that came later."""
+    events = [
+        *started("app"),
+        executor(),
+        *(start(row, 100 * row, [stage(row, tasks)]) for row, tasks in enumerate((2, 4, 1))),
+        *(submitted(row, tasks) for row, tasks in enumerate((2, 4, 1))),
+        task(0, 0, 0, 1000),
+        task(0, 1, 0, 1000),
+        end(0, 1000),
+        *(
+            task(1, number, 1000 + 1000 * (number // 2), 2000 + 1000 * (number // 2))
+            for number in range(4)
+        ),
+        end(1, 3000),
+        task(2, 0, 3000, 4000),
+        end(2, 4000),
+    ]
+    path = write(tmp_path / "log", events)
+    by_submission, shortest = [1.0, 2.9, 3.8], [1.0, 3.9, 1.8]
+    for policy, expected_s in (
+        ("fifo", by_submission),
+        ("strict_fair", by_submission),
+        ("tuned_srw", shortest),
+        ("decima", shortest),
+    ):
+        _, found = bounded(path, tmp_path / "out.json", "--max-jobs", "1", "--policies", policy)
+        assert found["jct_s"] == pytest.approx(expected_s)
+
+
 def test_a_learned_policy_and_a_heuristic_have_bounds_too(log: Path, tmp_path: Path) -> None:
     for policy in ("decima", "tuned_srw"):
         bounds = ("--max-slots", "pool.etl=1", "--max-jobs", "1", "--policies", policy)
