@@ -120,13 +120,15 @@ def test_the_first_choice_among_waiting_jobs_is_that_of_the_compiled_policy(
     classes: Classes, policy: str
 ) -> None:
     """The JVM goes on to plan for all of them; the first choice is what gets the place."""
-    found = [one for seed in range(6) for one in recorded(policy, 50, 1_000.0, seed, max_jobs=2)]
+    recordings = [
+        one for seed in range(6) for one in recorded(policy, 50, 1_000.0, seed, max_jobs=2)
+    ]
     answers = classes.ask(
         "decima.policy.Decide",
-        [{"policy": policy, "parameters": None, "tables": tables} for tables, _ in found],
+        [{"policy": policy, "parameters": None, "tables": tables} for tables, _ in recordings],
     )
-    assert len(found) > 40
-    assert [answer[:1] for answer in answers] == [actions for _, actions in found]
+    assert len(recordings) > 40
+    assert [answer[:1] for answer in answers] == [actions for _, actions in recordings]
 
 
 # --- sessions ------------------------------------------------------------------------------------

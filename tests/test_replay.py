@@ -74,8 +74,8 @@ def two_stages(
 def test_the_drivers_times_are_measured(tmp_path: Path) -> None:
     """10 ms before the first task, 30 ms between the stages, 5 ms after the last task."""
     recording = record(tmp_path / "log", *two_stages(0, 0))
-    (found,) = recording.driver
-    assert (found.wait_ms, found.after_ms) == ((10.0, 30.0), 5.0)
+    (driver,) = recording.driver
+    assert (driver.wait_ms, driver.after_ms) == ((10.0, 30.0), 5.0)
     assert recording.recorded_ms.tolist() == [345.0]
 
 
@@ -95,7 +95,7 @@ def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
         end(0, 210),
     ]
     recording = record(tmp_path / "log", *long_job, *blocked)
-    assert [found.wait_ms for found in recording.driver] == [(10.0,), (0.0,)]
+    assert [driver.wait_ms for driver in recording.driver] == [(10.0,), (0.0,)]
     report = replay(recording, ReplaySettings(draws=1))
     assert report.simulated_s.tolist() == report.recorded_s.tolist() == [0.21, 0.24]
 

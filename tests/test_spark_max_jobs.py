@@ -63,10 +63,10 @@ def at_once(
     names: tuple[str, ...] = ("j0", "j1", "j2", "j3", "j4"),
 ) -> list[Spans]:
     """The tasks of jobs each of which is submitted once Spark knows the one before."""
-    found: list[Spans] = [[] for _ in tasks]
+    spans_of: list[Spans] = [[] for _ in tasks]
 
     def run(number: int) -> None:
-        found[number] = naps(session, tasks[number], names[number])
+        spans_of[number] = naps(session, tasks[number], names[number])
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(len(tasks))]
     for number, thread in enumerate(threads):
@@ -74,17 +74,17 @@ def at_once(
         assert is_known(scheduler, names[number])
     for thread in threads:
         thread.join(timeout=60)
-    return found
+    return spans_of
 
 
 def test_at_most_two_jobs_run_and_the_others_wait_in_order(session: Any) -> None:
     """They overlap: each has three tasks a slot, and is submitted once the one before is known."""
     naps(session, 1)  # what is slow the first time
     with decima.spark.attach(session, policy="strict_fair", caps={"maxJobs": 2}) as scheduler:
-        found = at_once(session, scheduler, *[12] * 5)
+        spans_of = at_once(session, scheduler, *[12] * 5)
         status = scheduler.status()
-    assert most_at_once(found) <= 2
-    begins_ms = [min(begin for begin, _ in spans) for spans in found]
+    assert most_at_once(spans_of) <= 2
+    begins_ms = [min(begin for begin, _ in spans) for spans in spans_of]
     assert begins_ms == sorted(begins_ms)
     assert (status.jvm["faults"], status.fallbacks, status.ended_because) == (0, 0, None)
 
@@ -125,9 +125,9 @@ def test_jobs_that_wait_come_in_the_policys_order(
 ) -> None:
     """Each waits while the first runs, with fewer tasks than the one before."""
     with decima.spark.attach(session, policy=policy, caps={"maxJobs": 1}, ready_s=120) as scheduler:
-        found = at_once(session, scheduler, 64, 32, 24, 16)
+        spans_of = at_once(session, scheduler, 64, 32, 24, 16)
         status = scheduler.status()
-    assert order_of(found) == order
+    assert order_of(spans_of) == order
     assert (status.jvm["faults"], status.ended_because) == (0, None)
 
 
@@ -291,6 +291,6 @@ def test_jobs_that_wait_come_in_sparks_order_where_it_is_in_force(
     """Before the first verdict of `auto`. FAIR takes the first of the pools that run nothing."""
     session = session_in(mode)
     with decima.spark.attach(session, policy="auto", caps={"maxJobs": 1}) as scheduler:
-        found = at_once(session, scheduler, 64, 16, 16, 16, names=("b", "d", "c", "e"))
+        spans_of = at_once(session, scheduler, 64, 16, 16, 16, names=("b", "d", "c", "e"))
         assert scheduler.status().jvm["faults"] == 0
-    assert order_of(found) == order
+    assert order_of(spans_of) == order
