@@ -51,10 +51,12 @@ wheel: .venv/installed
 
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-# torch first and alone: the constraint picks the CPU build, which nothing else then replaces.
+# torch alone: the constraint picks the CPU build, which nothing else then replaces. While it is
+# installed, the other core compiles what a comparison needs, and shows the first one.
 .venv/train: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) torch
+	$(PIP) --editable .
+	$(PIP) torch & torch=$$!; $(BIN)/decima evaluate --policies $(POLICIES),decima --jobs 20 --sequences 2; wait $$torch
 	$(PIP) --editable '.[train,plots]'
 	touch $@
 

@@ -16,7 +16,7 @@ _INLINE = re.compile(r":math:`([^`]+)`")
 
 def shown_as_code(text: str) -> str:
     """Blocks of `.. math::` as fenced code, `:math:` in a sentence as plain code."""
-    fenced = _BLOCK.sub(lambda found: f"```text\n{_aligned(found[1])}\n```", text)
+    fenced = _BLOCK.sub(lambda match: f"```text\n{_aligned(match[1])}\n```", text)
     return _INLINE.sub(r"`\1`", fenced)
 
 

@@ -2,9 +2,10 @@
 
     python -m benchmarks.job_bounds FOLDER [--only pool-fifo,jobs-fair]
 
-Four programs on `local[8]`, whose tasks sleep. Each runs without a cap, `whatif` predicts
+Programs on `local[8]`, whose tasks sleep. Each runs without a cap, `whatif` predicts
 from its event log what the cap would change, and the program runs again under it: the same jobs at
-the same times. Event logs stay in FOLDER, and a run whose log is there is not repeated.
+the same times. `order-*` run under a policy then, which knows the durations from the first run.
+Event logs stay in FOLDER, and a run whose log is there is not repeated.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from decima.spark import attach
 from decima.spark.jar import PLUGIN, build_jar
 from decima.spark.replay import Replayer
 from decima.whatif import WhatIfSettings, what_if
+from decima.whatif.bounds import bounds_settings, bounds_words
 from decima.whatif.load import recorded_reference, recorded_slots
 from decima.whatif.replay import Recording, ReplaySettings, read_recording, replay
+from traces import write_trace
 from traces.loopback import LOOPBACK
 from traces.numbers import MS_PER_S, Bool, Float64
 
@@ -42,13 +47,11 @@ class Program(NamedTuple):
     seed: int
     max_slots: dict[str, int] | None = None
     max_jobs: int | None = None
+    policy: str | None = None  # under the bound; None: Spark's own order
 
-    def plugin(self) -> dict[str, str]:
-        """Settings of the plugin that make the bound, under Spark's own order."""
-        bound = {f"maxSlots.pool.{name}": slots for name, slots in (self.max_slots or {}).items()}
-        if self.max_jobs is not None:
-            bound["maxJobs"] = self.max_jobs
-        return {"policy": "spark", **{name: str(value) for name, value in bound.items()}}
+    def bounds(self) -> dict[str, int]:
+        """The bound, by the plugin's names."""
+        return bounds_settings(self.max_slots, self.max_jobs)
 
 
 FAIR = {"spark.scheduler.mode": "FAIR"}
@@ -57,6 +60,8 @@ PROGRAMS = {
     "pool-fair": Program(FAIR, 2, {"adhoc": 4}),
     "jobs-fifo": Program({}, 3, max_jobs=2),
     "jobs-fair": Program(FAIR, 4, max_jobs=2),
+    "order-srw": Program({}, 3, max_jobs=2, policy="tuned_srw"),
+    "order-es": Program(FAIR, 4, max_jobs=2, policy="es_rule"),
 }
 
 
@@ -89,8 +94,8 @@ def work_of(program: Program) -> list[Work]:
     return jobs
 
 
-def run_session(name: str, conf: dict[str, str]) -> None:
-    """Run a program in this process."""
+def run_session(name: str, conf: dict[str, str], attached: dict[str, Any] | None) -> None:
+    """Run a program in this process, with these arguments of `attach`, if there are any."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
@@ -101,20 +106,26 @@ def run_session(name: str, conf: dict[str, str]) -> None:
 
     def run(work: Work) -> None:
         context.setLocalProperty(POOL, work.pool)
+        context.setJobDescription(work.pool)  # by which a policy knows the first run
         replayer.run_one(work.pool, work.graph)
 
-    begin_s = time.monotonic() + 1.0
-    threads = []
-    for work in work_of(PROGRAMS[name]):
-        time.sleep(max(0.0, begin_s + work.arrival_s - time.monotonic()))
-        threads.append(threading.Thread(target=run, args=(work,)))
-        threads[-1].start()
-    for thread in threads:
-        thread.join()
+    with nullcontext() if attached is None else attach(spark, **attached) as scheduler:
+        begin_s = time.monotonic() + 1.0
+        threads = []
+        for work in work_of(PROGRAMS[name]):
+            time.sleep(max(0.0, begin_s + work.arrival_s - time.monotonic()))
+            threads.append(threading.Thread(target=run, args=(work,)))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+        if scheduler is not None:
+            print(scheduler.status())
     context.stop()
 
 
-def recorded(folder: Path, name: str, way: str, jar: Path) -> Recording:
+def recorded(
+    folder: Path, name: str, way: str, jar: Path, attached: dict[str, Any] | None = None
+) -> Recording:
     """The recording of a program, which is run unless its log is there."""
     program, logs = PROGRAMS[name], folder / f"{name}-{way}"
     if not logs.exists():
@@ -128,16 +139,17 @@ def recorded(folder: Path, name: str, way: str, jar: Path) -> Recording:
             "spark.eventLog.dir": logs.as_uri(),
             **program.conf,
         }
-        if way == LIVE:
+        if way == LIVE and attached is None:
             conf |= {"spark.driver.extraClassPath": str(jar), "spark.plugins": PLUGIN}
-            conf |= {f"spark.decima.{key}": value for key, value in program.plugin().items()}
+            settings = {"policy": "spark", **program.bounds()}
+            conf |= {f"spark.decima.{key}": str(value) for key, value in settings.items()}
         command = [
             sys.executable,
             "-m",
             "benchmarks.job_bounds",
             name,
             "--session",
-            json.dumps(conf),
+            json.dumps([conf, attached]),
         ]
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         subprocess.run(command, env=environment, check=True)  # noqa: S603 - this module
@@ -159,21 +171,33 @@ def averages(jct_s: Float64, rows: Bool, warm: Bool) -> list[float]:
 def compare(folder: Path, name: str, jar: Path) -> None:
     """Print a program's rows: predicted and measured averages."""
     program = PROGRAMS[name]
-    before, after = (recorded(folder, name, way, jar) for way in (PLAIN, LIVE))
+    before = recorded(folder, name, PLAIN, jar)
     check = replay(before, ReplaySettings(draws=5)).fidelity("all")
     settings = WhatIfSettings(
         recorded_slots(before),
-        (recorded_reference(before),),
+        (program.policy or recorded_reference(before),),
         draws=DRAWS,
         sequences=1,
         max_slots=program.max_slots,
         max_jobs=program.max_jobs,
     )
     study = what_if(before, settings)
+    attached = None
+    if program.policy is not None:
+        priors = folder / f"{name}.parquet"
+        write_trace(before.trace, priors)
+        attached = {
+            "policy": program.policy,
+            "parameters": study.main.tuned.get(program.policy),
+            "priors": str(priors),
+            "caps": program.bounds(),
+        }
+    after = recorded(folder, name, LIVE, jar, attached)
     assert study.bounded is not None  # noqa: S101 - the settings have a bound
     assert check is not None  # noqa: S101 - there are jobs
-    print(f"{name}: {program.plugin()}, replay {check.median_error_percent:.1f} %,", end=" ")
-    print(f"{check.bias_percent:+.1f} %")
+    words = bounds_words(program.max_slots, program.max_jobs)
+    print(f"{name}: {words}, {study.settings.reference} {study.main.tuned}, ", end="")
+    print(f"replay {check.median_error_percent:.1f} %, {check.bias_percent:+.1f} %")
     columns = []
     for jct_s, recording in (
         (before.recorded_ms / MS_PER_S, before),
@@ -184,9 +208,9 @@ def compare(folder: Path, name: str, jar: Path) -> None:
         warm = np.array([record.pool is None for record in recording.driver])
         columns.append(averages(jct_s, of_bound(recording, program), warm))
     for label, row in zip(("all", "bounded", "others"), zip(*columns, strict=True), strict=True):
-        recorded_s, replayed_s, predicted_s, measured_s = row
+        recorded_s, unbounded_s, predicted_s, measured_s = row
         print(
-            f"  {label:8} recorded {recorded_s:6.2f} s, replayed {replayed_s:6.2f} s, predicted "
+            f"  {label:8} recorded {recorded_s:6.2f} s, unbounded {unbounded_s:6.2f} s, predicted "
             f"{predicted_s:6.2f} s, measured {measured_s:6.2f} s: "
             f"{100 * (predicted_s / measured_s - 1):+.1f} %"
         )
@@ -199,7 +223,7 @@ def main() -> None:
     parser.add_argument("--session", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.session is not None:
-        run_session(given.folder, json.loads(given.session))
+        run_session(given.folder, *json.loads(given.session))
         return
     folder = Path(given.folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)

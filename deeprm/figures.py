@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from decima.rl.colours import job_colour
-from decima.rl.drawing import Found, errors, panels, save_figure
+from decima.rl.drawing import Measured, errors, panels, save_figure
 from decima.rl.errors import NoModelsError
 from decima.rl.statistics import compared, mean_of, mean_of_chosen
 from decima.rl.study.lockstep import play_up_to
@@ -160,7 +160,7 @@ def figure_4(bench: Bench) -> dict[str, Any]:
     return {"loads": by_load}
 
 
-def _lines(table: Found, label: str, ours: str, at: Callable[[str], int | str]) -> Figure:
+def _lines(table: Measured, label: str, ours: str, at: Callable[[str], int | str]) -> Figure:
     """Slowdown of each scheduler along the table, whose keys `at` places."""
     figure, (axes,) = panels(1)
     for name, colour in COLOURS.items():
@@ -192,7 +192,7 @@ def figure_5(bench: Bench) -> dict[str, Any]:
     return {"load": OBJECTIVES_AT, "measures": measures}
 
 
-def _draw_figure_5(figures: Found) -> Figure:
+def _draw_figure_5(figures: Measured) -> Figure:
     units = {
         "slowdown": "average slowdown",
         "completion": "average completion time, steps",
@@ -232,7 +232,7 @@ def figure_6(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _draw_figure_6(figures: Found) -> Figure:
+def _draw_figure_6(figures: Measured) -> Figure:
     figure, (slowdown, reward) = panels(2)
     for number, rows in enumerate(figures["curves"].values()):
         checked = [row for row in rows if "slowdown" in row]
@@ -291,7 +291,7 @@ def figure_7(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _draw_figure_7(figures: Found) -> Figure:
+def _draw_figure_7(figures: Measured) -> Figure:
     figure, (withheld, slowdown) = panels(2)
     counts = figures["withheld_jobs_by_duration"]
     total = sum(counts.values())
@@ -329,7 +329,7 @@ def sizes(bench: Bench) -> dict[str, Any]:
     return {"load": SIZES_AT, "sizes": slowdowns}
 
 
-FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found], Figure]]] = {
+FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Measured], Figure]]] = {
     "figure4": (
         figure_4,
         lambda figures: _lines(figures["loads"], "load in percent", "DeepRM", int),

@@ -102,13 +102,13 @@ class Cluster:
         duration = self.jobs.duration[self.episodes, job]
         needed = self.used + self.jobs.demand[self.episodes, job][:, None]
         free = needed.max(2) <= CAPACITY  # (E, HORIZON)
-        found = np.full(len(job), HORIZON)
+        wait = np.full(len(job), HORIZON)
         for first in range(HORIZON - 1, -1, -1):
             fits = np.cumsum(~free[:, first:], axis=1)  # busy steps from `first` on
             last = first + duration - 1
             is_free = fits[self.episodes, np.minimum(duration, HORIZON - first) - 1] == 0
-            found[is_free & (last < HORIZON)] = first
-        return found
+            wait[is_free & (last < HORIZON)] = first
+        return wait
 
     def _pass(self, which: Bools) -> None:
         """Let one step of time pass in some episodes, and charge it."""
@@ -140,8 +140,8 @@ class Cluster:
         job = np.maximum(self.slot, 0)
         lasts = np.take_along_axis(self.jobs.duration, job, 1)[:, None, :, None, None]
         needs = np.take_along_axis(self.jobs.demand, job[..., None], 1)[:, None, ..., None]
-        there = (self.slot != EMPTY)[:, None, :, None, None]
-        waiting = there & (row[..., None] < lasts) & (column < needs)
+        is_filled = (self.slot != EMPTY)[:, None, :, None, None]
+        waiting = is_filled & (row[..., None] < lasts) & (column < needs)
         behind = (self.jobs.arrival <= self.time[:, None]).sum(1) - self.entered
         beyond = np.arange(BACKLOG) < behind[:, None]
         parts = [part.reshape(len(self.time), -1) for part in (cells, waiting, beyond)]

@@ -46,9 +46,9 @@ def priorities(pod: dict[str, Any], nodes: list[str]) -> list[dict[str, Any]]:
             job["ps" if label["role"] == "ps" else "workers"].append(one["spec"]["nodeName"])
     own = jobs.pop(pod["metadata"]["labels"]["harmony/job"])
     running = [{**job, "count": {}} for job in jobs.values() if job["workers"]]
-    found = fetch(f"{given.harmony}/place", {"servers": nodes, "running": running, "job": own})
+    placement = fetch(f"{given.harmony}/place", {"servers": nodes, "running": running, "job": own})
     role = "ps" if pod["metadata"]["labels"]["harmony/role"] == "ps" else "workers"
-    return [{"host": name, "score": 10 * (name in found.get(role, [])[:1])} for name in nodes]
+    return [{"host": name, "score": 10 * (name in placement.get(role, [])[:1])} for name in nodes]
 
 
 class Extender(BaseHTTPRequestHandler):

@@ -77,16 +77,16 @@ def submitted_faster(recording: Recording, speedup: float) -> Recording:
     return replace(recording, trace=replace(trace, metadata={**trace.metadata, "recorded": moved}))
 
 
-def show(title: str, found: WhatIf, check: ReplayReport) -> None:
+def show(title: str, study: WhatIf, check: ReplayReport) -> None:
     """Print the average JCT by policy and number of slots, then advice and caveats."""
     say(f"\n{title}: average job completion time in seconds, by number of slots")
-    print(f"  {'policy':<14}" + "".join(f"{size:>8}" for size in found.sizes))
-    for policy in found.settings.policies:
-        averages = [found.shared_avg_s(size, policy).mean() for size in found.sizes]
+    print(f"  {'policy':<14}" + "".join(f"{size:>8}" for size in study.sizes))
+    for policy in study.settings.policies:
+        averages = [study.shared_avg_s(size, policy).mean() for size in study.sizes]
         print(f"  {policy:<14}" + "".join(f"{avg_s:>8.2f}" for avg_s in averages))
-    for line in findings(found, check):
+    for line in findings(study, check):
         say(line, "- ")
-    for line in caveats(found, check):
+    for line in caveats(study, check):
         say(f"But: {line}", "- ")
 
 

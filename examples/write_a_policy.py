@@ -98,10 +98,10 @@ def main() -> None:
     # `own` takes what makes a policy: each sequence gets a new one.
     report = evaluate(config, own=[partial(UsefulShares, slack) for slack in given.slack])
     print(f"{'policy':<22}{'average':>9}{'p95':>10}  average against {BASELINE} [95 %]")
-    for name, found in report.policies.items():
+    for name, figures in report.policies.items():
         difference = "" if name == BASELINE else report.difference(name).words("+.1f", " %")
         print(
-            f"{name:<22}{found.avg_jct_s.mean():>7.1f} s{found.p95_jct_s.mean():>8.1f} s  "
+            f"{name:<22}{figures.avg_jct_s.mean():>7.1f} s{figures.p95_jct_s.mean():>8.1f} s  "
             f"{difference}"
         )
 

@@ -177,8 +177,8 @@ class Config(Settings):
         """
         names = [gpu.name for gpu in self.gpu_table]
         if name not in names:
-            there = f"there are {', '.join(names)}" if self.gpu_types else "the cluster names none"
-            raise StudyError(f"GPU is {name!r:.40}; {there}")
+            known = f"there are {', '.join(names)}" if self.gpu_types else "the cluster names none"
+            raise StudyError(f"GPU is {name!r:.40}; {known}")
         return names.index(name)
 
     @property

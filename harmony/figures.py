@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from decima.rl.colours import job_colour
-from decima.rl.drawing import Found, errors, panels, save_figure
+from decima.rl.drawing import Measured, errors, panels, save_figure
 from decima.rl.errors import NoModelsError
 from decima.rl.optimiser import one_thread
 from decima.rl.statistics import compared, difference_percent, mean_of
@@ -155,7 +155,7 @@ class Bench(NamedTuple):
             return [futures[n].result() for n in range(len(pairs))]
 
 
-def _bars(axes: Axes, entries: Found, at: float, width: float, label: str | None) -> None:
+def _bars(axes: Axes, entries: Measured, at: float, width: float, label: str | None) -> None:
     """A group of bars with their intervals, one for each name."""
     means = [entry["mean"] for entry in entries.values()]
     places = [number + at for number in range(len(means))]
@@ -168,7 +168,7 @@ def _named(axes: Axes, names: list[str], label: str) -> None:
     axes.set(ylabel=label, ylim=(0, None))
 
 
-def _draw_patterns(figures: Found) -> Figure:
+def _draw_patterns(figures: Measured) -> Figure:
     """One panel for each group of the figure, one colour for each pattern of arrival."""
     groups = {name: figures[name] for name in _TITLES if name in figures}
     figure, axes_of = panels(len(groups))
@@ -230,7 +230,7 @@ def figure_11(bench: Bench) -> dict[str, Any]:
     return {"types": types}
 
 
-def _draw_figure_11(figures: Found) -> Figure:
+def _draw_figure_11(figures: Measured) -> Figure:
     figure, (axes,) = panels(1)
     shown = ("harmony", "tiresias", "lookahead_gittins")
     for number, name in enumerate(shown):
@@ -257,7 +257,7 @@ def figure_12(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _draw_figure_12(figures: Found) -> Figure:
+def _draw_figure_12(figures: Measured) -> Figure:
     figure, (axes,) = panels(1)
     minutes = [int(key) for key in figures["minutes"]]
     entries = list(figures["minutes"].values())
@@ -322,7 +322,7 @@ def _error_figures(runs: list[list[Float64]], unseen: list[Samples]) -> dict[str
     }
 
 
-def _draw_figure_13(figures: Found) -> Figure:
+def _draw_figure_13(figures: Measured) -> Figure:
     figure, (error, close, by_model) = panels(3)
     for number, (servers, entries) in enumerate(figures["servers"].items()):
         for axes, key in ((error, "error"), (close, "close")):
@@ -367,7 +367,7 @@ def _variants(bench: Bench, kinds: list[str], reference: str) -> dict[str, Any]:
     return rows
 
 
-def _draw_variants(figures: Found) -> Figure:
+def _draw_variants(figures: Measured) -> Figure:
     figure, (axes,) = panels(1)
     entries = figures["rows"] if "rows" in figures else figures["sizes"]
     _bars(axes, entries, 0.0, 0.7, None)
@@ -375,7 +375,7 @@ def _draw_variants(figures: Found) -> Figure:
     return figure
 
 
-FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found], Figure]]] = {
+FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Measured], Figure]]] = {
     "figure10": (figure_10, _draw_patterns),
     "figure11": (figure_11, _draw_figure_11),
     "figure12": (figure_12, _draw_figure_12),

@@ -118,9 +118,9 @@ def _needed_gpu(row: Row, config: Config, workers: int) -> int:
         number = config.gpu_number(name)
     except StudyError as fault:
         raise StudyError(f"{row.where}: {fault}") from fault
-    there = config.gpu_table[number].servers * config.gpus
-    if workers > there:
-        raise StudyError(f"{row.where}: {workers} workers, but there are {there} GPUs of {name}")
+    num_gpus = config.gpu_table[number].servers * config.gpus
+    if workers > num_gpus:
+        raise StudyError(f"{row.where}: {workers} workers, but there are {num_gpus} GPUs of {name}")
     return number
 
 

@@ -60,9 +60,9 @@ def _consolidating(
     for k in range(state.free.shape[2]):
         while room > 0 and state.free[e, m, k] < room * types.demand[model, kind, k]:
             room -= 1
-    there = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
+    tasks = state.placed[e, job, m, WORKER] + state.placed[e, job, m, PS]
     full = _left_over(rules, types, jobs, state, e, kind, m)
-    return float(-100.0 * min(there, 1) - 10.0 * room + full)
+    return float(-100.0 * min(tasks, 1) - 10.0 * room + full)
 
 
 @inlined_kernel

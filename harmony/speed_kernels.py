@@ -61,8 +61,8 @@ def speed_alone(types: Types, jobs: Jobs, state: State, e: int, job: int) -> flo
     """Return the epochs per minute without neighbours, in the job's place."""
     s = state.jobs_of[e]
     n = state.spread[e, job]
-    there = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], n]
-    return float(there * gpu_factor(types, state, e, job))
+    speed = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], n]
+    return float(speed * gpu_factor(types, state, e, job))
 
 
 @inlined_kernel
@@ -142,9 +142,9 @@ def speed_of(rules: Rules, types: Types, jobs: Jobs, state: State, e: int, job: 
     """Return the epochs per minute of a fully placed job, without noise."""
     if rules.speed == ANALYTIC:
         s = state.jobs_of[e]
-        there = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], 1]
-        there *= gpu_factor(types, state, e, job)
-        return float(there * _contended(rules, types, jobs, state, e, job))
+        speed = types.alone[jobs.model[s, job], jobs.workers[s, job], jobs.ps[s, job], 1]
+        speed *= gpu_factor(types, state, e, job)
+        return float(speed * _contended(rules, types, jobs, state, e, job))
     return speed_alone(types, jobs, state, e, job) * _beside(rules, types, jobs, state, e, job)
 
 

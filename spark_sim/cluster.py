@@ -114,8 +114,11 @@ class Cluster:
     """in a session: ask at nearly every task end while slots are idle; False: only if the job of
     the task has a stage to choose and none in the plan"""
     max_jobs: int | None = None
-    """jobs of a session that run at once; a job beyond waits, first come first served, until
-    another ends. None: any number"""
+    """jobs of a session that run at once; those beyond wait until another ends. None: any number"""
+    ask_admission: bool = True
+    """when one of `max_jobs` ends, ask the policy for the next, showing it the waiting jobs alone:
+    that of the stage that it chooses, or the first submitted if it passes. False: always the first
+    submitted"""
     classes: tuple[ExecutorClass, ...] | None = None
     """sizes of executors, small ones first, counts adding up to `num_executors`; an executor runs
     one task at a time, of a stage whose demands it can hold. None: every task fits everywhere"""

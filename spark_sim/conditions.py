@@ -136,15 +136,15 @@ class Allocation:
         rules["step"] = 1
         rules["add_ms"] = np.inf
         # The slots behind those that are there leave the list of idle ones: they are absent.
-        there = self.present * self.slots_each
+        slots = self.present * self.slots_each
         executors = state.executors
         executors["state"] = IDLE
-        executors["prev"][there:] = NONE
-        clock["present"] = clock["unattached"] = clock["num_executors"] = there
-        clock["absent_head"] = NONE if there == self.slots else there
-        state.idle[0, 0] = (NONE if there == 0 else 0, there - 1)  # NONE is -1
-        if there > 0:
-            executors["next"][there - 1] = NONE
+        executors["prev"][slots:] = NONE
+        clock["present"] = clock["unattached"] = clock["num_executors"] = slots
+        clock["absent_head"] = NONE if slots == self.slots else slots
+        state.idle[0, 0] = (NONE if slots == 0 else 0, slots - 1)  # NONE is -1
+        if slots > 0:
+            executors["next"][slots - 1] = NONE
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,7 +181,9 @@ class SparkEnv(gymnasium.Env[Padded, NDArray[np.int64]]):
 
         Args:
             trace: the jobs; None for the built-in ``tpch``.
-            cluster: what they run on; its `time_limit_ms` truncates an episode.
+            cluster: what they run on; its `time_limit_ms` truncates an episode. Jobs beyond its
+                `max_jobs` enter in the order of submission: the agent is not asked
+                (`ask_admission` has no effect).
             arrivals: draws the jobs of an episode, an `ArrivalSettings` or a function.
             max_jobs: job slots of an observation.
             max_stages: stage slots of an observation, enough for the largest job.

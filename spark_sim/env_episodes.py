@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,8 @@ class Episodes:
         self._trace = trace
         self._arrivals = arrivals
         self._view = View(trace, cluster, max_jobs, max_stages, scaled)
-        self.cluster = cluster
+        # An agent has no action that lets a job enter.
+        self.cluster = replace(cluster, ask_admission=False)
         self.arrays = to_arrays(trace)
         self.actions = ActionForm(cluster, max_stages, limits, illegal)
         self.observation_space = self._view.space

@@ -179,6 +179,7 @@ def _clock(cluster: Cluster, num_jobs: int, duration_key: int, inflation: float)
     clock["num_executors"] = cluster.num_executors
     clock["num_jobs"] = clock["num_queued"] = num_jobs
     clock["max_jobs"] = num_jobs if cluster.max_jobs is None else min(cluster.max_jobs, num_jobs)
+    clock["ask_admission"] = cluster.ask_admission
     clock["inflation"] = inflation
     clock["offered"] = (1 << len(classes_of(cluster))) - 1
     clock["unattached"] = clock["present"] = cluster.num_executors

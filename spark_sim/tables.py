@@ -255,6 +255,13 @@ CLOCK = np.dtype(
         # admission
         ("num_queued", "i8"),  # jobs whose time of arrival is known
         ("max_jobs", "i8"),  # most in the system; others wait until one ends
+        ("ask_admission", "i8"),  # as in `Cluster`
+        ("place_free", "i8"),  # one of `max_jobs` has ended, and the policy may choose the next
+        ("is_admission", "i8"),  # the open round is about the jobs that wait for that place
+        # what those that run have in these columns, which are of the others in such a round
+        ("running_jobs", "i8"),  # num_active
+        ("running_open", "i8"),  # open_stages
+        ("running_local", "i8"),  # local
     ],
     align=True,
 )
@@ -325,8 +332,9 @@ class State(NamedTuple):
     commits: Table  # (2N + 2,) COMMIT
     active: NDArray[np.int32]  # (J,) the first `num_active` are the jobs in the system, by arrival
     chosen: NDArray[np.int32]  # (S,) stages chosen in the open round; in a session, the plan
-    queue: NDArray[np.int32]  # (J,) the first `num_queued` are jobs by arrival
-    asked: NDArray[np.int32]  # (J,) the first `num_asked` are the jobs of a round, by arrival
+    queue: NDArray[np.int32]  # (J,) the first `num_queued` are jobs; those to come are by arrival
+    asked: NDArray[np.int32]  # (J,) the first `num_asked` are the jobs of a round, by arrival; in a
+    # round about jobs that wait for a place, the first `running_jobs` are those that run
     plan: Table  # (1,) PLAN
     timers: Table  # (S + changes of the number of slots,) TIMER by time; (0,) without conditions
     allocation: Table  # (1,) ALLOCATION

@@ -29,6 +29,7 @@ def columns(
     finished: Sequence[int] = (),
     task_ms: float = 10_000.0,
     age_ms: float = 0.0,
+    jobs: int = 1,
 ) -> dict[str, Any]:
     """A chain of stages; a stage is runnable once the one before it has finished."""
     count = len(tasks)
@@ -36,6 +37,7 @@ def columns(
     finished = [*finished, *[0] * (count - len(finished))]
     return {
         "time_ms": age_ms,
+        "arrival_ms": [0.0] * jobs,
         "num_tasks": list(tasks),
         "launched": launched,
         "finished": finished,

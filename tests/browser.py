@@ -91,16 +91,16 @@ def complaints(driver: webdriver.Chrome) -> list[str]:
 
 def requests(driver: webdriver.Chrome) -> list[str]:
     """Addresses that the pages asked for since the last call, but for the pages themselves."""
-    found = []
+    urls = []
     for entry in _log(driver, "performance"):
         message: dict[str, Any] = json.loads(entry["message"])["message"]
         if message["method"] == "Network.requestWillBeSent":
             url = str(message["params"]["request"]["url"])
             if message["params"].get("type") != "Document" and not url.startswith("data:"):
-                found.append(url)
-    return found
+                urls.append(url)
+    return urls
 
 
 def _log(driver: webdriver.Chrome, kind: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = driver.get_log(kind)  # type: ignore[no-untyped-call]
-    return found
+    entries: list[dict[str, Any]] = driver.get_log(kind)  # type: ignore[no-untyped-call]
+    return entries

@@ -104,19 +104,21 @@ def below(command: click.Command) -> dict[str, click.Command]:
     if not isinstance(command, click.Group):
         return {}
     context = click.Context(command)
-    found = {name: command.get_command(context, name) for name in command.list_commands(context)}
-    return {name: one for name, one in found.items() if one is not None}
+    subcommands = {
+        name: command.get_command(context, name) for name in command.list_commands(context)
+    }
+    return {name: subcommand for name, subcommand in subcommands.items() if subcommand is not None}
 
 
 def every_command(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The words after the program of a command and of all below it."""
     yield words
-    for name, one in below(command).items():
-        yield from every_command(one, (*words, name))
+    for name, subcommand in below(command).items():
+        yield from every_command(subcommand, (*words, name))
 
 
 def cells_of(table: Table) -> list[list[str]]:
     """The cells of a table, row by row, headings first."""
-    found = [[str(column.header) for column in table.columns]]
+    rows = [[str(column.header) for column in table.columns]]
     cells = [list(column.cells) for column in table.columns]
-    return found + [[str(cell) for cell in row] for row in zip(*cells, strict=True)]
+    return rows + [[str(cell) for cell in row] for row in zip(*cells, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.commands import SMALL, Command
 from tests.jvm import Classes, Talk
 from tests.real_spark import missing_for_spark, skip_without
 from tests.shapes import chain, fork_join
-from tests.spark_work import Hooks, hooked_jar
+from tests.spark_work import Hooks, hooked_jar, quiet_spark
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 
 # Every run tries the same examples: a test that fails does so again, here and elsewhere.
@@ -64,8 +64,8 @@ def driver() -> Iterator[Any]:
     from tests.browser import chromium, skip_without_browser
 
     skip_without_browser()
-    with chromium() as found:
-        yield found
+    with chromium() as browser:
+        yield browser
 
 
 SHARED = Path(__file__).parents[1].parent / "shared"
@@ -124,9 +124,9 @@ def jar_with_hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def hooks(session: Any, jar_with_hooks: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
     """Faults of the planner of the module's `session`."""
-    found = Hooks(session, jar_with_hooks, monkeypatch)
-    yield found
-    found.clear()
+    hooks = Hooks(session, jar_with_hooks, monkeypatch)
+    yield hooks
+    hooks.clear()
 
 
 @pytest.fixture
@@ -138,3 +138,20 @@ def run(trace_file: Path) -> Command:
         return CliRunner().invoke(main, [command, "--trace", str(trace_file), *SMALL, *texts])
 
     return invoke
+
+
+@pytest.fixture(scope="module")
+def session_in() -> Iterator[Callable[[str], Any]]:
+    """A local Spark in a scheduling mode. There is one at a time: another mode ends it."""
+    running: dict[str, Any] = {}
+
+    def start(mode: str) -> Any:
+        if mode not in running:
+            while running:
+                running.popitem()[1].stop()
+            running[mode] = quiet_spark(spark_scheduler_mode=mode)
+        return running[mode]
+
+    yield start
+    for spark in running.values():
+        spark.stop()

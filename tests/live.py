@@ -91,13 +91,13 @@ def task_set(
     attempt: int = 0, is_zombie: bool = False, pool: tuple[str, int, int] | None = None,
 ) -> Row:  # fmt: skip
     """`pool`: name, weight and minShare."""
-    found = {
+    record = {
         "stage": stage, "attempt": attempt, "job": job, "num_tasks": tasks, "successful": done,
         "running": running, "is_zombie": is_zombie,
     }  # fmt: skip
     if pool is not None:
-        found["pool"] = dict(zip(("name", "weight", "min_share"), pool, strict=True))
-    return found
+        record["pool"] = dict(zip(("name", "weight", "min_share"), pool, strict=True))
+    return record
 
 
 def info(stage: int, tasks: int, parents: tuple[int, ...] = (), rdd: int | None = None) -> Row:
@@ -197,18 +197,22 @@ class SimulatedSession:
     def _disorder(self, sets: list[Row], time_ms: int) -> dict[str, Any]:
         if self._rng is None:
             return {}
-        found = []
+        disorders = []
         for stage, row in enumerate(self.simulator.state.stages):
             new = int(row["finished"]) - self._measured.get(stage, 0)
             if new > 0 and row["job"] < self._announced:
                 self._measured[stage] = int(row["finished"])
                 took_ms = round(new * float(row["mean_ms"]))
-                found.append(measured(stage, new, took_ms, time_ms - took_ms, time_ms))
+                disorders.append(measured(stage, new, took_ms, time_ms - took_ms, time_ms))
         if sets and self._rng.random() < 0.1:  # a cancelled attempt whose tasks run on
             first = sets[0]
             sets.append(task_set(first["stage"], 2, 0, 2, first["job"], attempt=1, is_zombie=True))
         idle_ms = int(self._rng.choice([0, 0, 0, 3_000]))
-        return {"measured": found, "idle_ms": idle_ms, "idle_slots": int(self._rng.integers(0, 12))}
+        return {
+            "measured": disorders,
+            "idle_ms": idle_ms,
+            "idle_slots": int(self._rng.integers(0, 12)),
+        }
 
     def _start(self, number: int) -> Row:
         job = self.simulator.state.jobs[number]

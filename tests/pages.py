@@ -153,14 +153,14 @@ def two_runs() -> Timelines:
 
 def two_sequences() -> Timelines:
     """The same runs as `two_runs`, on sequence 1 as well, whose jobs have other names."""
-    found = two_runs()
-    table = found.table
+    runs = two_runs()
+    table = runs.table
     for name, values in {
         "sequence": pa.array([1] * len(table), pa.int32()),
         "name": pa.array(["small"] * len(table)),
     }.items():
         table = table.set_column(table.column_names.index(name), name, values)
-    return found._replace(table=pa.concat_tables([found.table, table]))
+    return runs._replace(table=pa.concat_tables([runs.table, table]))
 
 
 def live_status() -> SchedulerStatus:

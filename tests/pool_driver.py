@@ -25,7 +25,7 @@ def main() -> None:
     for name, value in json.loads(sys.argv[1]).items():
         builder = builder.config(name, value)
     context = builder.getOrCreate().sparkContext
-    found: dict[str, list[Any]] = {name: [] for name in JOBS}
+    spans: dict[str, list[Any]] = {name: [] for name in JOBS}
 
     def nap(_: int) -> tuple[float, float]:
         begin_s = time.time()
@@ -34,10 +34,10 @@ def main() -> None:
 
     def run(pool: str, tasks: int) -> None:
         context.setLocalProperty("spark.scheduler.pool", pool)
-        found[pool] += context.parallelize(range(tasks), tasks).map(nap).collect()
+        spans[pool] += context.parallelize(range(tasks), tasks).map(nap).collect()
 
     run("prod", 8)  # the first tasks start Python and load classes
-    found["prod"].clear()
+    spans["prod"].clear()
     threads = [
         threading.Thread(target=run, args=(pool, TASKS // jobs))
         for pool, jobs in JOBS.items()
@@ -47,7 +47,7 @@ def main() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    sys.stdout.write(f"{json.dumps(found)}\n")
+    sys.stdout.write(f"{json.dumps(spans)}\n")
     context.stop()
 
 

@@ -269,8 +269,8 @@ def cluster(master: str, scratch: Path) -> Iterator[str]:
 
 def scrub(line: str, replacements: dict[str, str]) -> str:
     """One event without the machine: its paths, its host's name, its Java set-up."""
-    for found, instead in replacements.items():
-        line = line.replace(found, instead)
+    for original, instead in replacements.items():
+        line = line.replace(original, instead)
     if line.startswith('{"Event":"SparkListenerEnvironmentUpdate"'):
         event = json.loads(line)
         for section in event:

@@ -62,7 +62,7 @@ def short_behind_long(count: int = 24, *, is_varied: bool = False) -> Recording:
         else job(f"short {k}", made("s", 4, 200.0))
         for k in range(count)
     ]
-    return recording(*(replace(found, arrival_ms=3000.0 * k) for k, found in enumerate(jobs)))
+    return recording(*(replace(short, arrival_ms=3000.0 * k) for k, short in enumerate(jobs)))
 
 
 def varied(name: str, tasks: int, task_ms: float) -> Stage:
@@ -80,9 +80,9 @@ def never_meeting(count: int = 6) -> Recording:
     return recording(*jobs)
 
 
-def exact(found: WhatIf) -> ReplayReport:
+def exact(study: WhatIf) -> ReplayReport:
     """A check in which the simulator repeats the recording to the letter."""
-    check = replay(found.recording, ReplaySettings(draws=1))
+    check = replay(study.recording, ReplaySettings(draws=1))
     return replace(check, simulated_s=check.recorded_s)
 
 

@@ -128,13 +128,13 @@ def _parents(state: State, stage: int) -> list[int]:
     """Rows of the parents, from the children lists of the trace."""
     job = state.jobs[state.stages[stage]["job"]]
     first = int(job["first_stage"])
-    found = []
+    parents = []
     for row in range(first, first + int(job["num_stages"])):
         template = int(state.stages[row]["template"])
         begin, end = state.trace.first_child[template], state.trace.first_child[template + 1]
         if stage - first in state.trace.children[begin:end]:
-            found.append(row)
-    return found
+            parents.append(row)
+    return parents
 
 
 def check_session_protocol(state: State) -> None:

@@ -156,8 +156,8 @@ def waves(job: Job, index: int) -> list[list[float]]:
 
 def edges(job: Job) -> set[tuple[str, str]]:
     """(parent, child) by the numbers that Spark gave."""
-    names = [found.name.removeprefix("stage ") for found in job.stages]
-    return {(names[p], names[c]) for c, found in enumerate(job.stages) for p in found.parents}
+    names = [stage.name.removeprefix("stage ") for stage in job.stages]
+    return {(names[p], names[c]) for c, stage in enumerate(job.stages) for p in stage.parents}
 
 
 def one_task_job(job: int, at: int, until: int, **properties: str) -> list[Event]:

@@ -71,9 +71,9 @@ def together(*work: Callable[[], None]) -> None:
     """Run each in a thread of its own; no exception is lost, and none may hang."""
     failed: list[BaseException] = []
 
-    def guarded(one: Callable[[], None]) -> None:
+    def guarded(action: Callable[[], None]) -> None:
         try:
-            one()
+            action()
         except BaseException as error:  # noqa: BLE001 - it is raised again below
             failed.append(error)
 
@@ -100,8 +100,8 @@ class Faulty:
         self.fail = fail
 
     def decide(self, seen: Observation) -> Action:
-        found: Action = self.fail()
-        return found
+        action: Action = self.fail()
+        return action
 
 
 def assert_all_slots_are_free(scheduler: Scheduler) -> None:
@@ -119,7 +119,9 @@ def spark_objects(spark: Any) -> tuple[str, str]:
     owner = spark.sparkContext._jvm.java.lang.Class.forName(kind)
     field = owner.getDeclaredField("schedulableBuilder")
     field.setAccessible(True)
-    pools = [one.getClass().getName() for one in scheduler.rootPool().schedulableQueue().toArray()]
+    pools = [
+        pool.getClass().getName() for pool in scheduler.rootPool().schedulableQueue().toArray()
+    ]
     return str(pools), str(field.get(scheduler).getClass().getName())
 
 

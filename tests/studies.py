@@ -74,8 +74,8 @@ class System(NamedTuple):
     def env(self, **settings: Any) -> StudyEnv[Any, Any]:
         module = self.module("env")
         make = module.DeepRmEnv if self.name == "deeprm" else module.HarmonyEnv
-        found: StudyEnv[Any, Any] = make(**{"config": self.tiny, **settings})
-        return found
+        environment: StudyEnv[Any, Any] = make(**{"config": self.tiny, **settings})
+        return environment
 
     def episodes(self, config: Any, jobs: Any, rows: Any, scheduler: Any) -> Lockstep:
         if self.name == "deeprm":
@@ -199,7 +199,7 @@ def episode(env: StudyEnv[Any, Any], seed: int) -> tuple[list[float], dict[str, 
 def metrics_without_times(folder: Path) -> list[dict[str, Any]]:
     """Rows of a run's metrics, less the time that they took."""
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: one for name, one in row.items() if name != "elapsed_s"} for row in rows]
+    return [{name: value for name, value in row.items() if name != "elapsed_s"} for row in rows]
 
 
 def run_in_parts(trained: Trained, path: Path, limits_s: Sequence[float | None]) -> None:

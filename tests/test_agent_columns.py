@@ -27,11 +27,11 @@ from traces import Trace, to_arrays
 
 
 def assert_row(
-    found: NDArray[np.float32], names: tuple[str, ...], expected: Mapping[str, float]
+    row: NDArray[np.float32], names: tuple[str, ...], expected: Mapping[str, float]
 ) -> None:
     """All columns, by name."""
     assert list(expected) == list(names)
-    named = dict(zip(names, found.tolist(), strict=True))
+    named = dict(zip(names, row.tolist(), strict=True))
     assert named == pytest.approx(dict(expected), rel=1e-5, abs=1e-5)
 
 
@@ -187,7 +187,7 @@ def menu(sizes: list[int], executors: int, others: int = 0) -> list[int]:
     rest = [job(f"b{number}", stage("x", 1, 1_000)) for number in range(others)]
     simulator = build([first, *rest], Cluster(num_executors=executors))
     choices = describe(simulator.observation().as_batch(), SCALES)
-    return [int(one) for one in choices.limit[: choices.limit_ptr[1]]]
+    return [int(limit) for limit in choices.limit[: choices.limit_ptr[1]]]
 
 
 ONE_BY_ONE = list(range(1, 9))

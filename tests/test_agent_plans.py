@@ -113,7 +113,7 @@ def order_probability(order: Sequence[int]) -> float:
     logits = [*STAGES.tolist(), END]
     left, total = [0, 1, 2, 3], 1.0
     for entry in order:
-        total *= softmax([logits[one] for one in left])[left.index(entry)]
+        total *= softmax([logits[candidate] for candidate in left])[left.index(entry)]
         left.remove(entry)
     return total
 
@@ -171,7 +171,9 @@ def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:
     for height in (0.0, 200.0, -200.0):
         leaves = [torch.tensor([height], requires_grad=True) for _ in range(3)]
         scores = Scores(leaves[0], -leaves[1], leaves[2], torch.zeros(0), torch.zeros(1))
-        plan = Plans(*(np.array(one) for one in ([0], [0, 2], [0, 1], [1], [0, 1], [0], [-1, -1])))
+        plan = Plans(
+            *(np.array(values) for values in ([0], [0, 2], [0, 1], [1], [0, 1], [0], [-1, -1]))
+        )
         taken = plan_probabilities.taken(scores, graph, plan)
         (taken.log_prob.sum() + taken.entropy.sum()).backward()
         for leaf in leaves:
@@ -201,7 +203,7 @@ def test_draws_follow_the_probabilities() -> None:
     orders = drawn.order.reshape(DRAWS, 4)
     limits = drawn.limit.reshape(DRAWS, 3)
     assert (limits[:, 1] == -1).all()
-    found = Counter(
+    counts = Counter(
         (to_the_end(order), int(first), int(third) - 3)
         for order, (first, _, third) in zip(orders.tolist(), limits.tolist(), strict=True)
     )
@@ -210,7 +212,7 @@ def test_draws_follow_the_probabilities() -> None:
     cells = list(itertools.product(orders_to_the_end, range(3), range(2)))
     for order, first, third in cells:
         expected = DRAWS * order_probability(order) * limit_probability({0: first, 2: third})
-        square += (found[order, first, third] - expected) ** 2 / expected
+        square += (counts[order, first, third] - expected) ** 2 / expected
     freedom = len(cells) - 1
     assert abs(square - freedom) < 4 * np.sqrt(2 * freedom)
 
@@ -301,7 +303,7 @@ def test_entropy_counts_classes_as_it_counts_limits() -> None:
         **{name: torch.zeros_like(getattr(CLASS_SCORES, name)) for name in Scores._fields}
     )
     # The stage with a single class has no entropy: of the three looked at, two have all.
-    found = float(plan_probabilities.taken(equal, CLASSED, plan).entropy)
-    assert found == pytest.approx((1 + 1 + 2 / 3) / 3)
+    entropy = float(plan_probabilities.taken(equal, CLASSED, plan).entropy)
+    assert entropy == pytest.approx((1 + 1 + 2 / 3) / 3)
     certain = equal._replace(kind=torch.tensor([0.0, 0.0, 90.0, 0.0, 0.0, 90.0, 0.0, 0.0]))
     assert float(plan_probabilities.taken(certain, CLASSED, plan).entropy) == pytest.approx(2 / 3)

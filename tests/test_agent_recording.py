@@ -104,7 +104,7 @@ def assert_as_acted(
         scores, taken, rows = again(network, recording, every)
     job = recording.graph(every, SORTER).job_of_limit
     for name, values in scores._asdict().items():
-        wanted = torch.cat([getattr(one, name) for one in acted])
+        wanted = torch.cat([getattr(shard, name) for shard in acted])
         if name == "limit":  # one without another has no score where a network acts
             has_choice = torch.bincount(job)[job] > 1
             values, wanted = values[has_choice], wanted[has_choice]  # noqa: PLW2901
@@ -139,16 +139,19 @@ def test_several_recordings_are_scored_as_one() -> None:
     cuts = [rng.integers(count_of(part), size=40) for part in parts]
     graphs = [part.graph(cut, SORTER) for part, cut in zip(parts, cuts, strict=True)]
     own = [part.plans_of(cut)[0] for part, cut in zip(parts, cuts, strict=True)]
-    numbered = [one._replace(decision=one.decision + 40 * number) for number, one in enumerate(own)]
+    numbered = [
+        recording._replace(decision=recording.decision + 40 * number)
+        for number, recording in enumerate(own)
+    ]
     graph = joined_graphs(graphs)
     scores = NETWORK(graph)
     together = plan_probabilities.taken(scores, graph, joined(numbered))
     alone = [
-        plan_probabilities.taken(NETWORK(graph), graph, one)
-        for graph, one in zip(graphs, own, strict=True)
+        plan_probabilities.taken(NETWORK(graph), graph, recording)
+        for graph, recording in zip(graphs, own, strict=True)
     ]
     for name in Taken._fields:
-        wanted = torch.cat([getattr(one, name) for one in alone])
+        wanted = torch.cat([getattr(recording, name) for recording in alone])
         torch.testing.assert_close(getattr(together, name), wanted, rtol=1e-5, atol=1e-5)
     values = torch.cat([NETWORK(graph).value for graph in graphs])
     torch.testing.assert_close(scores.value, values, rtol=1e-5, atol=1e-5)
@@ -156,7 +159,7 @@ def test_several_recordings_are_scored_as_one() -> None:
     together.log_prob.sum().backward()
     gradient = flat_gradient(NETWORK)
     NETWORK.zero_grad()
-    torch.cat([one.log_prob for one in alone]).sum().backward()
+    torch.cat([recording.log_prob for recording in alone]).sum().backward()
     torch.testing.assert_close(gradient, flat_gradient(NETWORK), rtol=1e-4, atol=1e-4)
 
 

@@ -72,13 +72,13 @@ def assert_as_in_full(network: PolicyNetwork, scored: Scored) -> None:
     np.testing.assert_array_equal(choices.open_stage, scored.choices.open_stage)
     np.testing.assert_array_equal(choices.limit, scored.choices.limit)
     chosen = has_choice(scored)
-    for name, found in scored.scores._asdict().items():
+    for name, actual in scored.scores._asdict().items():
         wanted = getattr(full, name).numpy()
-        assert found.shape == wanted.shape, name
-        rows = chosen if name == "limit" else np.ones(len(found), np.bool_)
-        found, wanted = found[rows], wanted[rows]  # noqa: PLW2901
+        assert actual.shape == wanted.shape, name
+        rows = chosen if name == "limit" else np.ones(len(actual), np.bool_)
+        actual, wanted = actual[rows], wanted[rows]  # noqa: PLW2901
         largest = max(1.0, float(np.abs(wanted).max(initial=0.0)))
-        np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-6 * largest, err_msg=name)
+        np.testing.assert_allclose(actual, wanted, rtol=0.0, atol=1e-6 * largest, err_msg=name)
 
 
 @each_protocol

@@ -157,8 +157,8 @@ def test_a_recording_is_repeated_and_settings_matter(tmp_path: Path) -> None:
     kept = replay(recording, ReplaySettings(draws=1, allocation={"executorIdleTimeout": "1h"}))
     assert kept.simulated_s == pytest.approx([10.0, *TASKS[1:]])
     slow = {"schedulerBacklogTimeout": "4s", "executorStart": "500ms"}
-    found = replay(recording, ReplaySettings(draws=1, allocation=slow))
-    assert found.simulated_s == pytest.approx([4.5 + tasks for tasks in TASKS])
+    slower = replay(recording, ReplaySettings(draws=1, allocation=slow))
+    assert slower.simulated_s == pytest.approx([4.5 + tasks for tasks in TASKS])
 
 
 def test_the_first_executors_are_there_at_the_first_job(tmp_path: Path) -> None:
@@ -185,28 +185,28 @@ def test_fixed_executors_are_not_there_where_allocation_is_assumed(tmp_path: Pat
 def test_other_settings_are_tried_and_priced(tmp_path: Path) -> None:
     """An executor that is kept saves 4 s of 11 and is held for longer."""
     settings = WhatIfSettings(1, ("fifo", "spark_fair"), draws=2, sequences=6, slots_vary=True)
-    found = what_if(recorded(tmp_path), settings)
-    assert [change.setting for change, _ in found.allocations] == [
+    study = what_if(recorded(tmp_path), settings)
+    assert [change.setting for change, _ in study.allocations] == [
         "",
         "schedulerBacklogTimeout=4s, sustainedSchedulerBacklogTimeout=4s",
         "executorIdleTimeout=15s",
         "executorIdleTimeout=240s",
         "minExecutors=1",
     ]
-    averages = [float(result.avg_s.mean()) for _, result in found.allocations]
+    averages = [float(result.avg_s.mean()) for _, result in study.allocations]
     assert averages[:3] == pytest.approx([10.9, 13.9, 10.9])
-    error = allocation_fidelity(found)
+    error = allocation_fidelity(study)
     assert error is not None
     assert error.median_error_percent == pytest.approx(0.0, abs=1e-9)
-    check = checked(found=found.recording)
-    _, words = findings(found, check)
+    check = checked(record=study.recording)
+    _, words = findings(study, check)
     assert "an executor comes 3.00 s after its request" in words
-    faster, cheaper = (change.words for change in advised(found, check))
+    faster, cheaper = (change.words for change in advised(study, check))
     assert faster.startswith("Allocation, faster: ")
     assert "executors held for +" in faster
     assert cheaper.startswith("Allocation, cheaper: executorIdleTimeout=15s")
-    rows = whatif_section(found, check).content["allocations"]
-    assert [list(row) for row in rows] == cells_of(allocation_table(found))[1:]
+    rows = whatif_section(study, check).content["allocations"]
+    assert [list(row) for row in rows] == cells_of(allocation_table(study))[1:]
     assert rows[1][1:3] == ("13.9 s", "+28 %")
 
 
@@ -240,11 +240,11 @@ def test_a_log_whose_settings_cannot_be_read_is_answered_without_them(tmp_path: 
 def test_changes_that_change_nothing_are_left_out(tmp_path: Path) -> None:
     """The only executor is kept: requests and idle time can only be longer."""
     recording = recorded(tmp_path, minExecutors="1", executorIdleTimeout="2s")
-    found = [
+    settings = [
         allocation_change.setting
         for allocation_change in allocation_changes(recording, {"executorIdleTimeout": "1s"})
     ]
-    assert found == [
+    assert settings == [
         "",
         "schedulerBacklogTimeout=4s, sustainedSchedulerBacklogTimeout=4s",
         "executorIdleTimeout=4s",

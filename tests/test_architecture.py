@@ -39,9 +39,9 @@ OURS = {*MAY_IMPORT, "benchmarks", "tests"}
 
 
 def sources(package: str) -> list[Path]:
-    found = sorted((ROOT / package).rglob("*.py"))
-    assert found, f"no source in {package}"
-    return found
+    files = sorted((ROOT / package).rglob("*.py"))
+    assert files, f"no source in {package}"
+    return files
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -141,7 +141,7 @@ def test_each_package_checks_all_that_it_imports() -> None:
     """Itself or through others."""
     for package, needs in NEEDS.items():
         reached = {package}
-        while (wider := reached.union(*(MAY_IMPORT[one] for one in reached))) != reached:
+        while (wider := reached.union(*(MAY_IMPORT[imported] for imported in reached))) != reached:
             reached = wider
         assert set(needs) == reached - {package}
     assert set(NEEDS) == set(MAY_IMPORT)

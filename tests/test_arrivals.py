@@ -63,9 +63,9 @@ def test_the_mean_gap_is_the_one_asked_for(
     assert arrivals.arrival_ms[-1] / len(arrivals) == pytest.approx(25.0, rel=tolerance)
 
 
-def dispersion(found: Arrivals, window_ms: float) -> float:
+def dispersion(arrivals: Arrivals, window_ms: float) -> float:
     """Variance over mean of the counts in windows: 1 for a Poisson process."""
-    counts = np.bincount((found.arrival_ms // window_ms).astype(int))[:-1]
+    counts = np.bincount((arrivals.arrival_ms // window_ms).astype(int))[:-1]
     return float(counts.var() / counts.mean())
 
 

@@ -38,10 +38,10 @@ from traces.spark_log import read_spark_logs
 def test_lines_do_not_depend_on_the_pieces(content: bytes, piece: int, longest: int) -> None:
     """They are those of `bytes.split`, but for a missing end; long ones are None."""
     pieces = [content[at : at + piece] for at in range(0, len(content), piece)]
-    found = list(split_lines(pieces, longest))
+    lines = list(split_lines(pieces, longest))
     *ended, last = content.split(b"\n")
     expected = [(line, True) for line in ended] + ([(last, False)] if last else [])
-    assert found == [(line if len(line) <= longest else None, end) for line, end in expected]
+    assert lines == [(line if len(line) <= longest else None, end) for line, end in expected]
 
 
 def test_a_line_without_end_takes_no_memory() -> None:
@@ -89,22 +89,22 @@ def test_metrics_are_read_within_a_bound(tmp_path: Path, monkeypatch: pytest.Mon
 
 def packed_lz4(content: bytes) -> bytes:
     """The LZ4Block framing of lz4-java, whose checksums nobody reads."""
-    codec, found = pa.Codec("lz4_raw"), b""
+    codec, framed = pa.Codec("lz4_raw"), b""
     for at in range(0, len(content), 2**22):
         block = content[at : at + 2**22]
         packed = codec.compress(block, asbytes=True)
         sizes = len(packed).to_bytes(4, "little") + len(block).to_bytes(4, "little")
-        found += b"LZ4Block\x25" + sizes + bytes(4) + packed
-    return found
+        framed += b"LZ4Block\x25" + sizes + bytes(4) + packed
+    return framed
 
 
 def packed_snappy(content: bytes) -> bytes:
     """The stream of snappy-java."""
-    codec, found = pa.Codec("snappy"), b"\x82SNAPPY\x00" + bytes(8)
+    codec, block = pa.Codec("snappy"), b"\x82SNAPPY\x00" + bytes(8)
     for at in range(0, len(content), 2**22):
         packed = codec.compress(content[at : at + 2**22], asbytes=True)
-        found += len(packed).to_bytes(4, "big") + packed
-    return found
+        block += len(packed).to_bytes(4, "big") + packed
+    return block
 
 
 PACK: dict[str, Callable[[bytes], bytes]] = {

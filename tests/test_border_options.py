@@ -57,9 +57,11 @@ class Given(NamedTuple):
         if isinstance(self.param, click.Option):
             return [self.label, str(value)]
         before = [
-            one.param.type.choices[0] if isinstance(one.param.type, click.Choice) else "tpch"
-            for one in EVERY
-            if same_command(one, self) and isinstance(one.param, click.Argument)
+            parameter.param.type.choices[0]
+            if isinstance(parameter.param.type, click.Choice)
+            else "tpch"
+            for parameter in EVERY
+            if same_command(parameter, self) and isinstance(parameter.param, click.Argument)
         ]
         return ["--", *before[: self.place], str(value)]
 
@@ -83,7 +85,11 @@ def every_parameter() -> Iterator[Given]:
             for word in words:
                 command = below(command)[word]
             if not isinstance(command, click.Group):
-                arguments = [one for one in command.params if isinstance(one, click.Argument)]
+                arguments = [
+                    parameter
+                    for parameter in command.params
+                    if isinstance(parameter, click.Argument)
+                ]
                 for param in command.params:
                     place = arguments.index(param) if param in arguments else 0
                     yield Given(program, words, param, place)
@@ -114,7 +120,9 @@ def test_every_option_has_a_type_that_checks() -> None:
     """A path or a number of a new command without one of these types is refused here."""
     numbers = (Whole, WordOrWhole, Number)
     checked = (PathType, NameOrFile, *numbers, click.Choice, click.types.BoolParamType)
-    others = {str(one) for one in EVERY if not isinstance(one.param.type, checked)}
+    others = {
+        str(parameter) for parameter in EVERY if not isinstance(parameter.param.type, checked)
+    }
     unchecked = {name for name in others if name.rpartition(" ")[2] not in FREE_TEXT}
     assert unchecked == set()
     assert len(PATHS) > 60

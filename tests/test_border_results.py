@@ -283,12 +283,12 @@ def changed(value: Any, rng: random.Random) -> Any:
 
 
 def damaged(content: str, rng: random.Random) -> bytes:
-    found = bytearray(content.encode())
+    altered = bytearray(content.encode())
     if rng.random() < 0.5:
-        return bytes(found[: rng.randrange(len(found))])
+        return bytes(altered[: rng.randrange(len(altered))])
     for _ in range(3):
-        found[rng.randrange(len(found))] = rng.randrange(256)
-    return bytes(found)
+        altered[rng.randrange(len(altered))] = rng.randrange(256)
+    return bytes(altered)
 
 
 def read_or_refuse(read: Callable[[], object]) -> None:

@@ -41,7 +41,7 @@ def test_a_session_changes_only_for_what_is_certainly_better(
     )
     assert compared(monkeypatch, tuned_srw=sure).best == "tuned_srw"
     assert compared(monkeypatch, tuned_srw=unsure, es_rule=sure).best == "es_rule"
-    better = [one * 0.97 for one in sure]
+    better = [jct * 0.97 for jct in sure]
     assert compared(monkeypatch, tuned_srw=sure, es_rule=better).best == "es_rule"
     assert compared(monkeypatch, tuned_srw=better, es_rule=sure).best == "tuned_srw"
     assert compared(monkeypatch, tuned_srw=[11.0, 12.1, 13.1, 14.3]).best is None

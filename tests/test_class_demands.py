@@ -116,6 +116,6 @@ def test_settings_that_draw_demands_keep_workloads_of_their_own() -> None:
     """Fits and trainings share what agrees in everything that a workload depends on."""
     plain = EvaluationConfig(executors=2)
     classed = replace(plain, classes="0.5x1,1x1", demands="drawn")
-    keys = {one.workload_key() for one in (plain, classed, replace(classed, seed=1))}
+    keys = {setting.workload_key() for setting in (plain, classed, replace(classed, seed=1))}
     assert len(keys) == 3
     assert replace(plain, jobs=7).workload_key() == plain.workload_key()

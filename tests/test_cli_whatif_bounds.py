@@ -71,9 +71,9 @@ def bounded(log: Path, output: Path, *bounds: str) -> tuple[str, dict[str, objec
 
 def test_a_cap_of_a_pool_costs_its_jobs_and_saves_others(log: Path, tmp_path: Path) -> None:
     """etl has one slot for three seconds, so that bi starts at once."""
-    output, found = bounded(log, tmp_path / "out.json", "--max-slots", "pool.etl=1")
-    assert (found["max_slots"], found["max_jobs"]) == ({"etl": 1}, None)
-    assert found["jct_s"] == pytest.approx([3.0, 1.0, 1.0])
+    output, content = bounded(log, tmp_path / "out.json", "--max-slots", "pool.etl=1")
+    assert (content["max_slots"], content["max_jobs"]) == ({"etl": 1}, None)
+    assert content["jct_s"] == pytest.approx([3.0, 1.0, 1.0])
     flat = " ".join(output.split())
     assert "fifo with maxSlots.pool.etl 1: average JCT +2 %" in flat
     assert "pool etl (1 job) 2.00 s -> 3.00 s, +50 %" in flat
@@ -84,20 +84,50 @@ def test_a_cap_of_a_pool_costs_its_jobs_and_saves_others(log: Path, tmp_path: Pa
 def test_a_bound_on_jobs_holds_the_next_one_back(log: Path, tmp_path: Path) -> None:
     """bi starts at the end of etl's job, though a slot is idle for a second before."""
     page = tmp_path / "out.html"
-    output, found = bounded(log, tmp_path / "out.json", "--max-jobs", "1", "--report", str(page))
-    assert (found["max_slots"], found["max_jobs"]) == (None, 1)
-    assert found["jct_s"] == pytest.approx([2.0, 2.9, 1.0])
+    output, content = bounded(log, tmp_path / "out.json", "--max-jobs", "1", "--report", str(page))
+    assert (content["max_slots"], content["max_jobs"]) == (None, 1)
+    assert content["jct_s"] == pytest.approx([2.0, 2.9, 1.0])
     assert "fifo, maxJobs 1" in output
     assert "fifo with maxJobs 1: average JCT +20 %" in html.unescape(page.read_text())
     _, both = bounded(log, tmp_path / "both.json", "--max-jobs", "2", "--max-slots", "pool.etl=2")
     assert both["jct_s"] == pytest.approx([2.0, 1.9, 1.0])
 
 
+def test_the_job_that_waits_and_is_due_by_the_policy_comes_next(tmp_path: Path) -> None:
+    """Two slots: from 1 s on a job of four tasks waits, and one of one task that came later."""
+    events = [
+        *started("app"),
+        executor(),
+        *(start(row, 100 * row, [stage(row, tasks)]) for row, tasks in enumerate((2, 4, 1))),
+        *(submitted(row, tasks) for row, tasks in enumerate((2, 4, 1))),
+        task(0, 0, 0, 1000),
+        task(0, 1, 0, 1000),
+        end(0, 1000),
+        *(
+            task(1, number, 1000 + 1000 * (number // 2), 2000 + 1000 * (number // 2))
+            for number in range(4)
+        ),
+        end(1, 3000),
+        task(2, 0, 3000, 4000),
+        end(2, 4000),
+    ]
+    path = write(tmp_path / "log", events)
+    by_submission, shortest = [1.0, 2.9, 3.8], [1.0, 3.9, 1.8]
+    for policy, expected_s in (
+        ("fifo", by_submission),
+        ("strict_fair", by_submission),
+        ("tuned_srw", shortest),
+        ("decima", shortest),
+    ):
+        _, content = bounded(path, tmp_path / "out.json", "--max-jobs", "1", "--policies", policy)
+        assert content["jct_s"] == pytest.approx(expected_s)
+
+
 def test_a_learned_policy_and_a_heuristic_have_bounds_too(log: Path, tmp_path: Path) -> None:
     for policy in ("decima", "tuned_srw"):
         bounds = ("--max-slots", "pool.etl=1", "--max-jobs", "1", "--policies", policy)
-        _, found = bounded(log, tmp_path / "out.json", *bounds)
-        assert found["jct_s"] == pytest.approx([3.0, 3.9, 1.0])
+        _, content = bounded(log, tmp_path / "out.json", *bounds)
+        assert content["jct_s"] == pytest.approx([3.0, 3.9, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -155,14 +185,14 @@ def test_a_cap_below_what_a_task_or_a_barrier_needs_is_refused(tmp_path: Path) -
 
 def test_the_lines_of_bounds_have_the_names_of_pools_and_the_policy(tmp_path: Path) -> None:
     """Else one setting would be `spark.decima.maxSlots.pool.at`, and its value `night 1`."""
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(),
         *simple_job(0, 0, [(0, 1000)], spark_scheduler_pool="at night"),
         *simple_job(1, 100, [(100, 1000)], spark_scheduler_pool="a:b=c"),
     )
     caps = {"at night": 1, "a:b=c": 2}
-    study = what_if(found, replace(FAST, policies=("fifo",), max_slots=caps))
+    study = what_if(record, replace(FAST, policies=("fifo",), max_slots=caps))
     lines = bounds_files(study)[DEFAULTS].splitlines()
     assert "spark.decima.maxSlots.pool.at\\ night 1" in lines
     assert "spark.decima.maxSlots.pool.a\\:b\\=c 2" in lines

@@ -27,7 +27,9 @@ def test_what_runs_need_goes_along_and_nothing_else() -> None:
     """Requirements of requirements, too, and of extras that tasks need; no Spark, no tests, no
     documentation.
     """
-    names = {str(one.metadata["Name"]).lower() for one in _runtime("decima-scheduler")}
+    names = {
+        str(distribution.metadata["Name"]).lower() for distribution in _runtime("decima-scheduler")
+    }
     assert {
         "numpy",
         "numba",
@@ -51,7 +53,9 @@ def test_an_extra_that_is_not_installed_stays_out(monkeypatch: pytest.MonkeyPatc
         return installed(name)
 
     monkeypatch.setattr(importlib.metadata, "distribution", without_torch)
-    names = {str(one.metadata["Name"]).lower() for one in _runtime("decima-scheduler")}
+    names = {
+        str(distribution.metadata["Name"]).lower() for distribution in _runtime("decima-scheduler")
+    }
     assert {"numpy", "gymnasium", "matplotlib"} <= names
     assert names & {"torch", "torch-geometric", "torch_geometric", "tensorboardx"} == set()
 

@@ -53,8 +53,8 @@ def test_a_standalone_master_gives_the_same(standalone: str, trace_file: Path) -
     finally:
         context.stop()
     for name, own in evaluate(config).policies.items():
-        for one, other in zip(report.policies[name].runs, own.runs, strict=True):
-            np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
+        for expected, other in zip(report.policies[name].runs, own.runs, strict=True):
+            np.testing.assert_array_equal(expected.metrics.jct_s, other.metrics.jct_s)
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,8 @@ def ends_ms(
         first = int(seen.open_stages()[0])
         simulator.step(Action(first, seen.num_executors, ANY))
     assert simulator.status is Status.DONE
-    found: list[float] = simulator.completion_ms().tolist()
-    return found
+    ends: list[float] = simulator.completion_ms().tolist()
+    return ends
 
 
 @pytest.mark.parametrize("cluster", [SESSION, APART])

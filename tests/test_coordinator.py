@@ -106,15 +106,15 @@ def test_the_division_of_a_load_is_that_of_a_coordinator_that_starts_now(policy:
     before.report("a", report(4, columns([120], [4], task_ms=1_500.0)), 1.0)
     before.report("b", report(0, columns([60], task_ms=1_500.0)), 1.0)
     before.plan(2.0)
-    found = [division(before, 30_000.0)]
+    divisions = [division(before, 30_000.0)]
     for order in (("a", "b"), ("b", "a")):
         again = coordinator(4, policy)
         for key in order:
             again.register(registered(key), load[key][0], 0.0)
-        found.append(division(again, 1.0))
-    assert found[1:] == found[:1] * 2
+        divisions.append(division(again, 1.0))
+    assert divisions[1:] == divisions[:1] * 2
     if policy == "strict_fair":
-        assert found[0] == {"a": 2, "b": 2}
+        assert divisions[0] == {"a": 2, "b": 2}
 
 
 def test_weights_are_shares() -> None:
@@ -138,6 +138,26 @@ def test_shortest_work_first_is_by_weight() -> None:
         targets.append(made.plan(11.0).targets)
     assert targets[0]["short"] > targets[0]["long"]
     assert targets[1]["long"] > targets[1]["short"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "shares_of", "jobs_count"),
+    [
+        ("tuned_srw", None, True), ("tuned_srw", "applications", False),
+        ("strict_fair", None, False), ("strict_fair", "jobs", True),
+    ],
+)  # fmt: skip
+def test_an_application_weighs_as_much_as_its_unfinished_jobs(
+    policy: str, shares_of: str | None, jobs_count: bool
+) -> None:
+    """Three jobs with twice the work of one: each of the three is shorter."""
+    made = coordinator(8, policy, shares_of=shares_of)
+    for key, jobs, tasks in (("one", 1, [20]), ("three", 3, [20, 10, 10])):
+        made.register(registered(key), 0, 0.0)
+        granted = made.applications[key].granted
+        made.report(key, report(granted, columns(tasks, jobs=jobs)), 10.0)
+    targets = made.plan(11.0).targets
+    assert (targets["three"] > targets["one"]) == jobs_count
 
 
 @pytest.mark.parametrize("caps", [{"user:ann": 3}, {"user": 3}, {"queue": 3}])
@@ -419,6 +439,7 @@ def test_a_registration_that_makes_no_sense_is_refused(change: dict[str, object]
         {"num_tasks": [10**7, 1], "mean_ms": [1e12, 1.0]}, {"children": [2]},
         {"first_child": [0, 2, 1]}, {"first_child": [1, 1, 1]},
         {"time_ms": -1.0}, {"time_ms": None}, {"children": [-1]},
+        {"arrival_ms": []}, {"arrival_ms": [0.0, 1.0, 2.0]}, {"arrival_ms": 1},
     ],
 )  # fmt: skip
 def test_stages_that_make_no_sense_are_refused(change: dict[str, object]) -> None:
@@ -433,7 +454,7 @@ def test_stages_that_make_no_sense_are_refused(change: dict[str, object]) -> Non
         {"idle_s": -1}, {"silence_s": -1}, {"caps": {"user": 0}}, {"caps": {"team:a": 1}},
         {"weights": {"user": 1}},
         {"weights": {"user:a": 0}}, {"weights": {"user:a": 1e-320}},
-        {"weights": {"queue:a": 1e300}}, {"moving_delay_s": float("nan")},
+        {"weights": {"queue:a": 1e300}}, {"moving_delay_s": float("nan")}, {"shares_of": "users"},
     ],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:

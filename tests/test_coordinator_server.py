@@ -53,11 +53,11 @@ class Driver:
     async def receive(self) -> dict[str, Any] | None:
         try:
             (length,) = struct.unpack(">I", await self.reader.readexactly(4))
-            found = json.loads(await self.reader.readexactly(length))
+            message = json.loads(await self.reader.readexactly(length))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        assert isinstance(found, dict)
-        return found
+        assert isinstance(message, dict)
+        return message
 
     async def prove(self, secret: bytes = SECRET) -> bool:
         first = await self.receive()
@@ -72,9 +72,9 @@ class Driver:
         """Read until this target comes."""
         async with asyncio.timeout(PATIENCE_S):
             while self.target != target:
-                found = await self.receive()
-                assert found is not None, f"hung up before target {target}"
-                self.target = found.get("target", self.target)
+                message = await self.receive()
+                assert message is not None, f"hung up before target {target}"
+                self.target = message.get("target", self.target)
 
 
 async def driver(port: int, key: str, **other: Any) -> Driver:
@@ -114,14 +114,14 @@ def story(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]
 @story
 async def test_targets_follow_reports_and_departures() -> None:
     async with serving(silence_s=30.0) as (_, port):
-        one, two = await driver(port, "a"), await driver(port, "b")
-        await one.wait_for_target(8)
-        two.send({"stages": columns([20]), "registered": 0, "number": 0})
-        await two.wait_for_target(8)
-        one.send({"stages": columns([20]), "registered": 0, "number": 0})
-        await one.wait_for_target(1)
-        two.writer.transport.abort()
-        await one.wait_for_target(8)
+        first, second = await driver(port, "a"), await driver(port, "b")
+        await first.wait_for_target(8)
+        second.send({"stages": columns([20]), "registered": 0, "number": 0})
+        await second.wait_for_target(8)
+        first.send({"stages": columns([20]), "registered": 0, "number": 0})
+        await first.wait_for_target(1)
+        second.writer.transport.abort()
+        await first.wait_for_target(8)
 
 
 @story
@@ -129,15 +129,15 @@ async def test_a_driver_that_is_silent_frees_its_share() -> None:
     async with serving(silence_s=0.5) as (server, port):
         silent = await driver(port, "silent")
         await silent.wait_for_target(8)
-        one = await driver(port, "a")
+        client = await driver(port, "a")
 
         async def beat() -> None:
             while True:
-                one.send({"stages": columns([20]), "registered": 0, "number": 0})
+                client.send({"stages": columns([20]), "registered": 0, "number": 0})
                 await asyncio.sleep(0.1)
 
         beating = asyncio.create_task(beat())
-        await one.wait_for_target(8)
+        await client.wait_for_target(8)
         while "silent" in server.coordinator.applications:
             await asyncio.sleep(0.05)
         beating.cancel()
@@ -214,11 +214,11 @@ async def test_a_plan_that_fails_costs_its_round(
 
         with monkeypatch.context() as patched:
             patched.setattr(server.coordinator, "plan", failing)
-            one = await driver(port, "a")
+            client = await driver(port, "a")
             while server.failed_plans < 3:
-                one.send({"stages": columns([20]), "registered": 0, "number": 0})
+                client.send({"stages": columns([20]), "registered": 0, "number": 0})
                 await asyncio.sleep(0.02)
-        await one.wait_for_target(8)
+        await client.wait_for_target(8)
         assert f"decima_coordinator_failed_plans_total {server.failed_plans}" in server.metrics()
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert len(errors) == 1
@@ -253,9 +253,9 @@ async def test_drivers_that_come_back_keep_what_they_hold_until_all_had_time_to(
             await asyncio.sleep(0.7)  # the other comes back later
         for made, held in drivers:
             while made.target is None:
-                found = await made.receive()
-                assert found is not None
-                made.target = found.get("target")
+                message = await made.receive()
+                assert message is not None
+                made.target = message.get("target")
             assert made.target == held
 
 
@@ -273,9 +273,9 @@ class Slow:
 async def test_a_policy_that_hangs_is_replaced() -> None:
     slow = serving(policy_for=lambda _trace: Slow(), decision_s=0.05, silence_s=30.0)
     async with slow as (server, port):
-        one = await driver(port, "a")
-        await one.wait_for_target(8)
-        one.send({"stages": columns([3]), "registered": 8, "number": 0})
+        client = await driver(port, "a")
+        await client.wait_for_target(8)
+        client.send({"stages": columns([3]), "registered": 8, "number": 0})
         while server.coordinator.failures == 0:
             await asyncio.sleep(0.02)
         assert (server.division.by, server.division.targets) == ("strict_fair", {"a": 8})
@@ -291,10 +291,10 @@ async def test_the_log_can_be_reviewed_and_the_status_shown(tmp_path: Path) -> N
     }  # fmt: skip
     log = CoordinatorLog(DecisionLogFiles(path), "strict_fair", {})
     async with serving(log=log, silence_s=30.0) as (server, port):
-        one = await driver(port, "a", name="etl")
-        one.send({"stages": columns([20]), "registered": 8, "number": 0})
-        await one.wait_for_target(8)
-        one.send({"stages": None, "registered": 8, "number": 1, "ended": [ended]})
+        client = await driver(port, "a", name="etl")
+        client.send({"stages": columns([20]), "registered": 8, "number": 0})
+        await client.wait_for_target(8)
+        client.send({"stages": None, "registered": 8, "number": 1, "ended": [ended]})
         while server.coordinator.applications["a"].stages is not None:
             await asyncio.sleep(0.02)
         (job,) = content(server.status())["jobs"]
@@ -332,10 +332,12 @@ async def test_tls_handshakes_that_do_not_come_end(
     monkeypatch.setattr(server, "HELLO_S", 0.3)
     async with serving(tls=tls_of("127.0.0.1", certificate, key)) as (_, port):
         idle = await Driver.connect(port)
-        one = Driver(*await asyncio.open_connection("127.0.0.1", port, ssl=trusting(certificate)))
-        assert await one.prove()
-        one.send(registration("a"))
-        await one.wait_for_target(8)
+        client = Driver(
+            *await asyncio.open_connection("127.0.0.1", port, ssl=trusting(certificate))
+        )
+        assert await client.prove()
+        client.send(registration("a"))
+        await client.wait_for_target(8)
         async with asyncio.timeout(PATIENCE_S):
             assert await idle.receive() is None
 

@@ -94,7 +94,7 @@ def test_a_class_of_ones_own_is_compared(
     assert f"vs {name} " in result.stdout
     content = json.loads(out.read_text())
     assert list(content["policies"]) == [name, "fifo"]
-    own, fifo = (one["avg_jct_s"]["per_sequence"] for one in content["policies"].values())
+    own, fifo = (policy["avg_jct_s"]["per_sequence"] for policy in content["policies"].values())
     assert len(own) == 3
     assert own == pytest.approx(fifo, rel=0.5)
     assert name in (folder / "tasks.csv").read_text()

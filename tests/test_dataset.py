@@ -31,8 +31,8 @@ def test_a_folder_of_parts_is_the_trace_that_was_written(tmp_path: Path) -> None
     write_dataset(several(), folder, part_values=10)
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet", MANIFEST]
-    found = load_trace(folder)
-    write_trace(found, tmp_path / "found.parquet")
+    loaded = load_trace(folder)
+    write_trace(loaded, tmp_path / "found.parquet")
     write_trace(several(), tmp_path / "given.parquet")
     assert (tmp_path / "found.parquet").read_bytes() == (tmp_path / "given.parquet").read_bytes()
     assert [job.name for job in read_trace(folder / "part-00000.parquet").jobs] == ["a"]

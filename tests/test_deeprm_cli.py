@@ -40,9 +40,9 @@ def test_a_validation_is_compared_on_its_own_job_sets(tmp_path: Path) -> None:
         with new_run(tmp_path / objective, config) as folder:
             tetris, hold, sjf = references(folder)
         jobs = draw_jobs(PAPER, 3, 4, Purpose.VALIDATION)
-        found = evaluate(SJF, PAPER, jobs, 0).measure(Objective(objective)).mean()
+        mean = evaluate(SJF, PAPER, jobs, 0).measure(Objective(objective)).mean()
         assert (tetris.name, hold.name, sjf.name) == ("Tetris*", "hold", "SJF")
-        assert sjf.score == pytest.approx(-found if objective == "utilisation" else found)
+        assert sjf.score == pytest.approx(-mean if objective == "utilisation" else mean)
 
 
 # --- the study and its figures -------------------------------------------------------------------
@@ -97,14 +97,14 @@ def test_every_figure_is_measured_and_drawn(
 
 
 def test_curves_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Training("paper", 70, 0)
+    training = Training("paper", 70, 0)
     runs = tmp_path / "runs"
-    DEEPRM.train(runs / one.name)
-    config = load_model(runs / one.name / "model.safetensors").config
+    DEEPRM.train(runs / training.name)
+    config = load_model(runs / training.name / "model.safetensors").config
     monkeypatch.setattr(Training, "config", lambda _self: config)
     STUDY.gather(runs, tmp_path / "models")
-    found = Models(tmp_path / "models")
-    assert [model.config for model in found.of("paper", 70)] == [config]
-    (rows,) = found.curves().values()
+    models = Models(tmp_path / "models")
+    assert [model.config for model in models.of("paper", 70)] == [config]
+    (rows,) = models.curves().values()
     assert [row["iteration"] for row in rows] == [0, 1]
     assert set(rows[0]) == {"iteration", "mean_reward", "max_reward", "slowdown"}

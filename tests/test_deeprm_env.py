@@ -95,5 +95,7 @@ def test_a_cluster_of_twice_the_size_gives_the_same_numbers() -> None:
     for episodes in (small, large):
         episodes.step(FIRST, np.array([1], np.int32))
 
-    found = [CompactLayout(one.config).read(one, FIRST).tolist() for one in (small, large)]
-    assert found[0] == found[1]
+    readings = [
+        CompactLayout(cluster.config).read(cluster, FIRST).tolist() for cluster in (small, large)
+    ]
+    assert readings[0] == readings[1]

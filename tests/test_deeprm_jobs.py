@@ -46,8 +46,8 @@ def test_a_job_set_is_a_stretch_of_the_file(tmp_path: Path) -> None:
     """50 steps from some job on; jobs that arrive together stay together."""
     path = written(tmp_path / "jobs.csv", TABLE)
     jobs = draw_jobs(replace(PAPER, jobs_file=str(path)), 40, 3, Purpose.TEST)
-    found = {tuple(row[:n].tolist()) for n, row in zip(jobs.number, jobs.arrival, strict=True)}
-    assert found == {(0, 0, 20), (0,)}
+    stretches = {tuple(row[:n].tolist()) for n, row in zip(jobs.number, jobs.arrival, strict=True)}
+    assert stretches == {(0, 0, 20), (0,)}
     three = int(np.argmax(jobs.number))
     assert jobs.duration[three].tolist() == [3, 15, 1]
     assert jobs.demand[three].tolist() == [[5, 1], [1, 10], [2, 2]]

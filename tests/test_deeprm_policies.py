@@ -50,8 +50,8 @@ def some_states(config: Config, steps: int = 25) -> tuple[Episodes, Int32]:
 
 def gradients(network: torch.nn.Module, scores: Tensor) -> list[Tensor]:
     weight = torch.randn(scores.shape, generator=generator(7))
-    found = torch.autograd.grad((scores * weight).sum(), tuple(network.parameters()))
-    return list(found)
+    gradients = torch.autograd.grad((scores * weight).sum(), tuple(network.parameters()))
+    return list(gradients)
 
 
 def test_the_network_has_exactly_the_papers_number_of_parameters() -> None:
@@ -73,10 +73,12 @@ def test_sums_of_rectangles_are_what_the_pixels_give(name: str) -> None:
     assert pixels.min() == 0.0
     assert pixels.max() == 1.0
     expected = network.score(network.hidden(pixels.flatten(1)).relu())  # as the paper has it
-    found = network(seen)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
-    for one, other in zip(gradients(network, found), gradients(network, expected), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+    logits = network(seen)
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-6)
+    for gradient, other in zip(
+        gradients(network, logits), gradients(network, expected), strict=True
+    ):
+        torch.testing.assert_close(gradient, other, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("policy", ["image", "compact"])
@@ -120,8 +122,8 @@ def test_empty_slots_can_be_masked() -> None:
 
 def test_actions_are_drawn_as_often_as_their_probability_says() -> None:
     """Softmax of 0, log 2, log 5 and minus infinity: 1/8, 2/8, 5/8 and never."""
-    one = [0.0, math.log(2.0), math.log(5.0), -math.inf]
-    score = np.array([one], np.float32).repeat(8_000, 0)
+    logits = [0.0, math.log(2.0), math.log(5.0), -math.inf]
+    score = np.array([logits], np.float32).repeat(8_000, 0)
     chance = (np.arange(8_000) + 0.5) / 8_000
     action = np.empty(8_000, np.int32)
 

@@ -33,7 +33,9 @@ def act(episodes: Episodes, *actions: int) -> None:
 def objectives(episodes: Episodes) -> dict[str, float]:
     """Sum of the rewards of the first episode, by objective."""
     cost = episodes.state.cost[0]
-    return {one.value: float(one.reward(episodes.config, cost)) for one in Objective}
+    return {
+        objective.value: float(objective.reward(episodes.config, cost)) for objective in Objective
+    }
 
 
 # --- stories -------------------------------------------------------------------------------------
@@ -92,8 +94,8 @@ def test_a_story(
     episodes = Episodes(config, job_set(config, jobs))
     act(episodes, *actions)
     assert episodes.state.start[0].tolist() == starts
-    found = objectives(episodes)
-    assert {name: found[name] for name in totals} == totals
+    costs = objectives(episodes)
+    assert {name: costs[name] for name in totals} == totals
 
 
 def test_time_stands_still_until_void_or_an_invalid_pick() -> None:
@@ -194,8 +196,11 @@ def assert_costs_are_those_of_the_schedule(episodes: Episodes, e: int) -> None:
             counted = max(0, min(left, config.arrival_steps) - start)
             demands = zip(jobs.demand[e, job].tolist(), config.capacities, strict=True)
             busy += counted * sum(Fraction(units, of) for units, of in demands)
-    found = {one: -Fraction(int(state.cost[e, one.column]), one.unit(config)) for one in Objective}
-    assert found == {
+    summed = {
+        objective: -Fraction(int(state.cost[e, objective.column]), objective.unit(config))
+        for objective in Objective
+    }
+    assert summed == {
         Objective.SLOWDOWN: -slowdown,
         Objective.COMPLETION: -completion,
         Objective.UTILISATION: busy,

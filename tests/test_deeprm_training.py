@@ -52,14 +52,14 @@ def rollouts(
 @pytest.mark.parametrize("moment", ["step", "time"])
 def test_advantages_of_the_first_choices_sum_to_nothing(moment: Literal["step", "time"]) -> None:
     """All episodes of a set begin at one moment, and their mean is what is expected."""
-    found, episodes = rollouts(moment)
-    assert found.reward.ravel() == pytest.approx(
+    steps, episodes = rollouts(moment)
+    assert steps.reward.ravel() == pytest.approx(
         Objective.SLOWDOWN.reward(TINY, episodes.state.cost)
     )
-    first = found.advantage[:6].reshape(2, 3)
+    first = steps.advantage[:6].reshape(2, 3)
     assert first.sum(axis=1) == pytest.approx([0.0, 0.0], abs=1e-12)
     assert np.abs(first).max() > 0.0
-    assert first == pytest.approx(found.reward - found.reward.mean(axis=1, keepdims=True))
+    assert first == pytest.approx(steps.reward - steps.reward.mean(axis=1, keepdims=True))
 
 
 @pytest.mark.parametrize(("moment", "discount"), [("time", 1.0), ("step", 0.5)])
@@ -73,7 +73,10 @@ def test_advantages_are_those_of_the_library(
     for group in (episodes[:3], episodes[3:]):
         if moment == "time":
             timed = [history.returns() for history in group]
-            returns, baselines = [one.returns for one in timed], input_dependent_baseline(timed)
+            returns, baselines = (
+                [episode.returns for episode in timed],
+                input_dependent_baseline(timed),
+            )
         else:
             gaps = [np.diff([*history.time, history.end]) for history in group]
             returns = [
@@ -82,8 +85,8 @@ def test_advantages_are_those_of_the_library(
             ]
             baselines = mean_baseline(returns)
         expected += [own - base for own, base in zip(returns, baselines, strict=True)]
-    rounds = max(len(one) for one in expected)
-    in_order = [one[k] for k in range(rounds) for one in expected if k < len(one)]
+    rounds = max(len(episode) for episode in expected)
+    in_order = [episode[k] for k in range(rounds) for episode in expected if k < len(episode)]
     assert played.advantage == pytest.approx(np.array(in_order))
 
 
@@ -105,17 +108,17 @@ def histories(size: int) -> list[History]:
     jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
     episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
     network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
-    found = [History() for _ in range(2 * size)]
+    histories = [History() for _ in range(2 * size)]
     scheduler, draws = Learned(network.frozen()), Draws(1, 2 * size)
     while len(rows := episodes.under_way()) > 0:
         for e in rows:
-            found[e].time.append(float(episodes.state.time[e]))
+            histories[e].time.append(float(episodes.state.time[e]))
         steps = episodes.step(rows, scheduler.choose(episodes, rows, draws))
         reward = Objective.SLOWDOWN.reward(TINY, steps.cost)
         for e, earned in zip(rows, reward.tolist(), strict=True):
-            found[e].reward.append(earned)
-            found[e].end = float(episodes.state.time[e])
-    return found
+            histories[e].reward.append(earned)
+            histories[e].end = float(episodes.state.time[e])
+    return histories
 
 
 def test_imitation_approaches_the_teacher() -> None:
@@ -127,8 +130,11 @@ def test_imitation_approaches_the_teacher() -> None:
 
     jobs = draw_jobs(TINY, 40, 9, Purpose.TEST)
     student = Learned(learner.network.frozen(), greedy=True)
-    found = [evaluate(one, TINY, jobs, 0).slowdown.mean() for one in (student, SJF, RandomChoice())]
-    assert found[0] < found[1] + 0.25 * (found[2] - found[1])
+    slowdowns = [
+        evaluate(scheduler, TINY, jobs, 0).slowdown.mean()
+        for scheduler in (student, SJF, RandomChoice())
+    ]
+    assert slowdowns[0] < slowdowns[1] + 0.25 * (slowdowns[2] - slowdowns[1])
 
 
 def test_a_model_trained_on_branches_is_greedy(tmp_path: Path) -> None:
@@ -215,7 +221,8 @@ def test_what_is_validated_is_a_moving_mean() -> None:
     other = DeepRmLearner(config)
     other.load(after)
     assert all(
-        torch.equal(other.model_state()[name], one) for name, one in learner.model_state().items()
+        torch.equal(other.model_state()[name], tensor)
+        for name, tensor in learner.model_state().items()
     )
     assert other.validate() == learner.validate()
     plain = DeepRmLearner(SMALL)

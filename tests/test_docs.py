@@ -61,10 +61,10 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
 
 def names(text: str) -> set[str]:
     """Dotted names of ours in code, and what is imported from our packages."""
-    found = set(_NAME.findall(text))
+    names = set(_NAME.findall(text))
     for module, several in _IMPORT.findall(text):
-        found |= {f"{module}.{name.split(' as ')[0].strip()}" for name in several.split(",")}
-    return found - _SPARK_PROPERTIES
+        names |= {f"{module}.{name.split(' as ')[0].strip()}" for name in several.split(",")}
+    return names - _SPARK_PROPERTIES
 
 
 def is_there(name: str) -> bool:
@@ -105,8 +105,8 @@ def fault(words: list[str]) -> str | None:
 @each_page
 def test_commands_on_a_page_are_known(page: Path) -> None:
     """Each subcommand, and each of its options."""
-    found = [(words, fault(words)) for words in commands(page.read_text())]
-    assert [why for _, why in found if why is not None] == []
+    faults = [(words, fault(words)) for words in commands(page.read_text())]
+    assert [why for _, why in faults if why is not None] == []
 
 
 def test_the_papers_training_is_a_training_for_arrivals_only() -> None:
@@ -184,7 +184,7 @@ def broken_lists(text: str) -> list[str]:
 
     There a list needs an empty line before it, and four blanks for each level.
     """
-    found, before, is_code, is_list = [], "", False, False
+    broken, before, is_code, is_list = [], "", False, False
     for line in text.splitlines():
         is_code ^= line.startswith("```")
         entry = re.match(r"( *)(?:[-*]|\d+\.) \S", line)
@@ -193,9 +193,9 @@ def broken_lists(text: str) -> list[str]:
         if entry is not None and not is_code and (is_list or len(entry[1]) < 4):
             continues = re.match(r" *(?:[-*]|\d+\.) | ", before) is not None or not before.strip()
             if not continues or len(entry[1]) % 4 != 0:
-                found.append(line)
+                broken.append(line)
         before = line
-    return found
+    return broken
 
 
 @each_page
@@ -207,23 +207,27 @@ def test_lists_are_lists_on_the_site_too(page: Path) -> None:
 @cache
 def messages() -> str:
     """Each text in our code, a line each, with … for what varies."""
-    found = [path.read_text() for path in (ROOT / "decima" / "spark" / "java").rglob("*.java")]
+    sources = [path.read_text() for path in (ROOT / "decima" / "spark" / "java").rglob("*.java")]
     for package in ("traces", "spark_sim", "decima"):
         for path in (*(ROOT / package).rglob("*.py"), ROOT / "decima_packages.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 parts = node.values if isinstance(node, ast.JoinedStr) else [node]
                 texts = [getattr(part, "value", "…") for part in parts]
-                found.append("".join(text if isinstance(text, str) else "…" for text in texts))
-    return "\n".join(found)
+                sources.append("".join(text if isinstance(text, str) else "…" for text in texts))
+    return "\n".join(sources)
 
 
 def test_messages_that_are_explained_exist() -> None:
     """Those of docs/how-to/troubleshooting.md, of which … stands for what varies."""
     text = (DOCS / "how-to" / "troubleshooting.md").read_text()
-    named = [found.strip("… :;()") for found in re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)]
+    named = [
+        quoted.strip("… :;()") for quoted in re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    ]
     assert len(named) > 20
     patterns = {name: re.escape(name).replace("…", "[^\n]*") for name in named}
-    assert [one for one, pattern in patterns.items() if not re.search(pattern, messages())] == []
+    assert [
+        message for message, pattern in patterns.items() if not re.search(pattern, messages())
+    ] == []
 
 
 def test_every_setting_of_the_plugin_is_in_its_table() -> None:
@@ -242,10 +246,10 @@ def test_figures_of_the_readme_are_those_of_the_results() -> None:
     readme = (ROOT / "README.md").read_text()
     figure = r"[-+][\d.]+ % \[[^\]]+\]|[\d.]+ s \[[^\]]+\]"
     named = [
-        one
+        number
         for line in readme.splitlines()
         if line.startswith("| ")
-        for one in re.findall(figure, line)
+        for number in re.findall(figure, line)
     ]
     results = (DOCS / "results" / "2026-11-network.md").read_text()
     assert len(named) == 6
@@ -254,10 +258,10 @@ def test_figures_of_the_readme_are_those_of_the_results() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*)$", page, re.MULTILINE))
     table = re.findall(r"^(\w+) {2,}(.* \[.*)$", results, re.MULTILINE)
     baselines = [
-        (policy, one)
+        (policy, number)
         for policy, line in table
         if policy in HEURISTICS
-        for one in re.findall(figure, line)
+        for number in re.findall(figure, line)
     ]
     assert len(baselines) > 15
     assert [

@@ -45,9 +45,9 @@ def test_the_site_is_built_without_a_warning_and_asks_nobody(site: Path) -> None
     pages, styles = list(site.rglob("*.html")), list(site.rglob("*.css"))
     assert len(pages) > 30
     assert styles
-    found = {url for page in pages for url in loads.findall(page.read_text())}
-    found |= {url for style in (*styles, *pages) for url in styled.findall(style.read_text())}
-    assert found == set()
+    urls = {url for page in pages for url in loads.findall(page.read_text())}
+    urls |= {url for style in (*styles, *pages) for url in styled.findall(style.read_text())}
+    assert urls == set()
 
 
 def test_a_search_from_disk_finds_pages(driver: Any, site: Path) -> None:

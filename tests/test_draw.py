@@ -58,8 +58,8 @@ def test_boxes_do_not_overlap_and_edges_go_right(seed: int, skips: list[tuple[in
     """On random jobs with extra long edges, the layout keeps its promises."""
     base = layered_job("j", np.random.default_rng(seed), LayeredShape(stages=(1, 20)))
     parents = [set(stage.parents) for stage in base.stages]
-    for one, other in skips:
-        above, below = sorted((one % len(parents), other % len(parents)))
+    for edge, other in skips:
+        above, below = sorted((edge % len(parents), other % len(parents)))
         if above != below:
             parents[below].add(above)
     job = Job("j", tuple(Stage.fixed(f"s{i}", 1, 1.0, sorted(p)) for i, p in enumerate(parents)))

@@ -251,8 +251,17 @@ def test_a_replay_of_a_history_servers_logs(
         assert "s3://...@bucket" in page.read_text()
         assert "secret" not in page.read_text()
         imported = tmp_path.parent / "imported.parquet"
-        one = ["traces", "import", "spark", address, "--application", "app-1", "-o", str(imported)]
-        done = succeeded(decima(*one))
+        arguments = [
+            "traces",
+            "import",
+            "spark",
+            address,
+            "--application",
+            "app-1",
+            "-o",
+            str(imported),
+        ]
+        done = succeeded(decima(*arguments))
         assert load_trace(str(imported)).job_names == read_spark_logs([log])[0].job_names
         each = decima("whatif", address, "--application", "app-1", "--each")
         assert "1 log: 1 used (4 jobs), 0 not" in succeeded(each).stdout

@@ -266,11 +266,11 @@ def test_an_observation_written_out_by_hand() -> None:
         "action_mask": [0, 0, 0, 1, 0, 1],
         "edges": [[0, 0, 1, -1, -1], [1, 2, 2, -1, -1]],
     }
-    found = {name: values.tolist() for name, values in shown.items()}
-    found["edges"] = np.array(
-        sorted(zip(*found["edges"], strict=True), key=lambda e: (e[0] < 0, e))
+    shown_values = {name: values.tolist() for name, values in shown.items()}
+    shown_values["edges"] = np.array(
+        sorted(zip(*shown_values["edges"], strict=True), key=lambda e: (e[0] < 0, e))
     ).T.tolist()
-    assert found == expected
+    assert shown_values == expected
     assert list(env.observation_space.spaces) == sorted(expected)
 
 
@@ -336,9 +336,9 @@ def test_an_illegal_action_is_a_pass_or_an_error(
     with pytest.raises(IllegalActionError, match=rule):
         strict.step(action)
     lenient, passing = open_again("pass"), open_again("pass")
-    *found, flagged = lenient.step(action)
+    *outcome, flagged = lenient.step(action)
     *expected, fine = passing.step(act(8, 1))
-    np.testing.assert_equal(found, expected)
+    np.testing.assert_equal(outcome, expected)
     np.testing.assert_equal(strict.step(act(8, 1))[:4], expected)
     assert flagged["illegal_action"]
     assert not fine["illegal_action"]

@@ -211,7 +211,9 @@ def test_a_vector_of_environments_is_each_of_them(cluster: Cluster) -> None:
 
 def assert_same(shown: Any, expected: list[Any]) -> None:
     for name, values in shown.items():
-        np.testing.assert_array_equal(values, np.stack([one[name] for one in expected]))
+        np.testing.assert_array_equal(
+            values, np.stack([observation[name] for observation in expected])
+        )
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -284,7 +284,10 @@ def test_the_shipped_weights_are_a_file_of_the_fit() -> None:
     assert policy == "es_rule"
     assert parameters == HEURISTICS["es_rule"].defaults
     content = json.loads(path.read_text())
-    assert {one["protocol"] for one in content["config"]["settings"]} == {"executors", "session"}
+    assert {setting["protocol"] for setting in content["config"]["settings"]} == {
+        "executors",
+        "session",
+    }
     assert content["training"]["avg_jct_ratio"] < 0.95
 
 

@@ -101,12 +101,12 @@ def test_the_seed_decides_the_sequences(trace_file: Path) -> None:
 
 def test_results_do_not_depend_on_the_number_of_workers(run: Command, tmp_path: Path) -> None:
     """The JSON of one and of two processes is the same to the byte."""
-    found = []
+    reports = []
     for workers in (1, 2):
         path = tmp_path / f"{workers}.json"
         succeeded(run("--policies", "random,fifo", "--workers", workers, "--json", path))
-        found.append(path.read_bytes())
-    assert found[0] == found[1]
+        reports.append(path.read_bytes())
+    assert reports[0] == reports[1]
 
 
 # --- figures -------------------------------------------------------------------------------------
@@ -140,15 +140,15 @@ def test_figures_agree_with_the_timeline(trace_file: Path) -> None:
     """Average JCT and makespan, recomputed from the arrivals and the record of every task."""
     settings = small_config(trace_file, policies=("sjf_cp",))
     report = evaluate(settings, timelines=range(settings.sequences))
-    found = report.policies["sjf_cp"]
-    for number, played in enumerate(found.runs):
+    figures = report.policies["sjf_cp"]
+    for number, played in enumerate(figures.runs):
         assert played.timeline is not None
         arrivals = draw_sequence(settings, report.trace, number)
         ends_ms = [
             played.timeline["finish_ms"][played.timeline["job"] == job].max()
             for job in range(len(arrivals))
         ]
-        assert found.avg_jct_s[number] == pytest.approx(
+        assert figures.avg_jct_s[number] == pytest.approx(
             np.mean(ends_ms - arrivals.arrival_ms) / 1000
         )
         assert played.metrics.jct_s == pytest.approx((ends_ms - arrivals.arrival_ms) / 1000)
@@ -272,9 +272,9 @@ def test_side_by_side_a_sequence_goes_as_it_would_alone(
     together = evaluate(settings).policies[policy]
     alone = evaluate(settings, timelines=range(settings.sequences)).policies[policy]
     assert [run.sequence for run in together.runs] == [0, 1, 2]
-    for one, other in zip(together.runs, alone.runs, strict=True):
-        np.testing.assert_array_equal(one.metrics.jct_s, other.metrics.jct_s)
-        assert one.metrics.decisions == other.metrics.decisions
+    for side_by_side, other in zip(together.runs, alone.runs, strict=True):
+        np.testing.assert_array_equal(side_by_side.metrics.jct_s, other.metrics.jct_s)
+        assert side_by_side.metrics.decisions == other.metrics.decisions
 
 
 def test_where_jobs_hardly_meet_it_is_said(run: Command) -> None:
@@ -352,10 +352,10 @@ def test_processes_of_a_pool_leave_ctrl_c_to_the_command() -> None:
     """From their first moment: one that is interrupted while it imports would print where."""
     with LocalPool(2) as pool:
         asked = {number: number for number in range(20)}
-        found = dict(value for _, value in pool.map(_blocked, None, asked, label="asking"))
-    assert not found.pop(os.getpid(), False)
-    assert len(found) >= 1
-    assert all(found.values())
+        answers = dict(value for _, value in pool.map(_blocked, None, asked, label="asking"))
+    assert not answers.pop(os.getpid(), False)
+    assert len(answers) >= 1
+    assert all(answers.values())
 
 
 def _blocked(_shared: Any, _task: int) -> tuple[int, bool]:

@@ -69,20 +69,20 @@ def test_the_table_of_an_evaluation_by_hand() -> None:
 
 def test_the_json_of_an_evaluation_by_hand() -> None:
     report = report_of(three("strict_fair", 1.0), three("fifo", 0.5))
-    found = report._policy_json("fifo")
-    assert found["avg_jct_s"]["mean"] == pytest.approx(16.5)
-    assert found["avg_jct_s"]["ci95"] == mean_of(np.array([15.0, 16.5, 18.0])).ci95
-    assert found["difference_to_first"]["mean_percent"] == pytest.approx(-50.0)
+    values = report._policy_json("fifo")
+    assert values["avg_jct_s"]["mean"] == pytest.approx(16.5)
+    assert values["avg_jct_s"]["ci95"] == mean_of(np.array([15.0, 16.5, 18.0])).ci95
+    assert values["difference_to_first"]["mean_percent"] == pytest.approx(-50.0)
     sums = ("busy_executor_s", "moving_executor_s", "idle_executor_s", "first_executor_s",
             "inflation_executor_s", "jobs", "task_events", "decisions", "forced")  # fmt: skip
-    assert [found[name] for name in sums] == [2250, 750, 4500, 300, 150, 9, 1200, 1500, 3]
-    assert [found[f"{name}_jct_s"]["per_sequence"][0] for name in ("median", "p95", "p99")] == [
+    assert [values[name] for name in sums] == [2250, 750, 4500, 300, 150, 9, 1200, 1500, 3]
+    assert [values[f"{name}_jct_s"]["per_sequence"][0] for name in ("median", "p95", "p99")] == [
         10.0, pytest.approx(28.0), pytest.approx(29.6),
     ]  # fmt: skip
-    assert found["avg_slowdown"]["per_sequence"] == pytest.approx([2.0, 7 / 3, 8 / 3])
-    assert found["fairness"]["per_sequence"] == pytest.approx([36 / 42, 49 / 63, 64 / 90])
-    assert found["utilisation"]["mean"] == pytest.approx(0.3)
-    assert found["makespan_s"]["mean"] == pytest.approx(50.0)
+    assert values["avg_slowdown"]["per_sequence"] == pytest.approx([2.0, 7 / 3, 8 / 3])
+    assert values["fairness"]["per_sequence"] == pytest.approx([36 / 42, 49 / 63, 64 / 90])
+    assert values["utilisation"]["mean"] == pytest.approx(0.3)
+    assert values["makespan_s"]["mean"] == pytest.approx(50.0)
     late = report_of(three("fifo", 0.5, not_arrived=2))._policy_json("fifo")
     assert (late["jobs"], late["not_arrived"]) == (9, 6)
     assert report.timings_json()["cpu_s"]["fifo"] == {"policy": 0.75, "environment": 1.5}
@@ -94,9 +94,9 @@ def test_intervals_of_shares_end_where_shares_do() -> None:
         run_of("fifo", number, 1.0, slowdown=np.array(slowdown))
         for number, slowdown in enumerate(([1.0, 1.0, 1.0], [1.0, 1.0, 13.0]))
     ]
-    found = report_of(runs)._policy_json("fifo")["fairness"]
-    low, high = found["ci95"]
-    assert 0.0 <= low < found["mean"] < high == 1.0
+    fairness = report_of(runs)._policy_json("fifo")["fairness"]
+    low, high = fairness["ci95"]
+    assert 0.0 <= low < fairness["mean"] < high == 1.0
     values = {name: [0.5, 0.99] for name in ("a", "b")}
     content = results_json(fairness=values, utilisation=values)
     for row in page_table(results_of(content, "here")).values():
@@ -147,10 +147,10 @@ def test_the_page_counts_settings() -> None:
     lower = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [5.0, 6.0]})
     higher = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [20.0, 24.0]})
     unsure = results_json(avg_jct_s={"a": [10.0, 12.0], "b": [8.0, 14.0]})
-    figures = summary([results_of(one, "here") for one in (lower, higher, unsure)])
+    figures = summary([results_of(values, "here") for values in (lower, higher, unsure)])
     assert figures["b"][0] == pytest.approx(0.0)
     assert figures["b"][1:] == (1, 1)
-    mean = summary([results_of(one, "here") for one in (lower, unsure)])["b"][0]
+    mean = summary([results_of(values, "here") for values in (lower, unsure)])["b"][0]
     assert mean == pytest.approx(100 * (0.5**0.5 - 1))
 
 

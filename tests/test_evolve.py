@@ -117,8 +117,8 @@ def test_each_pair_has_sequences_of_its_own_and_settings_take_turns(trace_file: 
         for pair in range(3)
         for episode in source.for_evolving(iteration, pair)
     ]
-    assert [one.setting.number for one in episodes] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1]
-    assert len({one.run.duration_key for one in episodes}) == 12
+    assert [planned.setting.number for planned in episodes] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1]
+    assert len({planned.run.duration_key for planned in episodes}) == 12
 
 
 @pytest.mark.parametrize("parts", [(), ("limit_head",), ("encoder", "end_head")])

@@ -52,17 +52,17 @@ def printed(name: str, *arguments: str) -> str:
 @pytest.mark.slow
 def test_the_policy_of_ones_own_has_its_difference() -> None:
     """Both values of `slack` are in the table, with an interval each."""
-    found = printed("write_a_policy", "--jobs", "15", "--sequences", "3")
+    output = printed("write_a_policy", "--jobs", "15", "--sequences", "3")
     for slack in ("0.25", "0.75"):
-        assert re.search(rf"^useful_shares x{slack} .+ % \[.+\]$", found, re.MULTILINE), found
+        assert re.search(rf"^useful_shares x{slack} .+ % \[.+\]$", output, re.MULTILINE), output
 
 
 @pytest.mark.slow
 def test_reinforce_learns() -> None:
     """After ten iterations the average JCT of held-out sequences is a tenth lower."""
-    found = printed("train_reinforce", "--iterations", "10")
+    output = printed("train_reinforce", "--iterations", "10")
     curve = {
-        int(at): float(jct_s) for at, jct_s in re.findall(r"^ +(\d+) +([\d.]+) s", found, re.M)
+        int(at): float(jct_s) for at, jct_s in re.findall(r"^ +(\d+) +([\d.]+) s", output, re.M)
     }
     assert list(curve) == [0, 10]
     assert curve[10] < 0.9 * curve[0]
@@ -71,8 +71,11 @@ def test_reinforce_learns() -> None:
 @pytest.mark.slow
 def test_deeprm_in_one_file_learns() -> None:
     """After twenty iterations the slowdown of held-out job sets is a tenth lower."""
-    found = printed("deeprm_reinforce", "--iterations", "20", "--job-sets", "5")
-    curve = {int(at): float(one) for at, one in re.findall(r"^ +(\d+)  ([\d.]+) \+-", found, re.M)}
+    output = printed("deeprm_reinforce", "--iterations", "20", "--job-sets", "5")
+    curve = {
+        int(at): float(slowdown)
+        for at, slowdown in re.findall(r"^ +(\d+)  ([\d.]+) \+-", output, re.M)
+    }
     assert list(curve) == [0, 10, 20]
     assert curve[20] < 0.9 * curve[0]
 
@@ -127,8 +130,8 @@ def test_ppo_learns() -> None:
 @pytest.mark.slow
 def test_advice_comes_from_the_sample_log() -> None:
     """Recorded jobs never wait; submitted faster, they wait for each other."""
-    found = printed("what_if_on_a_log", "--draws", "3", "--sequences", "6")
-    recorded, faster = found.split("Submitted 10 times as fast")
+    output = printed("what_if_on_a_log", "--draws", "3", "--sequences", "6")
+    recorded, faster = output.split("Submitted 10 times as fast")
     assert "4 jobs on 2 slots." in recorded
     assert "can be relied on" in " ".join(recorded.split())
     assert "Next to nothing to gain" in " ".join(recorded.split())
@@ -145,10 +148,10 @@ def test_a_folder_without_logs_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.real_spark
 def test_small_jobs_overtake_on_a_live_spark() -> None:
     """Limits of the plans, and a small job that ends sooner than under Spark's FIFO."""
-    found = printed("attach_to_spark", "--tasks", "60")
-    assert re.search(r"job large \d, job small \d \d\*", found), found
-    assert re.search(r"\d+ plans, 0 fallbacks, mode exact\. Detached\.", found)
-    plain_s, attached_s = re.findall(r"^small 1 +([\d.]+) s +([\d.]+) s$", found, re.MULTILINE)[0]
+    output = printed("attach_to_spark", "--tasks", "60")
+    assert re.search(r"job large \d, job small \d \d\*", output), output
+    assert re.search(r"\d+ plans, 0 fallbacks, mode exact\. Detached\.", output)
+    plain_s, attached_s = re.findall(r"^small 1 +([\d.]+) s +([\d.]+) s$", output, re.MULTILINE)[0]
     assert float(attached_s) < float(plain_s)
 
 

@@ -153,7 +153,7 @@ def test_what_large_executors_waste_is_counted_by_class() -> None:
     Heuristic("fifo").play(simulator)
     metrics = measure(simulator.state)
     assert [kind.busy_s for kind in metrics.classes] == [10.0, 10.0]
-    assert [one.idle_memory_share for one in metrics.classes] == [0.0, 0.75]
+    assert [figures.idle_memory_share for figures in metrics.classes] == [0.0, 0.75]
     assert measure(build([LITTLE], Cluster()).state).classes == ()
 
 
@@ -181,8 +181,8 @@ def test_the_makespan_has_a_rule_of_its_own() -> None:
             classes=classes, demands="drawn" if classes else "trace",
         )  # fmt: skip
         policies = evaluate(config).policies
-        found = {name: float(policies[name].makespan_s.mean()) for name in names}
-        assert found["es_makespan"] < min(found["strict_fair"], found["es_classes"])
+        makespan_s = {name: float(policies[name].makespan_s.mean()) for name in names}
+        assert makespan_s["es_makespan"] < min(makespan_s["strict_fair"], makespan_s["es_classes"])
 
 
 ES_CLASSES = HEURISTICS["es_classes"].defaults

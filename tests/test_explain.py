@@ -112,7 +112,11 @@ def classes(config: EvaluationConfig) -> EvaluationConfig:
 def played(config: EvaluationConfig, folder: Path) -> Iterator[Moment]:
     """Yield the plans of `decided` with several stages to choose from."""
     run = moments(Workload.of(config), config, saved(decided(), folder), 0)
-    return (one for one in run if one.number == one.planned_at and one.num_open > 1)
+    return (
+        decision
+        for decision in run
+        if decision.number == decision.planned_at and decision.num_open > 1
+    )
 
 
 # --- probabilities -------------------------------------------------------------------------------
@@ -130,31 +134,31 @@ def test_probabilities_are_those_by_which_the_policy_acts(
     units, sorter = Scales.of(workload.arrays), GraphSorter(workload.arrays)
     several = 0
     for moment in itertools.islice(played(config, tmp_path), 12):
-        found = explain_decision(network, workload, moment, with_reasons=False)
-        chances = [stage.probability for stage in found.stages]
+        explanation = explain_decision(network, workload, moment, with_reasons=False)
+        chances = [stage.probability for stage in explanation.stages]
         assert chances == sorted(chances, reverse=True)
-        assert sum(chances) + found.end_probability == pytest.approx(1, abs=1e-6)
+        assert sum(chances) + explanation.end_probability == pytest.approx(1, abs=1e-6)
         policy.plan(moment.observation)
         assert policy.planned is not None
         first = policy.planned.plan._replace(used=np.ones(1, np.int64))
         graph, _ = whole_graph(moment.observation.as_batch(), sorter, units)
         with torch.no_grad():
             expected = float(plan_probabilities.taken(network(graph), graph, first).log_prob[0])
-        if found.taken is None:
-            assert np.log(found.end_probability) == pytest.approx(expected, rel=1e-4)
+        if explanation.taken is None:
+            assert np.log(explanation.end_probability) == pytest.approx(expected, rel=1e-4)
             continue
-        of_limit = {shown.limit: shown.probability for shown in found.limits}
+        of_limit = {shown.limit: shown.probability for shown in explanation.limits}
         assert sum(of_limit.values()) == pytest.approx(1, abs=1e-6)
-        assert found.taken_limit is not None
-        joint = found.taken.probability * of_limit[found.taken_limit]
-        assert bool(found.classes) == has_classes
-        if found.taken_memory_gb is not None:
-            of_class = {shown.memory_gb: shown.probability for shown in found.classes}
+        assert explanation.taken_limit is not None
+        joint = explanation.taken.probability * of_limit[explanation.taken_limit]
+        assert bool(explanation.classes) == has_classes
+        if explanation.taken_memory_gb is not None:
+            of_class = {shown.memory_gb: shown.probability for shown in explanation.classes}
             assert sum(of_class.values()) == pytest.approx(1, abs=1e-6)
-            joint *= of_class[found.taken_memory_gb]
+            joint *= of_class[explanation.taken_memory_gb]
         assert np.log(joint) == pytest.approx(expected, rel=1e-4, abs=1e-5)
-        several += len(found.limits) > 1
-        several += len(found.classes) > 1
+        several += len(explanation.limits) > 1
+        several += len(explanation.classes) > 1
     assert several >= 2
 
 
@@ -167,20 +171,29 @@ def test_a_later_choice_is_explained_by_its_plan(
     config = replace(config, protocol=protocol, executors=8)
     workload = Workload.of(config)
     run = list(moments(workload, config, saved(network, tmp_path), 0))
-    later = [one for one in run if one.number > one.planned_at and one.action != PASS]
+    later = [
+        decision
+        for decision in run
+        if decision.number > decision.planned_at and decision.action != PASS
+    ]
     assert len(later) >= 5
     for moment in later[:5]:
         first, before = run[moment.planned_at - 1], run[moment.number - 2]
         assert first.planned_at == before.planned_at == moment.planned_at == first.number
-        found = [explain_decision(network, workload, one) for one in (first, before, moment)]
-        assert [one.stages for one in found] == [found[0].stages] * 3
-        places = [one.end_place if one.taken is None else one.taken.place for one in found]
+        explanations = [
+            explain_decision(network, workload, decision) for decision in (first, before, moment)
+        ]
+        assert [decision.stages for decision in explanations] == [explanations[0].stages] * 3
+        places = [
+            decision.end_place if decision.taken is None else decision.taken.place
+            for decision in explanations
+        ]
         assert places[0] == 1
-        assert places[1] < places[2] < found[0].end_place
-        assert {stage.place for stage in found[0].stages} | {found[0].end_place} == set(
-            range(1, len(found[0].stages) + 2)
-        )
-        words = in_words(found[2])
+        assert places[1] < places[2] < explanations[0].end_place
+        assert {stage.place for stage in explanations[0].stages} | {
+            explanations[0].end_place
+        } == set(range(1, len(explanations[0].stages) + 2))
+        words = in_words(explanations[2])
         number = moment.number - moment.planned_at + 1
         assert f"choice {number} of the plan made at decision {first.number}" in words[0]
         assert not any("drawn" in sentence for sentence in words)
@@ -214,19 +227,19 @@ def test_names_and_figures_are_those_of_the_job(
     """A stage shown is a stage of the trace's job, with its durations; ages count from arrival."""
     network = decided()
     moment = at_number(moments(workload, config, saved(network, tmp_path), 0), BUSY)
-    found = explain_decision(network, workload, moment)
-    assert len(found.stages) == moment.num_open > 1
-    for shown in found.stages:
+    explanation = explain_decision(network, workload, moment)
+    assert len(explanation.stages) == moment.num_open > 1
+    for shown in explanation.stages:
         job = workload.trace.job(shown.job.name)
-        stage = next(one for one in job.stages if one.name == shown.name)
+        stage = next(candidate for candidate in job.stages if candidate.name == shown.name)
         assert shown.task_s == pytest.approx(stage.mean_ms / 1000)
         row = moment.observation.jobs[shown.job.arrival]
-        assert shown.job.age_s == pytest.approx(found.time_s - row["arrival_ms"] / 1000)
+        assert shown.job.age_s == pytest.approx(explanation.time_s - row["arrival_ms"] / 1000)
         assert 1 <= shown.wanted <= stage.num_tasks
-        work_s = sum(one.num_tasks * one.mean_ms for one in job.stages) / 1000
+        work_s = sum(candidate.num_tasks * candidate.mean_ms for candidate in job.stages) / 1000
         left = 1 - shown.job.started_share
         assert shown.job.work_left_s == pytest.approx(left * work_s, abs=1e-6)
-        assert 0 <= shown.job.local <= found.on_offer
+        assert 0 <= shown.job.local <= explanation.on_offer
 
 
 def test_a_decision_without_a_choice_has_nothing_to_explain(
@@ -239,9 +252,9 @@ def test_a_decision_without_a_choice_has_nothing_to_explain(
     jobs["open_stages"] = stages["open"] = 0
     seen = moment.observation._replace(jobs=jobs, stages=stages)
     empty = replace(moment, observation=seen, action=PASS, given=0, order=np.zeros(1, np.int64))
-    found = explain_decision(network, workload, empty, with_columns=True)
-    assert (found.stages, found.reasons, found.columns) == ((), (), ())
-    assert (found.end_probability, found.taken, found.end_place) == (1.0, None, 1)
+    explanation = explain_decision(network, workload, empty, with_columns=True)
+    assert (explanation.stages, explanation.reasons, explanation.columns) == ((), (), ())
+    assert (explanation.end_probability, explanation.taken, explanation.end_place) == (1.0, None, 1)
 
 
 # --- reasons -------------------------------------------------------------------------------------
@@ -258,28 +271,32 @@ def test_a_network_that_reads_one_column_gives_exactly_that_reason(
         held = moment.observation.jobs["held"][moment.observation.active]
         if len(set(held.tolist())) > 1 and moment.num_open > 2 and moment.action != PASS:
             break
-    found = explain_decision(network, workload, moment, with_columns=True)
-    scores = np.array([8 * stage.job.held / 4 for stage in found.stages])
+    explanation = explain_decision(network, workload, moment, with_columns=True)
+    scores = np.array([8 * stage.job.held / 4 for stage in explanation.stages])
     probability = np.exp(scores) / np.exp(scores).sum()
-    assert [stage.probability for stage in found.stages] == pytest.approx(probability, rel=1e-5)
-    assert found.taken is not None
-    (reason,), (column,) = found.reasons, found.columns
+    assert [stage.probability for stage in explanation.stages] == pytest.approx(
+        probability, rel=1e-5
+    )
+    assert explanation.taken is not None
+    (reason,), (column,) = explanation.reasons, explanation.columns
     assert (reason.name, column.name) == ("executors held", "job.held")
-    expected = np.log(found.taken.probability * len(scores))
+    expected = np.log(explanation.taken.probability * len(scores))
     assert reason.weight == reason.stage == pytest.approx(expected, rel=1e-4)
     assert column.weight == pytest.approx(reason.weight)
-    (words,) = (one for one in in_words(found) if re.match("For it|Against it", one))
+    (words,) = (
+        sentence for sentence in in_words(explanation) if re.match("For it|Against it", sentence)
+    )
     assert re.fullmatch(r"For it: its job holds \w+.* executors.* \(.*\)\.", words) is not None
 
 
 def test_every_column_has_one_reason() -> None:
-    found = [
+    reasons = [
         (table, name)
         for group in REASONS.values()
         for table, names in group.items()
         for name in names
     ]
-    assert sorted(found) == sorted((table, name) for table in TABLES for name in TABLES[table])
+    assert sorted(reasons) == sorted((table, name) for table in TABLES for name in TABLES[table])
 
 
 def test_the_cluster_is_compared_with_the_run_so_far(
@@ -309,7 +326,10 @@ def test_a_decision_is_found_by_number_by_time_and_by_size(
     def run() -> Iterator[Moment]:
         return moments(workload, config, name, 0)
 
-    watched = [(one.number, one.observation.time_ms / 1000, one.num_open) for one in run()]
+    watched = [
+        (decision.number, decision.observation.time_ms / 1000, decision.num_open)
+        for decision in run()
+    ]
     assert [number for number, _, _ in watched] == list(range(1, len(watched) + 1))
     at_s = watched[BUSY][1]
     first = next(number for number, time_s, _ in watched if time_s >= at_s)
@@ -365,8 +385,8 @@ def hand_made(
 
 
 def test_a_decision_reads_as_choice_probability_and_reasons() -> None:
-    found = hand_made({"moving cost": 2.0, "work left": 1.3, "age": -0.6})
-    assert in_words(found) == (
+    explanation = hand_made({"moving cost": 2.0, "work left": 1.3, "age": -0.6})
+    assert in_words(explanation) == (
         "scan of small (arrival 4) gets 2 more executors: its job holds 1 and may now hold 3.",
         "Its probability is 90.0 %; next is sort of large with 10.0 %.",
         "Among 2 limits for its job, 3 has 75.0 %; lower ones have 25.0 % together.",
@@ -419,9 +439,15 @@ def test_a_drawn_choice_is_called_so() -> None:
 
 
 def test_a_pass_and_a_decision_without_stages_in_words() -> None:
-    found = hand_made({"work left": 1.0})
+    explanation = hand_made({"work left": 1.0})
     idle = replace(
-        found, taken=None, taken_limit=None, given=0, limits=(), end_probability=0.95, end_place=0
+        explanation,
+        taken=None,
+        taken_limit=None,
+        given=0,
+        limits=(),
+        end_probability=0.95,
+        end_place=0,
     )
     none = replace(idle, stages=(), reasons=(), end_probability=1.0)
     assert in_words(none) == ("No stage may be chosen: 2 executors on offer stay idle.",)
@@ -473,7 +499,7 @@ def test_the_command_prints_and_writes_the_same(
     every = invoke("--trace", trace_file, *tiny, "--model", model, *chosen, "--columns")
     single = json.loads(output.read_text())["columns"]
     assert single
-    assert all(one["name"] in every.stdout for one in single)
+    assert all(entry["name"] in every.stdout for entry in single)
 
 
 def test_the_command_gives_no_reason_for_weights_of_zero(

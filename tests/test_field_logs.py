@@ -126,8 +126,8 @@ def test_settings_of_pools_decide(tmp_path: Path, of_b: Pool, ends_s: float) -> 
     ]
     recording = read_events(tmp_path, *events, pools=Pools({"b": of_b}))
     report = replay(recording, ReplaySettings(draws=1))
-    found = ReplayWorkload.of(recording, driver_times=False)
-    jct_s = found.jct_s(session_cluster(4), report.policies[0], found.recorded(), 0)
+    workload = ReplayWorkload.of(recording, driver_times=False)
+    jct_s = workload.jct_s(session_cluster(4), report.policies[0], workload.recorded(), 0)
     assert jct_s[1] == pytest.approx(ends_s - 0.002)
 
 
@@ -351,9 +351,9 @@ def test_a_version_that_records_too_little_is_named(tmp_path: Path) -> None:
 def test_micro_batches_are_runs_of_one_query() -> None:
     """Structured streaming adds what changes to each description."""
     stream, run = "0e5a4f3c-1111-2222-3333-444455556666", "9e5a4f3c-1111-2222-3333-444455556666"
-    found = {
+    batches = {
         query_of(f"clicks\nid = {stream}\nrunId = {run}\nbatch = {batch}")
         for batch in ("init", 0, 17)
     }
-    assert found == {Query(f"clicks id = {stream}", is_given=True)}
+    assert batches == {Query(f"clicks id = {stream}", is_given=True)}
     assert query_of("batch = 17") == Query("batch = 17", is_given=True)

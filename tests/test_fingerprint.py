@@ -17,12 +17,12 @@ def numbers() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 def test_the_same_machine_always_answers_the_same() -> None:
     """Names of what is compared, for messages; versions are part of it."""
-    found = fingerprint()
-    assert found["feature version"] == str(FEATURE_VERSION)
-    assert {"decima-scheduler", "Python", "numpy", "numba", "torch", "computed"} <= found.keys()
-    assert versions().items() <= found.items()
+    first = fingerprint()
+    assert first["feature version"] == str(FEATURE_VERSION)
+    assert {"decima-scheduler", "Python", "numpy", "numba", "torch", "computed"} <= first.keys()
+    assert versions().items() <= first.items()
     fingerprint.cache_clear()
-    assert fingerprint() == found
+    assert fingerprint() == first
 
 
 def test_last_bits_do_not_matter_and_anything_more_does(

@@ -136,21 +136,24 @@ def by_the_equations(
 
     def node(number: int) -> Floats:
         if number not in known:
-            found = mapped(encoder.lift, x[number])
+            embedded = mapped(encoder.lift, x[number])
             if children[number] and encoder.config.messages:
                 below = [node(child) for child in children[number]]
-                found = found + two_level(encoder.node_sum, below, size)
-            known[number] = found
+                embedded = embedded + two_level(encoder.node_sum, below, size)
+            known[number] = embedded
         return known[number]
 
     e = np.stack([node(number) for number in range(len(x))])
     rows = np.concatenate([x, e], axis=1)
     owner = np.array(job)
     y = np.stack(
-        [two_level(encoder.job_sum, list(rows[owner == one]), size) for one in range(max(job) + 1)]
+        [
+            two_level(encoder.job_sum, list(rows[owner == number_of]), size)
+            for number_of in range(max(job) + 1)
+        ]
     )
     seen_by = np.array(observation)
-    parts = [list(y[seen_by == one]) for one in range(max(observation) + 1)]
+    parts = [list(y[seen_by == number_of]) for number_of in range(max(observation) + 1)]
     z = np.stack([two_level(encoder.cluster_sum, own, size, max(1, len(own))) for own in parts])
     return e, y, z
 
@@ -213,9 +216,9 @@ def test_embeddings_are_those_of_the_equations(config: EncoderConfig, seed: int)
     x, edges = random_dag(seed)
     encoder = encoder_of(config)
     wanted = by_the_equations(encoder, x.numpy(), edges, JOBS, OBSERVATIONS)
-    found = by_the_encoder(encoder, x, edges, JOBS, OBSERVATIONS)
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one.detach().numpy(), other, rtol=1e-9, atol=1e-9)
+    by_hand = by_the_encoder(encoder, x, edges, JOBS, OBSERVATIONS)
+    for embedding, other in zip(by_hand, wanted, strict=True):
+        np.testing.assert_allclose(embedding.detach().numpy(), other, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("hidden", [(8,), (16, 8), (12, 10, 8)])
@@ -249,8 +252,8 @@ def test_several_dags_side_by_side_embed_as_each_alone() -> None:
         parts.append((x[order], levels))
     together, order = joined_levels([levels for _, levels in parts])
     rows = torch.cat([x for x, _ in parts])[order]
-    found = torch.empty(len(rows), 8, dtype=rows.dtype)
-    found[order] = encoder.nodes(rows, together)
+    embedded = torch.empty(len(rows), 8, dtype=rows.dtype)
+    embedded[order] = encoder.nodes(rows, together)
     alone = torch.cat([encoder.nodes(x, levels) for x, levels in parts])
-    torch.testing.assert_close(found, alone)
+    torch.testing.assert_close(embedded, alone)
     assert together.num_levels == max(levels.num_levels for _, levels in parts)

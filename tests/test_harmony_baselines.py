@@ -55,15 +55,15 @@ def placements(scheduler: Scheduler, config: Config, jobs: Jobs) -> list[list[in
     """Tasks of each job on each server, while all run."""
     clusters = Clusters(config, jobs, priority=scheduler.priority(jobs))
     draws = Draws(1, 1)
-    found: dict[int, list[int]] = {}
+    servers: dict[int, list[int]] = {}
     while len(rows := clusters.under_way()) > 0:
         job = int(clusters.state.current[0])
         before = clusters.state.placed[0, job].sum(axis=1)
         action = scheduler.choose(clusters, rows, draws)
         before[action[0] % config.servers] += 1
-        found[job] = before.tolist()
+        servers[job] = before.tolist()
         clusters.step(rows, action)
-    return [found[job] for job in sorted(found)]
+    return [servers[job] for job in sorted(servers)]
 
 
 LIF_ON_NETWORKS = LeastInterference(np.tile([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], (6, 1)))
@@ -119,15 +119,15 @@ def test_a_baseline_can_serve_jobs_in_the_gittins_order() -> None:
 def test_every_baseline_is_there_in_both_queue_orders() -> None:
     """Half of them in the order of arrival, half in that of one Gittins index."""
     jobs = draw_jobs(TINY, 2, 0, Purpose.TEST)
-    found = baselines(TINY, draw_samples(TINY, 50, 0))
-    by_arrival = {name for name, one in found.items() if one.priority(jobs) is None}
-    ordered = {name.removesuffix("_gittins") for name in found.keys() - by_arrival}
+    policies = baselines(TINY, draw_samples(TINY, 50, 0))
+    by_arrival = {name for name, policy in policies.items() if policy.priority(jobs) is None}
+    ordered = {name.removesuffix("_gittins") for name in policies.keys() - by_arrival}
     assert {name.removesuffix("_las") for name in by_arrival} == ordered
     assert set(PAPERS) < ordered
     index = Tiresias(TINY).priority(jobs)
     assert index is not None
-    for name in found.keys() - by_arrival:
-        np.testing.assert_array_equal(found[name].priority(jobs), index)
+    for name in policies.keys() - by_arrival:
+        np.testing.assert_array_equal(policies[name].priority(jobs), index)
 
 
 # --- models of interference ----------------------------------------------------------------------

@@ -35,8 +35,8 @@ def test_a_training_is_compared_with_the_heuristics(
         result.stdout,
     )
     model = tmp_path / "run" / "model.safetensors"
-    found = load_model(model)
-    assert (found.config.seed, found.config.cluster) == (3, replace(PAPER, jobs=4))
+    loaded = load_model(model)
+    assert (loaded.config.seed, loaded.config.cluster) == (3, replace(PAPER, jobs=4))
 
     trace = tmp_path / "times.json"
     trace.write_text('{"arrivals": [1, 2, 4, 8]}')

@@ -73,7 +73,7 @@ def test_epochs_and_noise_change_nothing_that_is_seen() -> None:
         clusters = Clusters(TINY, job_sequence(TINY, jobs))
         act(clusters, 0, 3, 1)
         scenes.append(see(clusters, ONLY))
-    assert all((one == other).all() for one, other in zip(*scenes, strict=True))
+    assert all((values == other).all() for values, other in zip(*scenes, strict=True))
 
 
 def test_a_scene_fits_into_the_rows_there_are() -> None:
@@ -86,5 +86,7 @@ def test_a_scene_fits_into_the_rows_there_are() -> None:
         clusters.step(rows, first)
     rows = clusters.under_way()
     wide, narrow = see(clusters, rows, most_rows(PAPER)), see(clusters, rows)
-    assert all((one == other).all() for one, other in zip(wide.trimmed(), narrow, strict=True))
+    assert all(
+        (values == other).all() for values, other in zip(wide.trimmed(), narrow, strict=True)
+    )
     assert (wide.job[~wide.is_job] == 0).all()

@@ -50,14 +50,14 @@ def clusters_of(config: Config, *jobs: tuple[int, int, str]) -> Clusters:
 @pytest.mark.parametrize("speed", ["measured", "analytic"])
 def test_a_job_is_as_fast_as_its_slowest_gpu(speed: Any) -> None:
     """Twice as fast on the V100 alone, and as fast as on P100s with a worker on each."""
-    found = {}
+    speeds = {}
     for servers in ((0,), (1,), (0, 1)):
         for config in (MIXED, TINY):
             clusters = clusters_of(replace(config, speed=speed), (len(servers), 0, ""))
             act(clusters, *servers)
-            found[servers, config.gpu_types] = clusters.completion_min()[0, 0]
+            speeds[servers, config.gpu_types] = clusters.completion_min()[0, 0]
     for servers, factor in (((0,), 1.0), ((1,), 2.0), ((0, 1), 1.0)):
-        assert found[servers, TWO] * factor == pytest.approx(found[servers, ()])
+        assert speeds[servers, TWO] * factor == pytest.approx(speeds[servers, ()])
 
 
 def test_a_parameter_server_needs_no_gpu() -> None:
@@ -100,12 +100,15 @@ def test_one_type_of_speed_1_changes_nothing() -> None:
     plain = replace(PAPER, jobs=12)
     named = replace(plain, gpu_types=("V100:6:1",))
     jobs = [draw_jobs(config, 3, 2, Purpose.TEST) for config in (plain, named)]
-    assert all((one == two).all() for one, two in zip(*jobs, strict=True))
+    assert all((first == second).all() for first, second in zip(*jobs, strict=True))
     samples = draw_samples(plain, 60, 0)
     pairs = zip(*(baselines(config, samples).values() for config in (plain, named)), strict=True)
-    for one, two in pairs:
-        found = completion_of(one, plain, jobs[0], 0), completion_of(two, named, jobs[1], 0)
-        assert (found[0] == found[1]).all()
+    for first, second in pairs:
+        completions = (
+            completion_of(first, plain, jobs[0], 0),
+            completion_of(second, named, jobs[1], 0),
+        )
+        assert (completions[0] == completions[1]).all()
 
 
 # --- who sees it ---------------------------------------------------------------------------------

@@ -46,11 +46,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlacementServer
     """A server of a policy that has learned nothing."""
     path = tmp_path_factory.mktemp("serve") / "model.safetensors"
     POLICY.save(path, CONFIG, new_network(CONFIG.size).state_dict(), {})
-    with server_of(path, SECRET.encode(), "127.0.0.1", 0) as found:
-        thread = threading.Thread(target=found.serve_forever, daemon=True)
+    with server_of(path, SECRET.encode(), "127.0.0.1", 0) as running:
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
-        yield found
-        found.shutdown()
+        yield running
+        running.shutdown()
         thread.join()
 
 
@@ -61,9 +61,9 @@ def ask(
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     connection.request("POST", path, body, {SECRET_HEADER: secret})
     answer = connection.getresponse()
-    found = answer.status, json.loads(answer.read())
+    reply = answer.status, json.loads(answer.read())
     connection.close()
-    return found
+    return reply
 
 
 def secret_file(folder: Path) -> Path:
@@ -83,9 +83,9 @@ def described(**changes: Any) -> dict[str, Any]:
 
 def test_a_job_goes_where_there_is_room(server: PlacementServer) -> None:
     """Its worker to the only server with a free GPU; its parameter server to any."""
-    status, found = ask(server, json.dumps(described()).encode())
-    assert (status, found["workers"]) == (200, ["c"])
-    assert len(found["ps"]) == 1
+    status, reply = ask(server, json.dumps(described()).encode())
+    assert (status, reply["workers"]) == (200, ["c"])
+    assert len(reply["ps"]) == 1
     large = {"model": "DLRM", "count": {"workers": 3}}
     assert ask(server, json.dumps(described(job=large)).encode()) == (200, {"wait": True})
 
@@ -128,8 +128,8 @@ def test_without_the_secret_a_request_is_forbidden(server: PlacementServer) -> N
 def test_what_is_no_description_is_refused(server: PlacementServer) -> None:
     """Broken JSON, an absurd length, none."""
     for body in (b"", b"{", b"[]", b'{"servers": NaN}', b"[" * 9_999):
-        status, found = ask(server, body)
-        assert (status, set(found)) == (400, {"error"})
+        status, reply = ask(server, body)
+        assert (status, set(reply)) == (400, {"error"})
     head = f"POST /place HTTP/1.0\r\n{SECRET_HEADER}: {SECRET}\r\n"
     for line, status in (
         ("", 411),
@@ -173,16 +173,16 @@ def test_requests_with_the_secret_are_bounded_too(
     """One that waits for its body has the only place."""
     monkeypatch.setattr(serving, "MOST_CONNECTIONS", 1)
     head = f"POST /place HTTP/1.0\r\n{SECRET_HEADER}: {SECRET}\r\nContent-Length: 9\r\n\r\n"
-    found: tuple[int, Any] = (200, None)
+    reply: tuple[int, Any] = (200, None)
     for _ in range(100):
         # It has the place once its head is read; before that, a newer connection may take it.
         with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as raw:
             raw.sendall(head.encode())
             time.sleep(0.05)
-            found = ask(server, json.dumps(described()).encode())
-        if found[0] != 200:
+            reply = ask(server, json.dumps(described()).encode())
+        if reply[0] != 200:
             break
-    assert found == (503, {"error": "too many requests at a time"})
+    assert reply == (503, {"error": "too many requests at a time"})
 
 
 def test_beyond_loopback_the_secret_is_encrypted(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_neighbours_slow_each_other_until_one_is_complete() -> None:
 def speeds(clusters: Clusters) -> list[float]:
     """Epochs a minute of the jobs that run, in the order of their placement."""
     count = int(clusters.state.running_count[0])
-    return [float(one) for one in measure(clusters, ONLY).speed[0, :count]]
+    return [float(speed) for speed in measure(clusters, ONLY).speed[0, :count]]
 
 
 @pytest.mark.parametrize("several", ["worst", "product"])
@@ -263,15 +263,15 @@ def snapshot(clusters: Clusters) -> tuple[Any, Any, Any]:
 def test_one_seed_one_result_alone_and_in_company(config: Config, seed: int) -> None:
     jobs = draw_jobs(config, 3, seed, Purpose.TEST)
     rows = np.arange(3, dtype=np.int32)
-    found = []
+    results = []
     for chosen in (rows, rows, rows[:1]):
         clusters = Clusters(config, jobs, chosen, seed=seed)
         while len(under_way := clusters.under_way()) > 0:
             first = clusters.masks(under_way).argmax(axis=1).astype(np.int32)
             clusters.step(under_way, first)
-        found.append(clusters.state.end_min)
-    assert (found[0] == found[1]).all()
-    assert (found[0][:1] == found[2]).all()
+        results.append(clusters.state.end_min)
+    assert (results[0] == results[1]).all()
+    assert (results[0][:1] == results[2]).all()
 
 
 def test_noise_is_around_one_and_changes_with_the_seed() -> None:
@@ -282,9 +282,9 @@ def test_noise_is_around_one_and_changes_with_the_seed() -> None:
     rows = clusters.under_way()
     clusters.step(rows, np.zeros(len(rows), np.int32))
 
-    found = np.log(measure(clusters, rows).speed[:, 0] / alone(config, MOBILE, 1, 0, 1))
-    assert found.mean() == pytest.approx(0.0, abs=0.02)
-    assert found.std() == pytest.approx(0.3, abs=0.02)
+    log_noise = np.log(measure(clusters, rows).speed[:, 0] / alone(config, MOBILE, 1, 0, 1))
+    assert log_noise.mean() == pytest.approx(0.0, abs=0.02)
+    assert log_noise.std() == pytest.approx(0.3, abs=0.02)
 
 
 # --- arrivals ------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def test_a_trace_of_ones_own(tmp_path: Path) -> None:
     config = replace(PAPER.arriving("trace"), arrivals_file=str(path), jobs=40)
     times = draw_jobs(config, 1, 3, Purpose.TEST).arrival_min[0]
     gaps = np.diff(times) / np.diff(times).min()
-    assert sorted({round(one, 6) for one in gaps.tolist()}) == [1.0, 2.0, 4.0]
+    assert sorted({round(gap, 6) for gap in gaps.tolist()}) == [1.0, 2.0, 4.0]
     assert times[-1] / 40 == pytest.approx(10.0)
 
 

@@ -107,13 +107,13 @@ def test_branches_are_between_their_scheduler_and_the_best() -> None:
     config = replace(TINY, jobs=3)
     for seed in range(4):
         jobs = draw_jobs(config, 1, seed, Purpose.TEST)
-        found = []
+        branches = []
         for scheduler in (KNOWING, ByBranches()):
             clusters = Clusters(config, jobs)
             play(scheduler, clusters, Draws(0, 1))
-            found.append(float(clusters.mean_completion()[0]))
+            branches.append(float(clusters.mean_completion()[0]))
         least = least_completion(config, jobs)
-        assert least - 1e-9 <= found[1] <= found[0] + 1e-9
+        assert least - 1e-9 <= branches[1] <= branches[0] + 1e-9
 
     config = replace(PAPER, jobs=30)
     jobs = draw_jobs(config, 3, 2, Purpose.TEST)

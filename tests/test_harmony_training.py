@@ -194,8 +194,11 @@ def test_imitation_approaches_the_teacher() -> None:
     jobs = draw_jobs(TINY, 60, 9, Purpose.TEST)
     student = Learned(learner.network.policy, TINY)
     teacher = Lookahead(fit_pairs(TINY, draw_samples(TINY, config.samples, config.seed)))
-    found = [completion_of(one, TINY, jobs, 0).mean() for one in (student, teacher, RandomChoice())]
-    assert found[0] < found[1] + 0.3 * (found[2] - found[1])
+    completions = [
+        completion_of(scheduler, TINY, jobs, 0).mean()
+        for scheduler in (student, teacher, RandomChoice())
+    ]
+    assert completions[0] < completions[1] + 0.3 * (completions[2] - completions[1])
 
 
 @pytest.mark.slow

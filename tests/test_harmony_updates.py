@@ -34,7 +34,7 @@ def test_updates_begin_after_the_first_period_and_repeat_themselves(
 
     def figures(output: Path | None = None) -> list[list[list[float]]]:
         periods = use([model], TINY, periods=3, sequences=3, seed=1, changes=QUICK, output=output)
-        return [[one.tolist() for one in period] for period in periods]
+        return [[weights.tolist() for weights in period] for period in periods]
 
     first = figures(out)
     assert first[0][0] == first[0][1]
@@ -43,8 +43,8 @@ def test_updates_begin_after_the_first_period_and_repeat_themselves(
     assert after.card == {"iterations": 3}
     assert after.config.cluster == TINY
     moved = [
-        not np.array_equal(one.detach(), two.detach())
-        for one, two in zip(before.parameters(), after.network.parameters(), strict=True)
+        not np.array_equal(weights.detach(), two.detach())
+        for weights, two in zip(before.parameters(), after.network.parameters(), strict=True)
     ]
     assert any(moved)
 

@@ -64,13 +64,13 @@ def test_every_format_holds_both(trace: Trace, tmp_path: Path) -> None:
     write_dataset(trace, tmp_path / "parts", part_values=1)
     assert len(list((tmp_path / "parts").glob("*.parquet"))) == 3
     assert worth(read_dataset(tmp_path / "parts")) == WORTH
-    for given, found in (
+    for given, loaded in (
         ({"weight": 2.5, "deadline_ms": 9}, (2.5, 9.0)),
         ({"weight": None, "deadline_ms": None}, (1.0, None)),
         ({}, (1.0, None)),
     ):
         (tmp_path / "jobs.json").write_text(as_json(**given))
-        assert worth(load_trace(str(tmp_path / "jobs.json"))) == {"j": found}
+        assert worth(load_trace(str(tmp_path / "jobs.json"))) == {"j": loaded}
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def parquet(path: Path, version: int, **columns: Any) -> Path:
 @pytest.mark.parametrize("version", SCHEMAS)
 def test_files_without_either_are_read(version: int, tmp_path: Path) -> None:
     """Those of older writers lack the columns, later ones may hold nulls."""
-    found = read_trace(parquet(tmp_path / "t.parquet", version))
-    assert worth(found) == {"j": (1.0, None)}
-    assert to_arrays(found).deadline_ms.tolist() == [math.inf]
+    loaded = read_trace(parquet(tmp_path / "t.parquet", version))
+    assert worth(loaded) == {"j": (1.0, None)}
+    assert to_arrays(loaded).deadline_ms.tolist() == [math.inf]
 
 
 @pytest.mark.parametrize(

@@ -80,16 +80,16 @@ def test_two_shuffles_of_one_rdd_are_two_stages(jvm: Talk) -> None:
 
 def spark_jobs(first: int, count: int) -> list[Row]:
     """Events of a job group whose Spark jobs, of two stages each, follow each other at once."""
-    found = []
+    jobs = []
     for number in range(first, first + count):
-        one, two, at_ms = 2 * number, 2 * number + 1, 20 * number
-        stages = info(one, 4), info(two, 2, (one,))
-        found += [
+        earlier, two, at_ms = 2 * number, 2 * number + 1, 20 * number
+        stages = info(earlier, 4), info(two, 2, (earlier,))
+        jobs += [
             started(number, *stages, time_ms=at_ms, spark_jobGroup_id="night"),
-            *stage_done(one, two),
+            *stage_done(earlier, two),
             job_done(number, at_ms + 10),
         ]
-    return found
+    return jobs
 
 
 def test_finished_stages_leave_the_tables(jvm: Talk) -> None:

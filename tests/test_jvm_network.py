@@ -99,28 +99,28 @@ def recorded(network: Network, setting: Setting, seed: int) -> Iterator[Recorded
         tables |= edges_of(seen, arrays) | {"units": [scales.task_ms, scales.work_ms]}
         scored = policy.plan(seen)
         scores, ends = scored.scores, scored.choices.limit_ptr[1:-1]
-        found = Recorded(tables, scores.stage.tolist(), float(scores.end[0]),
+        record = Recorded(tables, scores.stage.tolist(), float(scores.end[0]),
                          [part.tolist() for part in np.split(scores.limit, ends)], [])  # fmt: skip
         while simulator.status is Status.DECIDE:
             seen = simulator.observation()
             if seen.round_number != number:
                 break
             action = policy.decide(seen)
-            found.actions.append([place.get(action.stage, -1), action.limit])
+            record.actions.append([place.get(action.stage, -1), action.limit])
             simulator.step(action)
-        yield found
+        yield record
 
 
-def assert_same(found: list[Recorded], logits: list[Any], actions: list[Any]) -> None:
+def assert_same(recordings: list[Recorded], logits: list[Any], actions: list[Any]) -> None:
     """Logits to `GAP`, choices exactly."""
-    for one, (stage, end, limit) in zip(found, logits, strict=True):
-        assert stage == pytest.approx(one.stage, abs=GAP, rel=0)
-        assert end == pytest.approx(one.end, abs=GAP, rel=0)
-        assert [len(part) for part in limit] == [len(part) for part in one.limit]
-        for told, part in zip(limit, one.limit, strict=True):
+    for recording, (stage, end, limit) in zip(recordings, logits, strict=True):
+        assert stage == pytest.approx(recording.stage, abs=GAP, rel=0)
+        assert end == pytest.approx(recording.end, abs=GAP, rel=0)
+        assert [len(part) for part in limit] == [len(part) for part in recording.limit]
+        for told, part in zip(limit, recording.limit, strict=True):
             if len(part) > 1:  # the score of a job's only limit is of no use, and not computed
                 assert told == pytest.approx(part, abs=GAP, rel=0)
-    assert actions == [one.actions for one in found]
+    assert actions == [recording.actions for recording in recordings]
 
 
 @pytest.fixture(scope="module")
@@ -129,26 +129,26 @@ def decide(classes: Classes) -> Iterator[Talk]:
         yield talk
 
 
-def asked(decide: Talk, policy: str, found: list[Recorded]) -> tuple[list[Any], list[Any]]:
+def asked(decide: Talk, policy: str, recordings: list[Recorded]) -> tuple[list[Any], list[Any]]:
     """The JVM's logits and actions."""
     question = {"policy": policy, "parameters": None}
-    every = [question | {"tables": one.tables} for one in found]
+    every = [question | {"tables": recording.tables} for recording in recordings]
     logits = [decide.ask(asking | {"logits": True}) for asking in every]
     return logits, [decide.ask(asking) for asking in every]
 
 
 @pytest.mark.real_spark
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: "-".join(map(str, one)))
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda recording: "-".join(map(str, recording)))
 def test_logits_and_choices_are_those_of_the_compiled_network(
     classes: Classes, setting: Setting
 ) -> None:
     """Streams and batches of several traces, durations known, roughly known and unknown."""
-    found = list(recorded(load("decima"), setting, SETTINGS.index(setting)))
+    recordings = list(recorded(load("decima"), setting, SETTINGS.index(setting)))
     # A policy remembers the jobs of its session.
     with classes.talk(DECIDE) as decide:
-        assert_same(found, *asked(decide, "decima", found))
-    assert len(found) > 50
-    assert sum(len(one.actions) for one in found) > 100
+        assert_same(recordings, *asked(decide, "decima", recordings))
+    assert len(recordings) > 50
+    assert sum(len(recording.actions) for recording in recordings) > 100
 
 
 @pytest.mark.real_spark
@@ -188,9 +188,9 @@ def test_a_model_file_of_any_shape_decides(
         torch.nn.init.normal_(weights, std=0.3)
     path = tmp_path / "model.safetensors"
     save_model(path, config, network.state_dict(), {})
-    found = list(recorded(load_model(path).network, Setting("random-dag", 16, 2_000.0), 5))
-    assert_same(found, *asked(decide, str(path), found))
-    assert len(found) > 50
+    recordings = list(recorded(load_model(path).network, Setting("random-dag", 16, 2_000.0), 5))
+    assert_same(recordings, *asked(decide, str(path), recordings))
+    assert len(recordings) > 50
 
 
 def changed(data: bytes, facts: dict[str, Any] | None, header: dict[str, Any]) -> bytes:

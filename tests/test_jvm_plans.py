@@ -107,11 +107,11 @@ def test_strict_fair_stands_in_for_a_policy_that_fails(
     jvm: Talk, answer: object, fault: str
 ) -> None:
     """For that round; the failure is counted and told."""
-    found = Live(jvm, [answer]).tell(report(*BEGUN, sets=WAITS), "plan")
-    assert found["plan"]["by"] == "strict_fair"
-    assert found["plan"]["limits"] == {"spark 0": 6, "spark 1": 6}
-    assert fault in found["plan"]["fault"]
-    assert (found["failures"], found["in_a_row"]) == (1, 1)
+    plan = Live(jvm, [answer]).tell(report(*BEGUN, sets=WAITS), "plan")
+    assert plan["plan"]["by"] == "strict_fair"
+    assert plan["plan"]["limits"] == {"spark 0": 6, "spark 1": 6}
+    assert fault in plan["plan"]["fault"]
+    assert (plan["failures"], plan["in_a_row"]) == (1, 1)
 
 
 def test_tasks_that_nobody_needs_hold_slots_and_nothing_else(jvm: Talk) -> None:
@@ -181,9 +181,9 @@ def plans_for_idle_slots(
 @pytest.mark.parametrize("answer", ["pass", "one"], ids=["only passes", "limits too low"])
 def test_idle_slots_are_a_fault_of_the_policy(jvm: Talk, answer: str) -> None:
     """Each time the bound is over; rounds that leave slots idle do not make it well again."""
-    found = plans_for_idle_slots(Live(jvm, [answer], idle_s=5), WAITS, 8)
-    assert found["plan"]["fault"] == "8 slots idle for 26.0 s beside tasks that wait"
-    assert (found["failures"], found["in_a_row"]) == (5, 5)
+    plans = plans_for_idle_slots(Live(jvm, [answer], idle_s=5), WAITS, 8)
+    assert plans["plan"]["fault"] == "8 slots idle for 26.0 s beside tasks that wait"
+    assert (plans["failures"], plans["in_a_row"]) == (5, 5)
 
 
 def test_slots_that_strict_fair_leaves_idle_are_no_fault(jvm: Talk) -> None:

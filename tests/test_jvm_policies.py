@@ -58,8 +58,12 @@ def tables_of(seen: Observation) -> tuple[dict[str, Any], dict[int, int]]:
     return told, {row: place for place, row in enumerate(rows)}
 
 
-def recorded(policy: str, slots: int, gap_ms: float, seed: int) -> Iterator[tuple[Any, Any]]:
-    """The rounds of a session of recorded jobs under the compiled policy: tables, and actions."""
+def recorded(
+    policy: str, slots: int, gap_ms: float, seed: int, max_jobs: int | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """The rounds of a session of recorded jobs under the compiled policy: tables, and actions. With
+    `max_jobs` only those about jobs that wait for a place.
+    """
     trace = load_trace("tpch")
     rng = np.random.default_rng(seed)
     row = rng.choice(len(trace.jobs), JOBS).astype(np.int32)
@@ -68,7 +72,7 @@ def recorded(policy: str, slots: int, gap_ms: float, seed: int) -> Iterator[tupl
         if gap_ms
         else np.zeros(JOBS)
     )
-    cluster = Cluster(num_executors=slots, protocol=Protocol.SESSION)
+    cluster = Cluster(num_executors=slots, protocol=Protocol.SESSION, max_jobs=max_jobs)
     simulator = Simulator(to_arrays(trace), cluster, arrival_ms, row)
     rule = Heuristic(policy)
     number, tables = -1, None
@@ -76,6 +80,9 @@ def recorded(policy: str, slots: int, gap_ms: float, seed: int) -> Iterator[tupl
     actions: list[list[int]] = []
     while simulator.status is Status.DECIDE:
         seen = simulator.observation()
+        if max_jobs is not None and simulator.state.clock[0]["is_admission"] == 0:
+            simulator.step(rule.decide(seen))
+            continue
         if seen.round_number != number:
             if tables is not None:
                 yield tables, actions
@@ -90,21 +97,38 @@ def recorded(policy: str, slots: int, gap_ms: float, seed: int) -> Iterator[tupl
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_decision_is_that_of_the_compiled_policy(classes: Classes, policy: str) -> None:
     """Few slots and many, jobs that came together and jobs that come one by one."""
-    found = [
+    choices = [
         recorded_round
         for number, (slots, gap_ms) in enumerate(
             [(8, 30_000.0), (50, 0.0), (50, 9_000.0), (200, 1_000.0)]
         )
         for recorded_round in recorded(policy, slots, gap_ms, number)
     ]
-    expected = [actions for _, actions in found]
+    expected = [actions for _, actions in choices]
     answers = classes.ask(
         "decima.policy.Decide",
-        [{"policy": policy, "parameters": None, "tables": tables} for tables, _ in found],
+        [{"policy": policy, "parameters": None, "tables": tables} for tables, _ in choices],
     )
-    assert len(found) > 400
+    assert len(choices) > 400
     assert sum(map(len, expected)) > 800
     assert answers == expected
+
+
+@pytest.mark.real_spark
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_first_choice_among_waiting_jobs_is_that_of_the_compiled_policy(
+    classes: Classes, policy: str
+) -> None:
+    """The JVM goes on to plan for all of them; the first choice is what gets the place."""
+    recordings = [
+        one for seed in range(6) for one in recorded(policy, 50, 1_000.0, seed, max_jobs=2)
+    ]
+    answers = classes.ask(
+        "decima.policy.Decide",
+        [{"policy": policy, "parameters": None, "tables": tables} for tables, _ in recordings],
+    )
+    assert len(recordings) > 40
+    assert [answer[:1] for answer in answers] == [actions for _, actions in recordings]
 
 
 # --- sessions ------------------------------------------------------------------------------------

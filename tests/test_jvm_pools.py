@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.jvm import Talk
-from tests.live import Live, report, task_set
+from tests.live import Live, info, report, started, task_set
 
 pytestmark = pytest.mark.real_spark
 
@@ -156,3 +156,46 @@ def test_slots_of_pools_are_those_that_spark_would_give(jvm: Talk, seed: int) ->
                 expected[name],
                 sparks({n: (float(w), m, 10**6) for _, (n, w, m) in jobs}, slots)[name],
             )
+
+
+@pytest.mark.parametrize(
+    ("waiting", "running", "policy", "first"),
+    [
+        # as many tasks left as by submission, or the fewest
+        (((9, None), (7, None), (8, None)), None, "fifo", 1),
+        (((9, None), (7, None), (8, None)), None, "strict_fair", 1),
+        (((9, None), (7, None), (8, None)), None, "tuned_srw", 2),
+        # six tasks for weight three against three for one: the pool of weight three is due
+        (((9, ADHOC), (7, PROD), (8, PROD)), ((6, PROD), (3, ADHOC)), "fifo", 2),
+        (((9, PROD), (7, ADHOC), (8, PROD)), ((6, PROD), (3, ADHOC)), "tuned_srw", 3),
+        # and with ten the other one
+        (((9, PROD), (7, PROD), (8, ADHOC)), ((10, PROD), (3, ADHOC)), "tuned_srw", 3),
+        # a minShare comes before all weights
+        (((9, PROD), (8, ("etl", 1, 4))), ((1, PROD), (3, ("etl", 1, 4))), "fifo", 2),
+        ((), None, "fifo", None),
+    ],
+)
+def test_the_policy_chooses_among_waiting_jobs_of_the_pool_that_is_due(
+    jvm: Talk,
+    waiting: tuple[tuple[int, Pool | None], ...],
+    running: tuple[tuple[int, Pool], ...] | None,
+    policy: str,
+    first: int | None,
+) -> None:
+    """Jobs that wait have numbers from 1 on; jobs that run take no part but fill their pools."""
+    held = [
+        task_set(10 + number, 40, 0, tasks, f"spark {10 + number}", pool=pool)
+        for number, (tasks, pool) in enumerate(running or [(3, None)])
+    ]
+    sets = [
+        task_set(number, tasks, job=f"spark {number}", pool=pool)
+        for number, (tasks, pool) in enumerate(waiting, start=1)
+    ]
+    events = [started(number, info(number, 9), time_ms=number) for number in range(1, 4)]
+    names = [one["job"] for one in sets]
+    told = report(*events, sets=held, waiting_jobs=names, waiting_sets=sets, slots=16, time_ms=9)
+    live = Live(jvm, policy)
+    key = None if first is None else f"spark {first}"
+    assert live.tell(told, "first")["first"] == key
+    plan = live.plan(report(sets=held, waiting_jobs=names, slots=16, time_ms=10))
+    assert set(plan["chosen"]) <= {10, 11}, "jobs that wait are in no plan"

@@ -33,18 +33,18 @@ def pieces(log: RemoteLog, size: int = 1000) -> Iterator[bytes]:
         yield b"E"
 
 
-def told(found: ReadLog | str) -> str:
+def told(answer: ReadLog | str) -> str:
     """Everything a log gives, as text: records of arrays do not compare."""
-    return str(found)
+    return str(answer)
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 def test_pieces_give_what_the_file_gives(path: Path) -> None:
     """Every codec, rolled or cut short; pieces end anywhere."""
     (local,) = find_logs([path])
-    ((name, found),) = read_partition(HOW, pieces(remote(path)))
+    ((name, answer),) = read_partition(HOW, pieces(remote(path)))
     assert name == str(local.path)
-    assert told(found) == told(read_log(local, HOW))
+    assert told(answer) == told(read_log(local, HOW))
 
 
 def test_what_nobody_reads_of_a_file_is_not_taken_for_the_next(tmp_path: Path) -> None:
@@ -59,10 +59,10 @@ def test_what_nobody_reads_of_a_file_is_not_taken_for_the_next(tmp_path: Path) -
     second = EVERY[0]
     (local,) = find_logs([folder])
     both = [*pieces(remote(folder)), *pieces(remote(second))]
-    found = dict(read_partition(HOW, both))
-    assert told(found[str(folder)]) == told(read_log(local, HOW))
+    answers = dict(read_partition(HOW, both))
+    assert told(answers[str(folder)]) == told(read_log(local, HOW))
     (other,) = find_logs([second])
-    assert told(found[str(other.path)]) == told(read_log(other, HOW))
+    assert told(answers[str(other.path)]) == told(read_log(other, HOW))
 
 
 def parts_with_fault(log: RemoteLog) -> Sequence[bytes]:
@@ -73,10 +73,10 @@ def parts_with_fault(log: RemoteLog) -> Sequence[bytes]:
 def test_a_file_that_cannot_be_read_on_is_counted_or_ends_the_import() -> None:
     """In a folder it is one of many; named by a person it is the matter itself."""
     log = remote(EVERY[0], named=False)
-    ((_path, found),) = read_partition(HOW, parts_with_fault(log))
-    assert isinstance(found, ReadLog)
-    assert (found.jobs, found.summary.files_skipped) == ((), 1)
-    assert "Block missing" in found.summary.faults[0]
+    ((_path, answer),) = read_partition(HOW, parts_with_fault(log))
+    assert isinstance(answer, ReadLog)
+    assert (answer.jobs, answer.summary.files_skipped) == ((), 1)
+    assert "Block missing" in answer.summary.faults[0]
 
     log = log._replace(named=True)
     found_too = list(read_partition(HOW, parts_with_fault(log)))
@@ -87,11 +87,11 @@ def test_a_file_that_cannot_be_read_on_is_counted_or_ends_the_import() -> None:
 def test_logs_that_come_in_any_order_give_the_same_trace() -> None:
     """Tasks end as they like; names and arrivals go by the order of the logs."""
     logs = [remote(path) for path in EVERY]
-    found = [one for log in logs for one in read_partition(HOW, pieces(log))]
+    answers = [part for log in logs for part in read_partition(HOW, pieces(log))]
     paths = [log.path for log in logs]
     forth, back = (
         trace_of_logs(logs_in_order(logs, some, HOW), paths, group_by=HOW.group_by)[0]
-        for some in (found, found[::-1])
+        for some in (answers, answers[::-1])
     )
     assert [job.name for job in forth.jobs] == [job.name for job in back.jobs]
     assert forth.metadata == back.metadata
@@ -120,8 +120,8 @@ def test_a_folder_that_is_closed_to_us_is_no_fault_of_its_neighbours(
         return
     closed, log = event_logs.find_remote_logs(Refusing(), ["hdfs://a/logs"])
     assert (log.fault, log.num_bytes) == (None, 7)
-    (found,) = logs_in_order([closed], [], HOW)
-    assert "hdfs://a/logs/closed: Spark cannot read it: AccessControl" in found.summary.faults[0]
+    (answer,) = logs_in_order([closed], [], HOW)
+    assert "hdfs://a/logs/closed: Spark cannot read it: AccessControl" in answer.summary.faults[0]
 
 
 def test_fewer_samples_come_back_where_fewer_are_wanted() -> None:
@@ -132,7 +132,7 @@ def test_fewer_samples_come_back_where_fewer_are_wanted() -> None:
     assert isinstance(every, ReadLog)
     assert isinstance(few, ReadLog)
     counts = [
-        [sum(len(wave) for wave in stage.durations[0].waves) for stage in found.jobs[0].job.stages]
-        for found in (every, few)
+        [sum(len(wave) for wave in stage.durations[0].waves) for stage in answer.jobs[0].job.stages]
+        for answer in (every, few)
     ]
     assert max(counts[0]) > 3 >= max(counts[1])

@@ -25,19 +25,19 @@ def two_jobs(**settings: Any) -> Story:
 
 def test_a_run_of_two_jobs_by_hand() -> None:
     story = two_jobs()
-    found = story.metrics
+    metrics = story.metrics
 
     assert story.completed == {"a": 5000.0, "b": 9000.0}
-    assert found.jct_s.tolist() == [5.0, 8.0]
-    assert found.avg_jct_s == 6.5
-    assert found.makespan_s == 9.0
-    assert found.busy_executor_s == 2 + 2 + 1 + 3
-    assert found.moving_executor_s == 2 + 2 + 2
-    assert found.idle_executor_s == 2 * 9 - 8 - 6
-    assert found.utilisation == pytest.approx(8 / 18)
-    assert found.task_events == 4
-    assert (found.unfinished, found.not_arrived, found.forced) == (0, 0, 0)
-    assert found.decisions == len(story.decisions) == 3
+    assert metrics.jct_s.tolist() == [5.0, 8.0]
+    assert metrics.avg_jct_s == 6.5
+    assert metrics.makespan_s == 9.0
+    assert metrics.busy_executor_s == 2 + 2 + 1 + 3
+    assert metrics.moving_executor_s == 2 + 2 + 2
+    assert metrics.idle_executor_s == 2 * 9 - 8 - 6
+    assert metrics.utilisation == pytest.approx(8 / 18)
+    assert metrics.task_events == 4
+    assert (metrics.unfinished, metrics.not_arrived, metrics.forced) == (0, 0, 0)
+    assert metrics.decisions == len(story.decisions) == 3
 
 
 def test_jobs_that_never_arrived_count_nowhere() -> None:
@@ -56,14 +56,14 @@ def test_jobs_that_never_arrived_count_nowhere() -> None:
 
 def test_a_limit_cuts_the_story_of_two_jobs() -> None:
     """The story above ended at 7 s: a took 5 s of its least 3, b is 6 s old, its least 3 too."""
-    found = two_jobs(time_limit_ms=7_000).metrics
-    assert (found.unfinished, found.not_arrived) == (1, 0)
-    assert found.jct_s.tolist() == [5.0, 6.0]
-    assert (found.avg_jct_s, found.jct_percentile_s(50)) == (5.5, 5.5)
-    assert found.jct_percentile_s(95) == pytest.approx(5.95)
-    assert found.avg_slowdown == pytest.approx((5 / 3 + 6 / 3) / 2)
-    assert found.fairness == pytest.approx(121 / 122)
-    assert found.makespan_s == 7.0
+    metrics = two_jobs(time_limit_ms=7_000).metrics
+    assert (metrics.unfinished, metrics.not_arrived) == (1, 0)
+    assert metrics.jct_s.tolist() == [5.0, 6.0]
+    assert (metrics.avg_jct_s, metrics.jct_percentile_s(50)) == (5.5, 5.5)
+    assert metrics.jct_percentile_s(95) == pytest.approx(5.95)
+    assert metrics.avg_slowdown == pytest.approx((5 / 3 + 6 / 3) / 2)
+    assert metrics.fairness == pytest.approx(121 / 122)
+    assert metrics.makespan_s == 7.0
 
 
 def test_a_run_that_nobody_came_to_has_no_averages() -> None:
@@ -105,12 +105,12 @@ def test_the_makespan_ends_with_the_last_job_although_an_executor_is_on_its_way(
     b = job("b", stage("x", 1, 400), stage("y", 2, 100, [0]))
     for protocol in (Protocol.EXECUTORS, Protocol.DECIMA_SIM):
         story = tell([a, b], "strict_fair", executors=2, protocol=protocol)
-        found = story.metrics
+        metrics = story.metrics
         assert story.completed == {"a": 2450.0, "b": 2600.0}
-        assert found.makespan_s == 2.6
-        assert found.busy_executor_s == pytest.approx(1.05)
-        assert found.moving_executor_s == pytest.approx(4.15)
-        assert found.idle_executor_s == pytest.approx(0.0)
+        assert metrics.makespan_s == 2.6
+        assert metrics.busy_executor_s == pytest.approx(1.05)
+        assert metrics.moving_executor_s == pytest.approx(4.15)
+        assert metrics.idle_executor_s == pytest.approx(0.0)
 
 
 def test_inflation_is_busy_time_above_the_lowest_level() -> None:

@@ -73,7 +73,9 @@ def test_the_shapes_of_a_model_are_those_of_the_network(variant: NetworkConfig) 
     """They are counted without torch, which knows them too."""
     for config in (variant, replace(variant, hidden=(), embedding=5, head_hidden=(7,))):
         state = PolicyNetwork(config).state_dict()
-        assert weight_shapes(config) == {name: tuple(one.shape) for name, one in state.items()}
+        assert weight_shapes(config) == {
+            name: tuple(tensor.shape) for name, tensor in state.items()
+        }
 
 
 WITHOUT_TORCH = """

@@ -65,7 +65,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 @pytest.fixture(scope="module")
 def metadata(wheel: zipfile.ZipFile) -> Message:
     """Its metadata, as an index reads them."""
-    (name,) = (one for one in wheel.namelist() if one.endswith(".dist-info/METADATA"))
+    (name,) = (path for path in wheel.namelist() if path.endswith(".dist-info/METADATA"))
     return message_from_string(wheel.read(name).decode())
 
 
@@ -124,8 +124,8 @@ def test_an_index_shows_no_link_that_leads_nowhere(metadata: Message) -> None:
 
 
 def test_every_supported_python_is_a_classifier(metadata: Message) -> None:
-    found = [line for line in metadata.get_all("Classifier", []) if "Python :: 3." in line]
-    assert [one.rpartition(" ")[2] for one in found] == ["3.11", "3.12", "3.13"]
+    classifiers = [line for line in metadata.get_all("Classifier", []) if "Python :: 3." in line]
+    assert [classifier.rpartition(" ")[2] for classifier in classifiers] == ["3.11", "3.12", "3.13"]
 
 
 def test_links_become_those_of_the_documentation_site(setup: ModuleType) -> None:

@@ -49,15 +49,15 @@ def opened(kind: str) -> Iterator[WorkerPool]:
 @pytest.fixture(scope="module", params=POOLS)
 def pool(request: pytest.FixtureRequest) -> Iterator[WorkerPool]:
     """One for all tests: each leaves it fit for the next."""
-    with opened(request.param) as found:
-        yield found
+    with opened(request.param) as opened_pool:
+        yield opened_pool
 
 
 def test_answers_come_with_their_keys_in_the_order_of_the_tasks(pool: WorkerPool) -> None:
     """Whatever the keys are, and however many tasks there are for a slot."""
     tasks = {("task", 50 - number): number for number in range(50)}
-    found = list(pool.map(pool_work.product, 3, tasks, label="products"))
-    assert found == [(key, 3 * number) for key, number in tasks.items()]
+    answers = list(pool.map(pool_work.product, 3, tasks, label="products"))
+    assert answers == [(key, 3 * number) for key, number in tasks.items()]
     assert list(pool.map(pool_work.product, 3, {}, label="none")) == []
 
 
@@ -74,9 +74,9 @@ def test_what_is_kept_goes_to_each_process_once(pool: WorkerPool, tmp_path: Path
     processes: set[int] = set()
     tasks = {number: number for number in range(8)}
     for factor in range(3):
-        found = dict(pool.map(pool_work.with_large, Shared(kept, factor), tasks, label="kept"))
-        assert [value for value, _ in found.values()] == [1000 + factor * n for n in range(8)]
-        processes |= {process for _, process in found.values()}
+        answers = dict(pool.map(pool_work.with_large, Shared(kept, factor), tasks, label="kept"))
+        assert [value for value, _ in answers.values()] == [1000 + factor * n for n in range(8)]
+        processes |= {process for _, process in answers.values()}
     arrived = [int(path.name.partition(".")[0]) for path in tmp_path.iterdir()]
     assert len(arrived) == len(set(arrived))
     assert set(arrived) == processes - {os.getpid()}

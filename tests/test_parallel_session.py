@@ -118,8 +118,8 @@ class Executors:
             raise self.fault
         pid = self.pids[self.rounds % len(self.pids)]
         self.rounds += 1
-        found: list[Any] = [answer._replace(executor=pid) for answer in self.work(iter([0]))]
-        return found
+        answers: list[Any] = [answer._replace(executor=pid) for answer in self.work(iter([0]))]
+        return answers
 
     def setJobGroup(self, *_words: Any, **_more: Any) -> None:  # noqa: N802 - Spark's name
         pass

@@ -226,11 +226,11 @@ def bomb(path: Path, samples: int) -> None:
 
 def varint(number: int) -> bytes:
     """A number as Thrift's compact protocol writes it: zigzag, seven bits a byte."""
-    left, found = number * 2, bytearray()
+    left, encoded = number * 2, bytearray()
     while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
+        encoded.append(left & 0x7F | 0x80)
         left >>= 7
-    return bytes([*found, left])
+    return bytes([*encoded, left])
 
 
 def test_a_file_of_several_row_groups_is_read(tmp_path: Path) -> None:
@@ -241,9 +241,9 @@ def test_a_file_of_several_row_groups_is_read(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(path), cut, row_group_size=7)
     assert pq.read_metadata(path).num_row_groups == 1
     assert pq.read_metadata(cut).num_row_groups == 15
-    found = read_trace(cut)
-    assert found.job_names == trace.job_names
-    own, other = to_arrays(found)._asdict(), to_arrays(trace)._asdict()
+    again = read_trace(cut)
+    assert again.job_names == trace.job_names
+    own, other = to_arrays(again)._asdict(), to_arrays(trace)._asdict()
     for label, values in own.items():
         np.testing.assert_array_equal(values, other[label])
 

@@ -38,21 +38,21 @@ def recorded(folder: Path, *pools: str) -> Recording:
 def test_each_pool_gets_weight_slots_and_the_other_mode() -> None:
     """The pools with the most jobs are changed; a single one is left alone."""
     pools = Pools({"a": Pool(weight=2, min_share=3)})
-    found = list(pool_changes(pools, ["a", "b", "b"], 4))
-    assert found == [
+    changes = list(pool_changes(pools, ["a", "b", "b"], 4))
+    assert changes == [
         PoolChange("b", Pool(weight=4), "weight 4"),
         PoolChange("b", Pool(min_share=2), "minShare 2"),
         PoolChange("b", Pool(fair=True), "schedulingMode FAIR"),
         PoolChange("a", Pool(weight=8, min_share=3), "weight 8"),
         PoolChange("a", Pool(fair=True, weight=2, min_share=3), "schedulingMode FAIR"),
     ]
-    assert found[1].words() == "minShare 2 for pool 'b'"
+    assert changes[1].words() == "minShare 2 for pool 'b'"
     assert list(pool_changes(pools, ["a", "a"], 4)) == []
     heavy = Pools({"a": Pool(weight=MAX_WEIGHT)})
     of_heavy = [
         pool_change for pool_change in pool_changes(heavy, ["a", "b"], 4) if pool_change.name == "a"
     ]
-    assert not any(one.setting.startswith("weight") for one in of_heavy)
+    assert not any(tried.setting.startswith("weight") for tried in of_heavy)
     many = [f"p{number}" for number in range(20)]
     assert {change.name for change in pool_changes(pools, many, 4)} == set(sorted(many)[:6])
 

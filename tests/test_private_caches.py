@@ -215,15 +215,15 @@ def test_a_linked_file_a_pipe_and_a_folder_are_not_read(tmp_path: Path) -> None:
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Paths of the jars that are made; `plugin_jar` finds none in the package."""
-    found: list[Path] = []
+    folders: list[Path] = []
 
     def build(path: Path, _environment: object) -> None:
         path.write_bytes(b"a jar")
-        found.append(path)
+        folders.append(path)
 
     monkeypatch.setattr(jar, "_SHIPPED", tmp_path / "none")
     monkeypatch.setattr(jar, "build_jar", build)
-    return found
+    return folders
 
 
 def test_a_planted_or_damaged_jar_is_made_anew(tmp_path: Path, made: list[Path]) -> None:

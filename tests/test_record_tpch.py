@@ -78,9 +78,9 @@ def test_every_query_is_there_and_together_they_read_every_table() -> None:
     for query in QUERIES:
         text = query_text(query, 1.0)
         assert ":" not in re.sub(r"'[^']*'", "", text)
-        found = {table for table in TABLE_BYTES if re.search(rf"\b{table}\b", text)}
-        assert found, f"query {query} reads no table"
-        read |= found
+        tables = {table for table in TABLE_BYTES if re.search(rf"\b{table}\b", text)}
+        assert tables, f"query {query} reads no table"
+        read |= tables
     assert read == set(TABLE_BYTES)
 
 

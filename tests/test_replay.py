@@ -56,14 +56,14 @@ def two_stages(
     job: int, at: int, *, first: int = 10, between: int = 30, last: int = 5
 ) -> list[Event]:
     """Two tasks of 100 ms, then two of 200 ms, with the driver's times around them."""
-    one, two = 2 * job, 2 * job + 1
+    earlier, two = 2 * job, 2 * job + 1
     scan = at + first
     total = scan + 100 + between
     return [
-        start(job, at, [stage(one, 2), stage(two, 2, [one])]),
-        submitted(one, 2),
-        task(one, 0, scan, scan + 100),
-        task(one, 1, scan, scan + 100),
+        start(job, at, [stage(earlier, 2), stage(two, 2, [earlier])]),
+        submitted(earlier, 2),
+        task(earlier, 0, scan, scan + 100),
+        task(earlier, 1, scan, scan + 100),
         submitted(two, 2),
         task(two, 0, total, total + 200),
         task(two, 1, total, total + 200),
@@ -74,8 +74,8 @@ def two_stages(
 def test_the_drivers_times_are_measured(tmp_path: Path) -> None:
     """10 ms before the first task, 30 ms between the stages, 5 ms after the last task."""
     recording = record(tmp_path / "log", *two_stages(0, 0))
-    (found,) = recording.driver
-    assert (found.wait_ms, found.after_ms) == ((10.0, 30.0), 5.0)
+    (driver,) = recording.driver
+    assert (driver.wait_ms, driver.after_ms) == ((10.0, 30.0), 5.0)
     assert recording.recorded_ms.tolist() == [345.0]
 
 
@@ -95,7 +95,7 @@ def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
         end(0, 210),
     ]
     recording = record(tmp_path / "log", *long_job, *blocked)
-    assert [found.wait_ms for found in recording.driver] == [(10.0,), (0.0,)]
+    assert [driver.wait_ms for driver in recording.driver] == [(10.0,), (0.0,)]
     report = replay(recording, ReplaySettings(draws=1))
     assert report.simulated_s.tolist() == report.recorded_s.tolist() == [0.21, 0.24]
 
@@ -104,10 +104,14 @@ def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
     """With the driver's times no error is left; without them each job is 45 ms of 345 too fast."""
     recording = record(tmp_path / "log", *two_stages(0, 0), *two_stages(1, 1000))
     report = replay(recording, ReplaySettings(draws=3))
-    found, tasks_only = report.fidelity("alone"), report.fidelity("alone", driver_times=False)
-    assert found is not None
+    whole_jobs, tasks_only = report.fidelity("alone"), report.fidelity("alone", driver_times=False)
+    assert whole_jobs is not None
     assert tasks_only is not None
-    assert (found.jobs, found.median_error_percent, found.bias_percent) == (2, 0.0, 0.0)
+    assert (whole_jobs.jobs, whole_jobs.median_error_percent, whole_jobs.bias_percent) == (
+        2,
+        0.0,
+        0.0,
+    )
     assert tasks_only.bias_percent == pytest.approx(-100 * 45 / 345)
     assert report.fidelity("overlapping") is None
     assert "can be relied on" in verdict(report)
@@ -129,9 +133,9 @@ def test_the_verdict_goes_by_the_bias_too(simulated_s: list[float], parts: list[
     report = replay(
         recordings.recording(*(one_task(name) for name in "abcde")), ReplaySettings(draws=1)
     )
-    found = replace(report, recorded_s=np.ones(5), simulated_s=np.array(simulated_s))
-    assert [part for part in parts if part not in verdict(found)] == []
-    assert verdict(found).count("relied on") == ("can be relied on" in parts)
+    skewed = replace(report, recorded_s=np.ones(5), simulated_s=np.array(simulated_s))
+    assert [part for part in parts if part not in verdict(skewed)] == []
+    assert verdict(skewed).count("relied on") == ("can be relied on" in parts)
 
 
 def one_task(name: str) -> Job:
@@ -227,9 +231,9 @@ def test_every_real_log_replays(name: str) -> None:
         assert fidelity is not None
         assert fidelity.median_error_percent < 25
         assert np.abs(report.error).max() < 0.5
-    for found, job in zip(log.driver, log.trace.jobs, strict=True):
-        assert len(found.wait_ms) == len(found.spark_job) == len(job.stages)
-        assert min(found.after_ms, *found.wait_ms) >= 0
+    for record, job in zip(log.driver, log.trace.jobs, strict=True):
+        assert len(record.wait_ms) == len(record.spark_job) == len(job.stages)
+        assert min(record.after_ms, *record.wait_ms) >= 0
 
 
 def test_a_log_without_jobs_is_refused(tmp_path: Path) -> None:

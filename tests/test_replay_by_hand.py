@@ -86,23 +86,23 @@ def test_a_replay_averages_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
         return each if task.driver_times else each / 2
 
     monkeypatch.setattr(check, "_simulated_s", played)
-    found = check.replay(recorded(), check.ReplaySettings(draws=2))
-    assert found.simulated_s.tolist() == [2.0] * 6
-    assert found.spread_s.tolist() == [1.0] * 6
-    assert found.tasks_only_s.tolist() == [1.0] * 6
-    assert found.recorded_s.tolist() == [2.0, 3.0, 5.0, 12.0, 26.0, 30.0]
+    report = check.replay(recorded(), check.ReplaySettings(draws=2))
+    assert report.simulated_s.tolist() == [2.0] * 6
+    assert report.spread_s.tolist() == [1.0] * 6
+    assert report.tasks_only_s.tolist() == [1.0] * 6
+    assert report.recorded_s.tolist() == [2.0, 3.0, 5.0, 12.0, 26.0, 30.0]
 
 
 def test_fidelity_by_hand() -> None:
     """Errors of 10, -20, 60 and 2 %: 15 % in the median, 13 % on average."""
     error = relative_error(np.array([11.0, 8.0, 16.0, 10.2]), np.full(4, 10.0))
-    found = Fidelity.of(error)
-    assert found is not None
-    assert found.jobs == 4
-    assert found.median_error_percent == pytest.approx(15.0)
-    assert found.bias_percent == pytest.approx(13.0)
-    assert found.above(14.0) == ["median error"]
-    assert found.above(12.0) == ["median error", "mean bias"]
-    assert found.above(15.1) == []
+    fidelity = Fidelity.of(error)
+    assert fidelity is not None
+    assert fidelity.jobs == 4
+    assert fidelity.median_error_percent == pytest.approx(15.0)
+    assert fidelity.bias_percent == pytest.approx(13.0)
+    assert fidelity.above(14.0) == ["median error"]
+    assert fidelity.above(12.0) == ["median error", "mean bias"]
+    assert fidelity.above(15.1) == []
     assert Fidelity(4, 1.0, -19.0).above(18.0) == ["mean bias"]
     assert relative_error(np.array([0.002]), np.array([0.0])).tolist() == [2.0]

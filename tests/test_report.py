@@ -88,7 +88,7 @@ def test_the_curves_of_two_jobs_worked_out_by_hand() -> None:
     """Sequence 0: jobs at 0 and 4 s that take 6 and 20 s; sequence 1: 2 and 4 s."""
     results = results_of(results_json(), "here")
     series = share_complete(
-        {name: np.concatenate(one.jct_s) for name, one in results.policies.items()}
+        {name: np.concatenate(policy.jct_s) for name, policy in results.policies.items()}
     )
     assert series.x[0] == 2.0
     assert series.x[-1] == 20.0
@@ -267,7 +267,9 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
         arguments = [*asked, "--figures", str(tmp_path / folder)]
         result = succeeded(decima(*arguments))
         assert result.stdout == f"wrote {tmp_path / folder}\n"
-        contents.append({one.name: one.read_bytes() for one in (tmp_path / folder).iterdir()})
+        contents.append(
+            {figure.name: figure.read_bytes() for figure in (tmp_path / folder).iterdir()}
+        )
     names = {path.partition(".")[0] for path in contents[0]}
     assert len(contents[0]) == 2 * len(names)
     assert {"timelines-a", "timelines-b", "training-0-entropy"} <= names
@@ -293,7 +295,7 @@ def test_trace_events_hold_every_task_on_its_executors_track(
     process = {e["pid"]: e["args"]["name"] for e in named if e["name"] == "process_name"}
     thread = {(e["pid"], e["tid"]): e["args"]["name"] for e in named if e["name"] == "thread_name"}
     assert len(process) == 6  # two policies, three sequences
-    found = sorted(
+    events = sorted(
         (
             process[e["pid"]], thread[e["pid"], e["tid"]], e["args"]["job"], e["args"]["stage"],
             e["args"]["task"], round(e["ts"], 3), round(e["ts"] + e["dur"], 3),
@@ -302,7 +304,7 @@ def test_trace_events_hold_every_task_on_its_executors_track(
         if e["ph"] == "X"
     )  # fmt: skip
     rows = pa.parquet.read_table(table_path).to_pylist()
-    assert found == sorted(
+    assert events == sorted(
         (
             f"{row['policy']}, sequence {row['sequence']}", f"executor {row['executor']}",
             row["job"], row["stage"], row["task"],

@@ -37,7 +37,7 @@ def shown(driver: Any, tmp_path: Path) -> Any:
 
 def at(driver: Any, chart: int, executor: int, time_ms: float) -> tuple[float, float]:
     """Where a moment of an executor is on the screen."""
-    found = driver.execute_script(
+    place = driver.execute_script(
         """
         const chart = CHARTS[arguments[0]], box = chart.canvas.getBoundingClientRect();
         return [box.left + (arguments[2] - VIEW.from) / (VIEW.to - VIEW.from) * box.width,
@@ -45,7 +45,7 @@ def at(driver: Any, chart: int, executor: int, time_ms: float) -> tuple[float, f
         """,
         chart, executor, time_ms,
     )  # fmt: skip
-    return float(found[0]), float(found[1])
+    return float(place[0]), float(place[1])
 
 
 def mouse(driver: Any, kind: str, x: float, y: float, **more: Any) -> None:

@@ -47,18 +47,18 @@ def test_the_path_that_decided_a_jobs_end() -> None:
 
 def test_a_run_as_the_page_gets_it() -> None:
     tasks, trace = two_runs()
-    found = gantt(tasks, Run("b", 0), trace)
-    assert (found["executors"], found["end_ms"], found["tasks"]) == (2, 8000.0, 6)
-    small, diamond = found["jobs"]
+    shown = gantt(tasks, Run("b", 0), trace)
+    assert (shown["executors"], shown["end_ms"], shown["tasks"]) == (2, 8000.0, 6)
+    small, diamond = shown["jobs"]
     assert (small["name"], small["critical"]) == ("small", [0])
     assert diamond["critical"] == [0, 1, 3]
-    drawn = graphs([found], trace)
+    drawn = graphs([shown], trace)
     assert drawn[HOSTILE]["parents"] == [[], [0], [0], [1, 2]]
     assert drawn["small"]["stage_names"] == ["only"]
-    drawn_tasks = unpack(found)
+    drawn_tasks = unpack(shown)
     assert drawn_tasks.start_ms[drawn_tasks.stage == diamond["first"] + 2].tolist() == [3000.0]
     # Executor 0 has job 0 until 3 s, then job 1 until 5 s; executor 1 has job 1 until 8 s.
-    job = np.array(found["stages"]["job"])[drawn_tasks.stage]
+    job = np.array(shown["stages"]["job"])[drawn_tasks.stage]
     columns = drawn_tasks.executor, drawn_tasks.start_ms, drawn_tasks.finish_ms, job
     assert raster(*columns, 2, 8, 8000.0).tolist() == [[0, 0, 0, 1, 1, -1, -1, -1], [1] * 8]
     without = gantt(tasks, Run("b", 0), None)
@@ -120,8 +120,8 @@ def test_blocks_lose_no_task_and_join_no_strangers() -> None:
     blocks = merged(tasks, 400)
     assert 100 <= len(blocks.start_ms) < 1000
     assert blocks.number.sum() == 10_000
-    for one in range(50):
-        assert blocks.number[blocks.stage == one].sum() == (tasks.stage == one).sum()
+    for block in range(50):
+        assert blocks.number[blocks.stage == block].sum() == (tasks.stage == block).sum()
     assert (blocks.finish_ms >= blocks.start_ms).all()
     packed = pack(blocks)
     assert packed["merged"]
@@ -137,7 +137,10 @@ def test_the_page_opens_with_the_reference_and_the_best_of_the_others() -> None:
     assert [
         Run(timeline["policy"], timeline["sequence"]) for timeline in section.timelines
     ] == order
-    assert [(one["policy"], one["sequence"]) for one in section.opening] == [("a", 0), ("b", 0)]
+    assert [(panel["policy"], panel["sequence"]) for panel in section.opening] == [
+        ("a", 0),
+        ("b", 0),
+    ]
     with pytest.raises(FileError, match="no run of these"):
         ordered_runs(results, two_runs().table.slice(0, 0))
 

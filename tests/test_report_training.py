@@ -138,8 +138,12 @@ def test_decisions_show_each_policys_choice_in_the_same_place(
     config = small_config(trace_file, policies=("strict_fair", name))
     workload = Workload.of(config)
     section = decisions_section(workload, config, name, 1, explained=3)
-    run = [one for one in moments(workload, config, name, 1) if one.number == one.planned_at]
-    assert [entry["number"] for entry in section.decisions] == [one.number for one in run]
+    run = [
+        decision
+        for decision in moments(workload, config, name, 1)
+        if decision.number == decision.planned_at
+    ]
+    assert [entry["number"] for entry in section.decisions] == [decision.number for decision in run]
     assert sum(1 for entry in section.decisions if entry["words"]) == 3
     weights = [weight for entry in section.decisions for _, weight in entry["reasons"]]
     assert weights
@@ -155,7 +159,7 @@ def test_decisions_show_each_policys_choice_in_the_same_place(
         for job, action in (own, other):
             assert job == (None if action == PASS else int(seen.stages["job"][action.stage]))
         assert entry["stages"] == moment.num_open
-        total = sum(one["p"] for one in entry["likely"]) + entry["end"]["p"]
+        total = sum(decision["p"] for decision in entry["likely"]) + entry["end"]["p"]
         assert total == pytest.approx(1.0, abs=1e-3) or entry["stages"] > len(entry["likely"])
 
 

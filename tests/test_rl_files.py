@@ -41,10 +41,10 @@ def test_tensors_and_facts_come_back_as_they_were(tmp_path: Path) -> None:
     facts = {"iteration": 3, "best": None, "note": 'a "quoted" line\nand é', "deep": {"x": [1.5]}}
     save_tensors(tmp_path / "a.safetensors", TENSORS, facts)
 
-    tensors, found = load_tensors(tmp_path / "a.safetensors")
+    tensors, read_facts = load_tensors(tmp_path / "a.safetensors")
 
     assert same(tensors, TENSORS)
-    assert found == facts
+    assert read_facts == facts
     tensors["step"].add_(1)  # may be trained on
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
 

@@ -175,7 +175,7 @@ def test_a_network_is_not_built_for_weights_of_another(tmp_path: Path) -> None:
         deeprm.schedulers.load_model(path)
     with torch.device("meta"):
         shapes = deeprm.schedulers.new_network(TrainConfig())
-    wide = {name: torch.zeros(one.shape) for name, one in shapes.state_dict().items()}
+    wide = {name: torch.zeros(tensor.shape) for name, tensor in shapes.state_dict().items()}
     save_tensors(path, wide, {"format": 1, "config": {}, "card": {}})
     with pytest.raises(ValueError, match="do not fit the network that its header names"):
         deeprm.schedulers.load_model(path)

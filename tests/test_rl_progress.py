@@ -138,8 +138,8 @@ def test_every_figure_becomes_a_scalar(tmp_path: Path) -> None:
     version, start, *rest = records(file)
     assert version.file_version == "brain.Event:2"
     assert (start.step, start.session_log.status) == (0, SessionLog.START)
-    found = [(e.step, {v.tag: v.simple_value for v in e.summary.value}) for e in rest]
-    assert found == [
+    scalars = [(e.step, {v.tag: v.simple_value for v in e.summary.value}) for e in rest]
+    assert scalars == [
         (0, {"loss": 0.5, "elapsed_s": 3.0}),
         (1, {"loss": 0.25, "validation/score": 7.0, "elapsed_s": 6.0}),
     ]

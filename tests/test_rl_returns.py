@@ -46,9 +46,9 @@ def test_decisions_that_earn_nothing_in_no_time_change_no_return(
     reward, elapsed, _ = columns(rows)
     place = data.draw(st.integers(0, len(rows)))
 
-    found = discounted(np.insert(reward, place, 0.0), np.insert(elapsed, place, 0.0), horizon)
+    returns = discounted(np.insert(reward, place, 0.0), np.insert(elapsed, place, 0.0), horizon)
 
-    assert np.delete(found, place) == pytest.approx(discounted(reward, elapsed, horizon))
+    assert np.delete(returns, place) == pytest.approx(discounted(reward, elapsed, horizon))
 
 
 @given(steps)

@@ -42,13 +42,15 @@ def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextlib.contextmanager
 def ends_soon() -> Iterator[None]:
     """Fail unless the block takes less than `SOON_S`, and leaves handlers and timer as before."""
-    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
+    handlers = [
+        signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    ]
     begun_s = time.monotonic()
     yield
     assert time.monotonic() - begun_s < SOON_S
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert handlers == [
-        signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+        signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
     ]
 
 
@@ -67,10 +69,10 @@ class SlowLearner(ChainLearner):
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
         self._iteration = iteration
-        found = super().iterate(iteration)
+        result = super().iterate(iteration)
         if not self._in_validation:
             self._wait()
-        return found
+        return result
 
     def validate(self) -> Mapping[str, float]:
         if self._in_validation:
@@ -126,13 +128,15 @@ def test_trainings_compute_with_one_thread(tmp_path: Path) -> None:
     """Whatever the caller has set, which is set again behind it."""
     before = torch.get_num_threads()
     torch.set_num_threads(3)
-    found = []
+    threads = []
     try:
-        run(tmp_path / "run", SHORT, ChainLearner(lambda _: found.append(torch.get_num_threads())))
+        run(
+            tmp_path / "run", SHORT, ChainLearner(lambda _: threads.append(torch.get_num_threads()))
+        )
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
-    assert set(found) == {1}
+    assert set(threads) == {1}
 
 
 # --- the commands --------------------------------------------------------------------------------

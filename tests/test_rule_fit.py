@@ -100,11 +100,11 @@ def test_with_classes_their_rule_is_fitted(config: RuleFitConfig) -> None:
     assert fit.to_json()["training"]["makespan_ratio"] == fit.score <= fit.start_score
     assert len({workload.seed for workload in more.workloads()}) == 2
     ratios = []
-    for one in more.workloads():
+    for drawn in more.workloads():
         for number in more.held_back_numbers():
             ends_s = []
             for name in ("es_classes", "strict_fair"):
-                simulator = prepare(Workload.of(one), one, number)
+                simulator = prepare(Workload.of(drawn), drawn, number)
                 Heuristic(name).play(simulator)
                 ends_s.append(measure(simulator.state).makespan_s)
             ratios.append(ends_s[0] / ends_s[1])
@@ -208,7 +208,7 @@ def test_the_command_writes_what_evaluation_reads(run: Command, tmp_path: Path) 
     assert "On 2 held-out sequences: " in result.stdout
     content = json.loads(out.read_text())
     assert content["training"]["generations"] == 2
-    assert [one["interarrival_s"] for one in content["config"]["settings"]] == [3.0]
+    assert [setting["interarrival_s"] for setting in content["config"]["settings"]] == [3.0]
     policy, parameters = read_tuned(out)
     assert policy == "es_rule"
     assert len(parameters) == 295
@@ -281,7 +281,7 @@ def test_a_file_of_settings_takes_the_place_of_options(run: Command, tmp_path: P
     options = ("--settings", file, "--generations", 1, "--pairs", 2, "--validation", 1)
     succeeded(run(*options, "--start", "shipped", "-o", out, command="fit-rule"))
     content = json.loads(out.read_text())["config"]
-    assert [one["protocol"] for one in content["settings"]] == ["executors", "session"]
+    assert [setting["protocol"] for setting in content["settings"]] == ["executors", "session"]
     assert content["start"] == "shipped"
 
 

@@ -19,7 +19,7 @@ from tests.test_training import sets
 
 def twice(folder: Path, make: Callable[[Path], object]) -> None:
     """Make the same files twice, a second apart, and compare them."""
-    found = []
+    contents = []
     for number in (1, 2):
         if number == 2:
             time.sleep(1.1)  # beyond the resolution of times in file formats
@@ -28,10 +28,10 @@ def twice(folder: Path, make: Callable[[Path], object]) -> None:
         make(out)
         files = sorted(path for path in out.rglob("*") if path.is_file())
         assert files
-        found.append({path.relative_to(out): path.read_bytes() for path in files})
+        contents.append({path.relative_to(out): path.read_bytes() for path in files})
         out.rename(folder / f"done {number}")
-    assert found[0].keys() == found[1].keys()
-    differ = [str(path) for path, content in found[0].items() if content != found[1][path]]
+    assert contents[0].keys() == contents[1].keys()
+    differ = [str(path) for path, content in contents[0].items() if content != contents[1][path]]
     assert differ == []
 
 

@@ -9,12 +9,26 @@ import pytest
 
 from decima import Heuristic
 from decima.evaluation.runner import play
+from decima.learned import play_in_lockstep
+from decima.policies import policy_named
 from decima.registry import HEURISTICS
+from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.spark_order import SparkJobs, play_spark
-from spark_sim import Cluster, Conditions, Protocol, SimulationError, Simulator
+from spark_sim import (
+    PASS,
+    Action,
+    Cluster,
+    Conditions,
+    IllegalActionError,
+    Observation,
+    Protocol,
+    SimulationError,
+    Simulator,
+)
+from spark_sim.env import SparkEnv
 from spark_sim.metrics import measure
 from spark_sim.vector import Run, VectorSimulator
-from traces import Job, Stage, Trace, to_arrays
+from traces import Arrivals, Job, Stage, Trace, to_arrays
 from traces.numbers import Float64
 
 ARRIVAL_MS = np.array([0.0, 100.0, 200.0, 300.0])
@@ -27,6 +41,10 @@ def four_jobs() -> Trace:
     return Trace("made", tuple(jobs))
 
 
+def bounded(max_jobs: int | None, slots: int = 4) -> Cluster:
+    return Cluster(num_executors=slots, protocol=Protocol.SESSION, max_jobs=max_jobs)
+
+
 def session(
     trace: Trace,
     slots: int = 4,
@@ -35,12 +53,7 @@ def session(
     conditions: Conditions | None = None,
     time_limit_ms: float | None = None,
 ) -> Simulator:
-    cluster = Cluster(
-        num_executors=slots,
-        protocol=Protocol.SESSION,
-        max_jobs=max_jobs,
-        time_limit_ms=time_limit_ms,
-    )
+    cluster = replace(bounded(max_jobs, slots), time_limit_ms=time_limit_ms)
     arrays, count = to_arrays(trace), len(trace.jobs)
     return Simulator(
         arrays, cluster, ARRIVAL_MS[:count], ROWS[:count], timeline=True, conditions=conditions
@@ -57,7 +70,7 @@ def jct_s(simulator: Simulator, policy: str) -> Float64:
         jobs = [SparkJobs(np.zeros(1, np.int64), np.zeros(1, np.int64), str(row)) for row in ROWS]
         play_spark(simulator, "fifo" if policy == "spark's fifo" else "spark_fair", jobs)
     else:
-        play(simulator, Heuristic(policy))
+        play(simulator, policy_named(policy, simulator.state.trace))
     return measure(simulator.state).jct_s
 
 
@@ -93,6 +106,155 @@ def test_a_job_beyond_the_bound_waits_for_another_ones_end(
         begun = {int(row["job"]) for row in tasks if row["start_ms"] <= at}
         ended = np.flatnonzero(simulator.completion_ms() <= at)
         assert len(begun - set(ended.tolist())) <= max_jobs
+
+
+def four_sizes() -> Trace:
+    """Jobs that take one, three, two and one second of all four slots."""
+    counts = (4, 12, 8, 4)
+    jobs = (Job(f"job {row}", (Stage.fixed("s", n, 1000.0, ()),)) for row, n in enumerate(counts))
+    return Trace("made", tuple(jobs))
+
+
+FIRST_SUBMITTED_S = [1.0, 3.9, 5.8, 6.7]
+SHORTEST_S = [1.0, 6.9, 3.8, 1.7]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected_s"),
+    [
+        ("fifo", FIRST_SUBMITTED_S),
+        ("strict_fair", FIRST_SUBMITTED_S),
+        ("spark's fifo", FIRST_SUBMITTED_S),
+        ("tuned_srw", SHORTEST_S),
+        ("sjf_cp", SHORTEST_S),
+        ("es_rule", SHORTEST_S),
+        ("decima", SHORTEST_S),
+    ],
+)
+def test_the_job_that_the_policy_would_serve_first_gets_the_free_place(
+    policy: str, expected_s: list[float]
+) -> None:
+    assert jct_s(session(four_sizes(), max_jobs=1), policy) == pytest.approx(expected_s)
+
+
+def test_a_learned_policy_admits_the_same_jobs_in_lockstep() -> None:
+    """A plan of a round about waiting jobs ends with its first choice."""
+    arrays, cluster = to_arrays(four_sizes()), bounded(1)
+    played = play_in_lockstep("decima", arrays, cluster, [Run(ARRIVAL_MS, ROWS)] * 2, [0, 0])
+    for state in played.states:
+        assert measure(state).jct_s == pytest.approx(SHORTEST_S)
+
+
+def test_fifo_is_bit_identical_to_the_order_of_submission() -> None:
+    """Asked or not, with jobs of several stages, clients that wait, and slots left over."""
+    rng = np.random.default_rng(5)
+    jobs = (
+        Job(
+            f"job {row}",
+            tuple(
+                Stage.fixed(str(s), int(rng.integers(1, 9)), float(rng.integers(1, 3000)), parents)
+                for s, parents in enumerate(((), (), (0, 1)))
+            ),
+        )
+        for row in range(60)
+    )
+    arrays = to_arrays(Trace("made", tuple(jobs)))
+    rows = np.arange(60, dtype=np.int32)
+    arrival_ms = np.sort(rng.integers(0, 40_000, 60)).astype(np.float64)
+    follows = np.where(rows % 4 == 3, rows - 2, -1)
+    conditions = Conditions(follows=follows, lag_ms=np.full(60, 500.0))
+    for max_jobs in (1, 3):
+        runs = []
+        for is_asked in (True, False):
+            cluster = replace(bounded(max_jobs), ask_admission=is_asked)
+            simulator = Simulator(arrays, cluster, arrival_ms, rows, conditions=conditions)
+            play(simulator, Heuristic("fifo"))
+            runs.append(measure(simulator.state))
+        asked, unasked = runs
+        assert asked.jct_s.tobytes() == unasked.jct_s.tobytes()
+        assert asked.decisions == unasked.decisions
+        assert asked.mean_jobs_in_system == unasked.mean_jobs_in_system
+
+
+def test_a_round_about_waiting_jobs_shows_them_alone() -> None:
+    """Nothing that they hold or that others hold is in sight, and afterwards all is as before."""
+    simulator = session(four_sizes(), max_jobs=2)
+    # The first two arrive and take all slots; the first ends at 1 s.
+    while 0 in simulator.observation().active:
+        simulator.step(Action(int(simulator.observation().open_stages()[0]), 4))
+    seen = simulator.observation()
+    assert (seen.active.tolist(), seen.num_jobs, seen.on_offer, seen.local) == ([2, 3], 2, 4, 0)
+    assert seen.open_stages().tolist() == [2, 3]
+    assert seen.jobs["held"][seen.active].tolist() == [0, 0]
+    with pytest.raises(IllegalActionError, match="stage 1 may not be chosen now"):
+        simulator.step(Action(1, 4))
+    simulator.step(Action(3, 1))
+    seen = simulator.observation()
+    assert (seen.time_ms, seen.active.tolist(), seen.open_stages().tolist()) == (
+        1e3,
+        [1, 3],
+        [1, 3],
+    )
+    assert simulator.state.stages["open"].tolist() == [0, 1, 0, 1]
+    assert simulator.state.stages["runnable"].tolist() == [1, 1, 0, 1]
+
+
+def test_a_policy_that_passes_admits_the_first_submitted() -> None:
+    class Passing:
+        name = "passing"
+
+        def decide(self, seen: Observation) -> Action:
+            is_waiting = bool((seen.jobs["active"][seen.active] == 0).all())
+            return PASS if is_waiting else Action(int(seen.open_stages()[-1]), 4)
+
+    simulator = session(four_sizes(), max_jobs=1)
+    play(simulator, Passing())
+    assert measure(simulator.state).jct_s == pytest.approx(FIRST_SUBMITTED_S)
+
+
+def test_a_job_that_overtook_is_observed_behind_those_submitted_before() -> None:
+    """The fourth job enters before the third; then both run, by submission."""
+    simulator = session(four_sizes(), max_jobs=2)
+    orders = set()
+
+    class Shortest:
+        name = "shortest"
+
+        def decide(self, seen: Observation) -> Action:
+            orders.add(tuple(seen.active.tolist()))
+            stages = seen.open_stages()
+            return Action(int(stages[seen.stages["num_tasks"][stages].argmin()]), 4)
+
+    play(simulator, Shortest())
+    assert orders == {(0,), (0, 1), (2, 3), (1, 3), (1, 2), (1,)}
+
+
+def test_sparks_fair_admits_the_job_of_the_pool_that_is_due() -> None:
+    """Of the pools of jobs that wait: none runs a task, so the first by name; `a` runs some."""
+    simulator = session(four_sizes(), max_jobs=2)
+    jobs = [
+        SparkJobs(np.zeros(1, np.int64), np.zeros(1, np.int64), pool)
+        for pool in ("b", "a", "a", "c")
+    ]
+    play_spark(simulator, POOLS, jobs)
+    tasks = simulator.timeline()
+    first_ms = [tasks["start_ms"][tasks["job"] == row].min() for row in ROWS]
+    assert first_ms[3] < first_ms[2]
+
+
+def test_an_environment_lets_jobs_enter_in_the_order_of_submission() -> None:
+    def arrivals(_trace: Trace, _rng: np.random.Generator) -> Arrivals:
+        return Arrivals(ARRIVAL_MS, ROWS)
+
+    env = SparkEnv(four_sizes(), bounded(1), arrivals)
+    seen, _ = env.reset(seed=0)
+    is_over, ended = False, []
+    while not is_over:
+        action = np.array([int(np.flatnonzero(seen["action_mask"])[0]), 3])
+        seen, _, terminated, truncated, info = env.step(action)
+        is_over = terminated or truncated
+        ended += [row for row, _ in info["completed"]]
+    assert ended == [0, 1, 2, 3]
 
 
 def test_a_bound_that_no_job_meets_changes_nothing() -> None:
@@ -174,8 +336,7 @@ def test_tasks_of_several_slots_and_barrier_stages_count_their_slots() -> None:
 def test_jobs_that_wait_for_their_place_count_as_in_the_system() -> None:
     """Rewards add up to the time of all jobs, and a truncated run has those that wait."""
     run = Run(ARRIVAL_MS, ROWS)
-    cluster = Cluster(num_executors=4, protocol=Protocol.SESSION, max_jobs=1)
-    vector = VectorSimulator(to_arrays(four_jobs()), cluster, [run])
+    vector = VectorSimulator(to_arrays(four_jobs()), bounded(1), [run])
     total_s = 0.0
     while vector.alive.any():
         batch = vector.observation()

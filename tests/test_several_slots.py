@@ -69,8 +69,8 @@ def played(
 
 
 def ends_ms(jobs: list[Job], arrivals: list[float], slots: int = 8) -> list[float]:
-    found: list[float] = played(jobs, arrivals, slots).completion_ms().tolist()
-    return found
+    ends: list[float] = played(jobs, arrivals, slots).completion_ms().tolist()
+    return ends
 
 
 def test_a_task_takes_slots_of_one_executor() -> None:
@@ -147,7 +147,7 @@ def test_no_executor_runs_more_than_fits(policy: str, seed: int) -> None:
         jobs.append(job(f"j{number}", stages[0], stages[1], tight))
     simulator = played(jobs, np.sort(rng.integers(0, 200, 20)).tolist(), 16, policy)
     tasks, stages_of_run = simulator.timeline(), simulator.state.stages
-    assert len(tasks) == sum(one.num_tasks for one in jobs)
+    assert len(tasks) == sum(needed.num_tasks for needed in jobs)
     slots = stages_of_run["slots"][tasks["stage"]].astype(np.int64)
     for executor in range(16 // EACH):
         rows = tasks["executor"] // EACH == executor
@@ -216,7 +216,7 @@ def test_files_keep_what_tasks_need(tmp_path: Path) -> None:
 
 
 def needs(trace: Trace) -> list[tuple[int, bool]]:
-    return [(one.slots, one.barrier) for job in trace.jobs for one in job.stages]
+    return [(stage.slots, stage.barrier) for job in trace.jobs for stage in job.stages]
 
 
 def test_hand_written_traces_may_name_them(tmp_path: Path) -> None:

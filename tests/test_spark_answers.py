@@ -110,12 +110,12 @@ def test_a_policy_is_made_anew_when_jobs_or_stages_have_changed() -> None:
 def test_a_model_that_was_trained_again_is_read_again(tmp_path: Path) -> None:
     """Its file has the same name, and the driver lives on."""
     model, path = load_model(model_path("decima")), tmp_path / "model.safetensors"
-    found = []
+    answers = []
     for factor in (1.0, 0.0):
         state = {name: value * factor for name, value in model.network.state_dict().items()}
         save_model(path, model.network.config, state, model.card)
-        found.append(Answers(PoliciesByName({"mine": learned(str(path))})).answer(QUESTION))
-    assert found[0] != found[1]
+        answers.append(Answers(PoliciesByName({"mine": learned(str(path))})).answer(QUESTION))
+    assert answers[0] != answers[1]
 
 
 def test_a_policy_that_is_chosen_later_is_loaded_beside_the_answers(
@@ -281,8 +281,8 @@ def test_a_choice_begins_ends_and_goes_into_shadow(
     assert (status.fallbacks, status.ended_because, status.jvm["faults"]) == (0, None, 0)
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     by = [(row["by"], row["in_force"]) for row in rows if "plan" in row]
-    assert {one for one in by if one[1]} == {("tuned_srw", True), ("sjf_cp", True)}
-    assert {one for one in by if not one[1]} == {("sjf_cp", False)}
+    assert {choice for choice in by if choice[1]} == {("tuned_srw", True), ("sjf_cp", True)}
+    assert {choice for choice in by if not choice[1]} == {("sjf_cp", False)}
 
 
 @pytest.mark.slow

@@ -176,12 +176,12 @@ def test_a_model_for_another_size_says_so(
         with decima.spark.attach(session, policy=str(path)) as scheduler:
             several(session, jobs=2, tasks=4)
             assert scheduler.status().fallbacks == 0
-        found = [
+        messages = [
             message
             for message in caplog.messages
             if f"trained for {trained} to {trained} slots" in message
         ]
-        assert len(found) == (1 if warns else 0)
+        assert len(messages) == (1 if warns else 0)
 
 
 def test_metrics_are_served_while_attached(session: Any) -> None:

@@ -116,13 +116,13 @@ def session(
     with cluster(master, folder) as address:
         spark = SparkSession.builder.master(address).config(map=conf).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        found = Session(spark, port)
+        live = Session(spark, port)
         try:
-            assert until(lambda: found.count("decima_schedules") == 1, 60)
-            yield found
-            assert found.count("decima_faults_total") == 0
-            assert found.count("decima_launches_over_cap_total") == 0
-            assert found.count("decima_plans_total") > 0
+            assert until(lambda: live.count("decima_schedules") == 1, 60)
+            yield live
+            assert live.count("decima_faults_total") == 0
+            assert live.count("decima_launches_over_cap_total") == 0
+            assert live.count("decima_plans_total") > 0
         finally:
             spark.stop()
 
@@ -159,8 +159,10 @@ def test_groups_sql_with_adaptive_execution_and_pools_beside_each_other(
             assert {row["square"] for row in rows} == {n * n for n in range(7)}
 
         together(lambda: in_pool("web"), lambda: in_pool("etl"), grouped, query)
-    assert {name: most_at_once(one) for name, one in told.items()} == dict.fromkeys(told, CAP)
-    assert {len(one) for one in told.values()} == {12}
+    assert {name: most_at_once(intervals) for name, intervals in told.items()} == dict.fromkeys(
+        told, CAP
+    )
+    assert {len(intervals) for intervals in told.values()} == {12}
 
 
 def test_streaming_beside_a_batch_and_a_barrier(classes: Classes, tmp_path: Path) -> None:
@@ -202,16 +204,16 @@ def test_executors_that_come_and_go(classes: Classes, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     with session(classes, tmp_path / "logs", "two hosts", **ALLOCATION) as own:
         alive = own.context._jsc.sc().getExecutorMemoryStatus
-        found: list[list[Interval]] = []
+        intervals: list[list[Interval]] = []
         for number in range(2):
             jobs = [
-                lambda name=f"j{number} {k}": found.append(own.naps(name, 12, 0.5))
+                lambda name=f"j{number} {k}": intervals.append(own.naps(name, 12, 0.5))
                 for k in range(2)
             ]
             together(*jobs)
             assert until(lambda: alive().size() == 1, 60)  # the driver alone
-    assert len(found) == 4
-    assert all(0 < most_at_once(one) <= CAP for one in found)
+    assert len(intervals) == 4
+    assert all(0 < most_at_once(spans) <= CAP for spans in intervals)
 
 
 def test_speculative_copies_and_stages_with_a_profile_of_their_own(

@@ -42,7 +42,7 @@ def session(master: str) -> Iterator[Any]:
 def executors() -> list[int]:
     """Process ids of all executors on this machine that descend from this process."""
     parent_of: dict[int, int] = {}
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -51,7 +51,7 @@ def executors() -> list[int]:
             continue
         parent_of[int(folder.name)] = parent
         if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words:
-            found.append(int(folder.name))
+            pids.append(int(folder.name))
 
     def is_ours(pid: int) -> bool:
         while pid > 1:
@@ -60,17 +60,22 @@ def executors() -> list[int]:
             pid = parent_of.get(pid, 0)
         return False
 
-    return [pid for pid in found if is_ours(pid)]
+    return [pid for pid in pids if is_ours(pid)]
 
 
 def reads_outputs(log: Path) -> bool:
     """Whether a stage runs that reads what an earlier one of its job has written."""
     plans = read_decision_log(log).plans if log.exists() else ()
     first: dict[str, int] = {}
-    for one in (task_set for plan in plans for task_set in plan.sets):
-        first[one.job] = min(one.stage, first.get(one.job, one.stage))
+    for task_set_of in (task_set for plan in plans for task_set in plan.sets):
+        first[task_set_of.job] = min(
+            task_set_of.stage, first.get(task_set_of.job, task_set_of.stage)
+        )
     newest = plans[-1].sets if plans else ()
-    return any(one.running > 0 and one.stage > first[one.job] for one in newest)
+    return any(
+        task_set_of.running > 0 and task_set_of.stage > first[task_set_of.job]
+        for task_set_of in newest
+    )
 
 
 def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> None:

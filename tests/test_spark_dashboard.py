@@ -40,9 +40,9 @@ class Told:
 
     def __call__(self) -> SchedulerStatus:
         self.asked += 1
-        found = self.now() if callable(self.now) else self.now
-        assert isinstance(found, SchedulerStatus)
-        return found
+        status = self.now() if callable(self.now) else self.now
+        assert isinstance(status, SchedulerStatus)
+        return status
 
 
 @contextmanager
@@ -62,8 +62,8 @@ def told() -> Told:
 
 @pytest.fixture
 def port(told: Told) -> Iterator[int]:
-    with served(told) as found:
-        yield found
+    with served(told) as open_port:
+        yield open_port
 
 
 def ask(
@@ -85,16 +85,21 @@ def ask(
 def test_the_status_is_told_as_json(port: int, told: Told) -> None:
     code, headers, body = ask(port)
     assert (code, headers["content-type"]) == (200, "application/json; charset=utf-8")
-    found = json.loads(body)
-    assert found == content(told.now)
-    assert (found["format"], found["version"]) == ("decima-status", 1)
-    assert [(job["name"], job["held"], job["limit"]) for job in found["jobs"]] == [
+    status = json.loads(body)
+    assert status == content(told.now)
+    assert (status["format"], status["version"]) == ("decima-status", 1)
+    assert [(job["name"], job["held"], job["limit"]) for job in status["jobs"]] == [
         ("nightly", 5, 6),
         ("report", 1, 1),
         ("late", 0, None),
     ]
-    assert (found["held"], found["slots"], found["queue"], found["waiting_tasks"]) == (6, 8, 1, 14)
-    assert (found["lapses"], found["fallbacks"], found["decisions_per_s"]) == (2, 1, 3.5)
+    assert (status["held"], status["slots"], status["queue"], status["waiting_tasks"]) == (
+        6,
+        8,
+        1,
+        14,
+    )
+    assert (status["lapses"], status["fallbacks"], status["decisions_per_s"]) == (2, 1, 3.5)
 
 
 def test_many_who_ask_cost_one_question(
@@ -154,9 +159,9 @@ def test_only_names_of_this_machine_are_answered(port: int, told: Told) -> None:
 
 def test_a_request_without_or_with_two_names_is_refused(port: int) -> None:
     for names in ("", f"Host: localhost:{port}\r\nHost: evil.example\r\n"):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as found:
-            found.sendall(f"GET / HTTP/1.1\r\n{names}\r\n".encode())
-            assert found.recv(100).startswith(b"HTTP/1.0 403 ")
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(f"GET / HTTP/1.1\r\n{names}\r\n".encode())
+            assert connection.recv(100).startswith(b"HTTP/1.0 403 ")
 
 
 def test_it_is_heard_on_this_machine_only() -> None:
@@ -221,8 +226,8 @@ def test_connections_that_say_nothing_keep_nobody_out(port: int) -> None:
     assert ask(port)[0] == 200
     silent += [socket.create_connection(("127.0.0.1", port), timeout=3) for _ in range(20)]
     assert [connection.recv(1) for connection in silent[32:]] == [b""] * 8
-    for one in silent:
-        one.close()
+    for idle in silent:
+        idle.close()
     assert until(lambda: answered(port))
 
 
@@ -271,14 +276,14 @@ def test_jobs_are_told_by_arrival_with_what_they_hold_and_wait_for(classes: Clas
         report(*(begun if time_ms == 4_000 else []), time_ms=time_ms, sets=rows)
         for time_ms, rows in ((4_000, sets), (6_000, sets), (7_000, served), (8_000, sets))
     ]
-    (found,) = classes.ask(
+    (answer,) = classes.ask(
         "decima.spark.ShowStatus", [{"reports": reports, "limits": {"job old": 3}}]
     )
     whole: dict[str, Any] = {"mode": "exact", "policy": "p", "choice": None, "is_attached": True,
              "ended_because": None, "is_ready": True, "plans": 4, "fallbacks": 0,
              "last_fault": None, "starved": 0, "plan_ms_median": 1.0, "plan_ms_p90": 1.0,
              "prior_hits": 0, "prior_misses": 0, "jvm": {}}  # fmt: skip
-    told = [read_status(json.dumps({**whole, **one})) for one in found]
+    told = [read_status(json.dumps({**whole, **entry})) for entry in answer]
     assert told[1].jobs == (
         JobStatus("job old", "old", 3, 3, 1, 5.0, None),
         JobStatus("job planned", "planned", 0, None, 0, 4.0, None),

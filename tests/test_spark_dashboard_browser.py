@@ -53,14 +53,14 @@ class Live:
 
 @pytest.fixture
 def live(driver: Any) -> Iterator[Live]:
-    found = Live(driver)
+    page = Live(driver)
     resize(driver, 1280)
     prefer(driver, "light")
     complaints(driver), requests(driver)
-    driver.get(found.url)
-    found.state("live")
-    yield found
-    found.stop()
+    driver.get(page.url)
+    page.state("live")
+    yield page
+    page.stop()
     driver.get("about:blank")
 
 
@@ -164,28 +164,38 @@ def test_hostile_names_stay_text(live: Live) -> None:
     ("change", "state", "words"),
     [
         (
-            lambda one: replace(one, mode="shadow", state="nothing", reason="mode shadow"),
+            lambda shown_status: replace(
+                shown_status, mode="shadow", state="nothing", reason="mode shadow"
+            ),
             "live",
             "Nothing: mode shadow.",
         ),
         (
-            lambda one: replace(one, state="policy decides", reason="policy fifo"),
+            lambda shown_status: replace(
+                shown_status, state="policy decides", reason="policy fifo"
+            ),
             "live",
             "Policy decides: policy fifo.",
         ),
         (
-            lambda one: replace(one, state="stand-in", reason="Python is starting"),
+            lambda shown_status: replace(
+                shown_status, state="stand-in", reason="Python is starting"
+            ),
             "starting",
             "Stand-in: Python is starting.",
         ),
         (
-            lambda one: replace(one, state="caps only", reason="no plan came"),
+            lambda shown_status: replace(shown_status, state="caps only", reason="no plan came"),
             "lapsed",
             "Caps only: no plan came.",
         ),
-        (lambda one: replace(one, heard_s=20.0), "slow", "No report from Spark for 20 s"),
         (
-            lambda one: replace(one, is_attached=False, ended_because=HOSTILE),
+            lambda shown_status: replace(shown_status, heard_s=20.0),
+            "slow",
+            "No report from Spark for 20 s",
+        ),
+        (
+            lambda shown_status: replace(shown_status, is_attached=False, ended_because=HOSTILE),
             "ended",
             f"The scheduler detached: {HOSTILE}.",
         ),

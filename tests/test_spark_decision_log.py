@@ -51,7 +51,7 @@ def test_a_log_is_for_its_owner_alone(classes: Classes, tmp_path: Path) -> None:
         classes.ask("decima.spark.WriteLog", [asked(path, 1, run) for run in ("a", "b")])
     finally:
         os.umask(before)
-    assert {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()} == {
+    assert {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {
         "log.jsonl": 0o600, "log.jsonl.1": 0o600,
     }  # fmt: skip
 

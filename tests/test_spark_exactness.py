@@ -23,9 +23,9 @@ def test_no_launch_breaks_the_plan_in_force(tmp_path: Path) -> None:
     checked = check(launches, plans)
     assert checked.launches > 50
     assert (checked.over_limit, checked.out_of_order) == (0, 0)
-    lower = [one._replace(limits={job: n - 1 for job, n in one.limits.items()}) for one in plans]
+    lower = [plan._replace(limits={job: n - 1 for job, n in plan.limits.items()}) for plan in plans]
     assert check(launches, lower).over_limit > 0
-    backwards = [one._replace(chosen=one.chosen[::-1]) for one in plans]
+    backwards = [plan._replace(chosen=plan.chosen[::-1]) for plan in plans]
     assert check(launches, backwards).out_of_order > 0
 
 

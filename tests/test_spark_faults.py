@@ -165,7 +165,7 @@ def test_a_task_that_fails_is_tried_again_or_fails_its_job(session: Any) -> None
 
     def fails() -> None:
         with pytest.raises(Exception, match="ZeroDivisionError"):
-            context.parallelize(range(8), 8).map(lambda one: 1 // (one - 5)).count()
+            context.parallelize(range(8), 8).map(lambda number: 1 // (number - 5)).count()
 
     with decima.spark.attach(session, policy="strict_fair") as scheduler:
         together(fails, lambda: sleep_tasks(session, "good", 16))
@@ -276,7 +276,7 @@ def test_a_cancelled_job_whose_tasks_run_on_gets_nothing_more(session: Any, tmp_
         if task_set.is_zombie and task_set.running > 0
     ]
     assert after, "no plan was made while its tasks ran on"
-    assert all(one.stage not in plan.chosen for plan, one in after)
+    assert all(launch.stage not in plan.chosen for plan, launch in after)
 
 
 def test_limits_hold_for_any_name(session: Any, tmp_path: Path) -> None:

@@ -57,13 +57,13 @@ def test_a_benchmark_sink_and_views_write_nothing() -> None:
 
 def test_scans_name_paths_and_tables() -> None:
     location = "CatalogFileIndex(2 paths)[file:/w/t, file:///w/u/]"
-    found = used(
+    used_names = used(
         node("Scan parquet spark_catalog.shop.sales", "FileScan Location: x", Location=location),
         node("BatchScan local.db.t"),
         node("Scan ExistingRDD"),
         node("LocalTableScan"),
     )
-    assert found == DataUse(frozenset({"file:/w/t", "file:/w/u", "shop.sales", "local.db.t"}))
+    assert used_names == DataUse(frozenset({"file:/w/t", "file:/w/u", "shop.sales", "local.db.t"}))
 
 
 @pytest.mark.parametrize(

@@ -297,9 +297,9 @@ def test_no_slot_is_held_twice(
         executor(cores=slots), start(0, 0, [stage(0, len(lengths))]), *tasks, end(0, last)
     )
     (level,) = trace.jobs[0].stages[0].durations
-    found = sorted(float(ms) for wave in level.waves for ms in wave)
+    times_ms = sorted(float(ms) for wave in level.waves for ms in wave)
     # The last task of each slot has no successor that shows when it ended.
-    assert 0 <= sum(found) - sum(lengths) <= lag * slots
+    assert 0 <= sum(times_ms) - sum(lengths) <= lag * slots
     assert len(level.fresh_ms) == min(slots, len(lengths))
 
 

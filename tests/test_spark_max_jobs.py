@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import decima.spark
 from decima.spark import AttachError, Guard
-from tests.spark_work import Faulty, Hooks, local_spark, sleep_tasks, together, until
+from spark_sim import Action, Observation
+from tests.spark_work import Faulty, Hooks, sleep_tasks, together, until
 
 pytestmark = pytest.mark.real_spark
 
 Spans = list[tuple[float, float]]
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with local_spark() as spark:
-        yield spark
+@pytest.fixture
+def session(session_in: Callable[[str], Any]) -> Any:
+    return session_in("FIFO")
 
 
 def naps(session: Any, tasks: int, job: str | None = None) -> Spans:
     """Begin and end of each task of a query, in ms by the JVM's clock."""
     session.sparkContext.setLocalProperty("decima.job", job)
+    session.sparkContext.setLocalProperty("spark.scheduler.pool", job)
     clock = "java_method('java.lang.System', 'currentTimeMillis')"
     nap = "java_method('java.lang.Thread', 'sleep', 200L)"
     columns = (f"{clock} AS begun", f"{nap} AS slept", f"{clock} AS ended")
@@ -43,37 +44,91 @@ def most_at_once(spans_of_jobs: list[Spans]) -> int:
     return max(sum(b <= at < e for b, e in lives) for at, _ in lives)
 
 
+def order_of(spans_of_jobs: list[Spans]) -> list[int]:
+    """Jobs in the order in which they began, one at a time."""
+    assert most_at_once(spans_of_jobs) == 1
+    begins_ms = [min(begin for begin, _ in spans) for spans in spans_of_jobs]
+    return sorted(range(len(begins_ms)), key=begins_ms.__getitem__)
+
+
 def is_known(scheduler: Any, job: str) -> bool:
     """Wait until Spark has tasks of a job, started or not."""
     return until(lambda: f"job {job}" in scheduler.status().jvm["held"], 60)
 
 
-def at_once(session: Any, scheduler: Any, jobs: int, tasks: int) -> list[Spans]:
+def at_once(
+    session: Any,
+    scheduler: Any,
+    *tasks: int,
+    names: tuple[str, ...] = ("j0", "j1", "j2", "j3", "j4"),
+) -> list[Spans]:
     """The tasks of jobs each of which is submitted once Spark knows the one before."""
-    found: list[Spans] = [[] for _ in range(jobs)]
+    spans_of: list[Spans] = [[] for _ in tasks]
 
     def run(number: int) -> None:
-        found[number] = naps(session, tasks, f"j{number}")
+        spans_of[number] = naps(session, tasks[number], names[number])
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(jobs)]
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(tasks))]
     for number, thread in enumerate(threads):
         thread.start()
-        assert is_known(scheduler, f"j{number}")
+        assert is_known(scheduler, names[number])
     for thread in threads:
         thread.join(timeout=60)
-    return found
+    return spans_of
 
 
 def test_at_most_two_jobs_run_and_the_others_wait_in_order(session: Any) -> None:
     """They overlap: each has three tasks a slot, and is submitted once the one before is known."""
     naps(session, 1)  # what is slow the first time
     with decima.spark.attach(session, policy="strict_fair", caps={"maxJobs": 2}) as scheduler:
-        found = at_once(session, scheduler, 5, 12)
+        spans_of = at_once(session, scheduler, *[12] * 5)
         status = scheduler.status()
-    assert most_at_once(found) <= 2
-    begins_ms = [min(begin for begin, _ in spans) for spans in found]
+    assert most_at_once(spans_of) <= 2
+    begins_ms = [min(begin for begin, _ in spans) for spans in spans_of]
     assert begins_ms == sorted(begins_ms)
     assert (status.jvm["faults"], status.fallbacks, status.ended_because) == (0, 0, None)
+
+
+class FewestTasks:
+    """The stage with the fewest tasks first; `choose` comes before a choice among waiting jobs."""
+
+    name = "fewest tasks"
+
+    def __init__(self, choose: Callable[[], None]) -> None:
+        self.choose = choose
+
+    def decide(self, seen: Observation) -> Action:
+        if len(seen.active) > 1:  # only one runs at once: these wait
+            self.choose()
+        stages = seen.open_stages()
+        return Action(int(stages[seen.stages["num_tasks"][stages].argmin()]), seen.num_executors)
+
+
+def fail() -> None:
+    raise RuntimeError("no idea")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [
+        ("fifo", [0, 1, 2, 3]),
+        ("tuned_srw", [0, 3, 2, 1]),
+        (FewestTasks(lambda: None), [0, 3, 2, 1]),
+        (FewestTasks(fail), [0, 1, 2, 3]),
+        (FewestTasks(lambda: time.sleep(2.0)), [0, 1, 2, 3]),
+    ],
+    ids=["fifo", "tuned_srw", "python", "python that fails", "python that is late"],
+)
+def test_jobs_that_wait_come_in_the_policys_order(
+    session: Any, policy: Any, order: list[int]
+) -> None:
+    """Each waits while the first runs, with fewer tasks than the one before."""
+    with decima.spark.attach(session, policy=policy, caps={"maxJobs": 1}, ready_s=120) as scheduler:
+        spans_of = at_once(session, scheduler, 64, 32, 24, 16)
+        status = scheduler.status()
+    assert order_of(spans_of) == order
+    assert (status.jvm["faults"], status.ended_because) == (0, None)
 
 
 def test_a_bound_that_makes_no_sense_is_refused(session: Any) -> None:
@@ -174,7 +229,7 @@ def test_a_policy_that_fails_lifts_the_bound(session: Any) -> None:
     try:
         sleep_tasks(session, "first", 8)
         assert until(lambda: scheduler.status().ended_because is not None)
-        assert most_at_once(at_once(session, scheduler, 3, 24)) == 3
+        assert most_at_once(at_once(session, scheduler, 24, 24, 24)) == 3
         assert scheduler.status().state == "caps only"
         assert "maxJobs" not in str(scheduler.status().reason)
     finally:
@@ -226,3 +281,16 @@ def test_a_cancelled_job_that_waits_leaves_its_place(session: Any) -> None:
         together(first, second, third)
         assert scheduler.status().jvm["faults"] == 0
     assert len(failed) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "order"), [("FIFO", [0, 1, 2, 3]), ("FAIR", [0, 2, 1, 3])])
+def test_jobs_that_wait_come_in_sparks_order_where_it_is_in_force(
+    session_in: Callable[[str], Any], mode: str, order: list[int]
+) -> None:
+    """Before the first verdict of `auto`. FAIR takes the first of the pools that run nothing."""
+    session = session_in(mode)
+    with decima.spark.attach(session, policy="auto", caps={"maxJobs": 1}) as scheduler:
+        spans_of = at_once(session, scheduler, 64, 16, 16, 16, names=("b", "d", "c", "e"))
+        assert scheduler.status().jvm["faults"] == 0
+    assert order_of(spans_of) == order

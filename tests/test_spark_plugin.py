@@ -150,10 +150,10 @@ def test_a_program_without_python_is_scheduled_and_capped(
         "spark-submit", "--class", "SleepJobs", program, *jobs(30),
         policy="tuned_srw", maxSlotsPerJob=3, maxSlots_user_ann=4,
     )  # fmt: skip
-    found = most(output)
+    most_slots = most(output)
     assert output.count("done ") == 4
-    assert max(found[f"job {name}"] for name in "abcd") == 3
-    assert found["user ann"] <= 4 < found["all"] <= 8
+    assert max(most_slots[f"job {name}"] for name in "abcd") == 3
+    assert most_slots["user ann"] <= 4 < most_slots["all"] <= 8
     assert_healthy(spark, 120)
     assert spark.metric("startup_ms") < 5_000
 
@@ -175,8 +175,8 @@ def test_spark_keeps_its_order_under_caps(spark: Spark, program: Path) -> None:
         "spark-submit", "--conf", "spark.scheduler.mode=FAIR", "--class", "SleepJobs", program,
         *jobs(20), policy="spark", maxSlots_pool_g=5,
     )  # fmt: skip
-    found = most(output)
-    assert (found["group g"], found["all"]) == (5, 8)
+    most_slots = most(output)
+    assert (most_slots["group g"], most_slots["all"]) == (5, 8)
     assert (spark.metric("plans"), spark.metric("launches_over_cap")) == (0, 0)
 
 
@@ -186,9 +186,9 @@ def test_no_more_jobs_run_at_once_than_allowed(spark: Spark, program: Path, poli
     output, told = spark.run(
         "spark-submit", "--class", "SleepJobs", program, *jobs(20), policy=policy, maxJobs=2
     )
-    found = most(output)
+    most_jobs = most(output)
     assert output.count("done ") == 4
-    assert (found["jobs"], found["all"]) == (2, 8)
+    assert (most_jobs["jobs"], most_jobs["all"]) == (2, 8)
     assert spark.metric("faults") == spark.metric("refused") == 0
     reasons = {"spark": "caps only: maxJobs 2, policy spark leaves order to Spark"}
     decides = f"policy decides: policy {policy}, mode exact, maxJobs 2"
@@ -256,7 +256,7 @@ def test_a_decision_log_is_written_and_caps_hold(spark: Spark, program: Path, po
     assert_healthy(spark, 4_000)
     history = read_decision_log(log)
     assert policy in {plan.by for plan in history.plans}
-    ended = [one.key for one in history.jobs if one.completion_ms is not None]
+    ended = [job.key for job in history.jobs if job.completion_ms is not None]
     assert sorted(ended) == [f"job {name}" for name in "abcd"]
     assert len(history.jobs) == 4
     assert log.stat().st_mode & 0o777 == 0o600
@@ -340,7 +340,7 @@ def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
         ({"policy": "es_rule", "parameters": "rule.json"}, "its features are not those"),
         ({"policy": "absent.safetensors", "python": sys.executable}, "absent.safetensors"),
     ],
-    ids=lambda one: "-".join(one) if isinstance(one, dict) else "",
+    ids=lambda setting: "-".join(setting) if isinstance(setting, dict) else "",
 )
 def test_what_cannot_be_used_is_told_once_and_spark_goes_on(
     spark: Spark, program: Path, settings: dict[str, str], reason: str

@@ -65,10 +65,10 @@ def spark_classes(classes: Classes) -> str:
 def test_an_application_with_caps_does_not_start_without_a_class(
     program: Path, classes: Classes
 ) -> None:
-    found = broken(program, classes, "missing")
-    assert found.pop("none") == Broken(CAP, "ended")
-    assert len(found) > 80
-    assert {one.outcome for one in found.values()} == {"refused"}
+    outcome = broken(program, classes, "missing")
+    assert outcome.pop("none") == Broken(CAP, "ended")
+    assert len(outcome) > 80
+    assert {part.outcome for part in outcome.values()} == {"refused"}
 
 
 @pytest.mark.parametrize("policy", ["strict_fair", "decima"])
@@ -76,18 +76,18 @@ def test_caps_hold_when_every_method_of_a_class_fails(
     program: Path, classes: Classes, policy: str
 ) -> None:
     """Jobs go on, but for what counts: there they fail or wait, as nothing else holds their cap."""
-    found = broken(program, classes, "broken", f"policy={policy}")
-    assert found.pop("none") == Broken(CAP, "ended")
-    assert {part: one.most for part, one in found.items()} == dict.fromkeys(found, CAP)
-    held = {part.rsplit(".", 1)[1] for part, one in found.items() if one.outcome != "ended"}
+    outcome = broken(program, classes, "broken", f"policy={policy}")
+    assert outcome.pop("none") == Broken(CAP, "ended")
+    assert {part: result.most for part, result in outcome.items()} == dict.fromkeys(outcome, CAP)
+    held = {part.rsplit(".", 1)[1] for part, result in outcome.items() if result.outcome != "ended"}
     assert {name.partition("$")[0] for name in held} <= TRUSTED
 
 
 def test_caps_hold_when_a_thread_dies(program: Path, classes: Classes) -> None:
     """Without the thread of events Spark itself stops."""
-    found = broken(program, classes, "thread")
-    assert found.pop("none") == Broken(CAP, "ended")
-    assert {"decima-planner", "decima-watchdog", "decima-health"} <= set(found)
-    assert {part: one.most for part, one in found.items()} == dict.fromkeys(found, CAP)
-    waits = {part for part, one in found.items() if one.outcome != "ended"}
+    outcome = broken(program, classes, "thread")
+    assert outcome.pop("none") == Broken(CAP, "ended")
+    assert {"decima-planner", "decima-watchdog", "decima-health"} <= set(outcome)
+    assert {part: result.most for part, result in outcome.items()} == dict.fromkeys(outcome, CAP)
+    waits = {part for part, result in outcome.items() if result.outcome != "ended"}
     assert waits <= {"spark-listener-group-decima"}

@@ -57,7 +57,7 @@ def lines(text: str, words: str) -> list[str]:
 
 def value(port: int, name: str) -> float:
     """A metric as Prometheus reads it."""
-    (line,) = [one for one in metrics(port).splitlines() if one.startswith(f"{name} ")]
+    (line,) = [row for row in metrics(port).splitlines() if row.startswith(f"{name} ")]
     return float(line.split()[1])
 
 
@@ -96,10 +96,10 @@ def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
     with running(spark, server):
         until(lambda: is_open(port), 600)
         at_once(spark, beeline("eve", "SHOW DATABASES"))
-        found = at_once(spark, *(naps(user) for user in ("ann", "bob", "ann", "bob")))
+        most_slots = at_once(spark, *(naps(user) for user in ("ann", "bob", "ann", "bob")))
         (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('SleepJobs', 'peaks')"))
         state = value(watched, "decima_state")
-    assert [" 16 " in one for one in found] == [True] * 4, found
+    assert [" 16 " in line for line in most_slots] == [True] * 4, most_slots
     assert "| ann 2 bob 2 " in most_at_once
     assert state == 3
     output = (spark.folder / "output").read_text()
@@ -134,7 +134,7 @@ def test_a_job_without_a_user_is_told_once_where_users_have_caps(
         ({"policy": "sjf_cp", "python": "/bin/false"}, "/bin/false"),
         ({"policy": "absent.safetensors", "python": sys.executable}, "absent.safetensors"),
     ],
-    ids=lambda one: "-".join(one) if isinstance(one, dict) else "",
+    ids=lambda warning: "-".join(warning) if isinstance(warning, dict) else "",
 )
 def test_caps_hold_whatever_is_wrong_with_other_settings(
     spark: Spark, program: Path, settings: dict[str, str], reason: str
@@ -148,9 +148,9 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
     assert (output.count("done "), most(output)["user ann"]) == (4, 2)
     warnings = lines(told, "WARN DecimaPlugin")
     # A slow machine sees more of the states in between.
-    warnings = [one for one in warnings if "decima: policy decides" not in one]
-    refusal, state, *later = [one for one in warnings if "decima: stand-in" not in one]
-    assert not any("decima: nothing" in one for one in later)
+    warnings = [warning for warning in warnings if "decima: policy decides" not in warning]
+    refusal, state, *later = [warning for warning in warnings if "decima: stand-in" not in warning]
+    assert not any("decima: nothing" in warning for warning in later)
     assert REFUSED in refusal
     assert reason in refusal
     assert "decima: caps only: {user ann=2}, " in state
@@ -240,7 +240,9 @@ def test_an_application_stops_where_what_it_requires_is_refused(
     assert done.returncode != 0 or "python" in settings
     assert "the application stops (spark.decima.required)" in done.stderr
     wrong = [*settings, *settings.values()]
-    assert any(one.replace("_", ".") in done.stderr for one in wrong if one != "required")
+    assert any(
+        setting.replace("_", ".") in done.stderr for setting in wrong if setting != "required"
+    )
 
 
 # --- what is seen --------------------------------------------------------------------------------
@@ -295,8 +297,8 @@ def test_what_ended_a_second_before_a_kill_is_in_the_decision_log(
         time.sleep(1.0)  # rows are written half a second after an end
         (driver,) = children(process.pid, "org.apache.spark.deploy.SparkSubmit")
         os.kill(driver, signal.SIGKILL)
-    found = [json.loads(line) for line in log.read_text().splitlines()]
-    ended = [row["job"] for row in found if row.get("completion_ms") is not None]
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    ended = [row["job"] for row in records if row.get("completion_ms") is not None]
     assert sorted(ended) == ["job b", "job c", "job d"]
 
 
@@ -336,4 +338,4 @@ def test_nobody_keeps_the_worker_from_being_heard(spark: Spark, program: Path) -
             slow.sendall(b" ")
             time.sleep(2)  # a byte at a time, as a slow peer
         assert slow.recv(1) == b"", "one deadline for the whole hello"
-        assert [one.recv(1) for one in silent] == [b""] * 20
+        assert [connection.recv(1) for connection in silent] == [b""] * 20

@@ -120,7 +120,7 @@ def of_a(stage: int, tasks: int, running: int) -> Row:
 def failures(jvm: Talk, script: list[str], reports: list[dict[str, Any]]) -> list[int]:
     """Failures in a row after each report, by a policy that does as the script says."""
     live = Live(jvm, script, idle_s=5)
-    return [int(live.tell(one, "plan")["in_a_row"]) for one in reports]
+    return [int(live.tell(message, "plan")["in_a_row"]) for message in reports]
 
 
 def test_rounds_that_a_cap_closes_forgive_nothing(jvm: Talk) -> None:

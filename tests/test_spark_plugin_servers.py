@@ -83,9 +83,9 @@ def test_a_thrift_server_with_two_sessions(spark: Spark) -> None:
     pool = "SET spark.sql.thriftserver.scheduler.pool=small;"
     with running(spark, server):
         until(lambda: is_open(port), 120)
-        found = at_once(spark, [*beeline, "-e", QUERY], [*beeline, "-e", f"{pool} {QUERY}"])
+        most_slots = at_once(spark, [*beeline, "-e", QUERY], [*beeline, "-e", f"{pool} {QUERY}"])
         told = metrics(watched)
-    assert ["3 rows selected" in one for one in found] == [True, True], found
+    assert ["3 rows selected" in output for output in most_slots] == [True, True], most_slots
     values = dict(line.rsplit(" ", 1) for line in told.splitlines() if not line.startswith("#"))
     assert float(values["decima_attached"]) == 1
     assert float(values["decima_launches_under_limit_total"]) >= 48
@@ -110,9 +110,9 @@ def test_a_connect_server_with_two_clients(spark: Spark) -> None:
             [sys.executable, "-c", CLIENT, f"sc://127.0.0.1:{port}/;user_id={name}", QUERY]
             for name in ("ann", "bob")
         ]
-        found = at_once(spark, *clients)
+        most_slots = at_once(spark, *clients)
         told = metrics(watched)
-    assert [one.split()[-1:] for one in found] == [["3"], ["3"]], found
+    assert [output.split()[-1:] for output in most_slots] == [["3"], ["3"]], most_slots
     values = dict(line.rsplit(" ", 1) for line in told.splitlines() if not line.startswith("#"))
     assert float(values["decima_attached"]) == 1
     assert float(values["decima_launches_under_limit_total"]) >= 48

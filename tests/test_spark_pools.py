@@ -57,13 +57,13 @@ def tasks_by_pool(folder: Path, jar: Path, **settings: str) -> dict[str, Spans]:
     return content
 
 
-def share_of_prod(found: dict[str, Spans]) -> float:
+def share_of_prod(spans_of: dict[str, Spans]) -> float:
     """Its part of the time in tasks, while both pools had tasks to start."""
-    begin_s = max(min(begin for begin, _ in spans) for spans in found.values())
-    end_s = min(max(begin for begin, _ in spans) for spans in found.values())
+    begin_s = max(min(begin for begin, _ in spans) for spans in spans_of.values())
+    end_s = min(max(begin for begin, _ in spans) for spans in spans_of.values())
     busy_s = {
         pool: sum(max(0.0, min(end, end_s) - max(begin, begin_s)) for begin, end in spans)
-        for pool, spans in found.items()
+        for pool, spans in spans_of.items()
     }
     return busy_s["prod"] / sum(busy_s.values())
 

@@ -31,7 +31,7 @@ GUESS_MS = 1_000
 
 
 def job(name: str, *stages: tuple[int, float]) -> Job:
-    return Job(name, tuple(Stage.fixed(f"s{n}", *one) for n, one in enumerate(stages)))
+    return Job(name, tuple(Stage.fixed(f"s{n}", *stage) for n, stage in enumerate(stages)))
 
 
 def from_logs(*jobs: Job, application: str = "shop") -> Trace:
@@ -39,7 +39,7 @@ def from_logs(*jobs: Job, application: str = "shop") -> Trace:
     metadata = {
         "format": "spark-event-log",
         "applications": [{"name": application}],
-        "recorded": {one.name: {"application": 0} for one in jobs},
+        "recorded": {recorded_job.name: {"application": 0} for recorded_job in jobs},
     }
     return Trace("logs", jobs, metadata)
 
@@ -81,7 +81,7 @@ def test_a_live_job_is_known_as_its_log_is(jvm: Talk, label: str, name: str) -> 
     is_broadcast = label == "spark.job.description" and name.startswith("broadcast exchange")
     query = None if is_broadcast or not name else query_of(name)
     _, queries = jvm.ask({"properties": {label: name}})
-    assert [Query(*found) for found in queries] == ([] if query is None else [query])
+    assert [Query(*query_fields) for query_fields in queries] == ([] if query is None else [query])
 
 
 def test_what_a_spark_job_may_be_known_as(jvm: Talk) -> None:
@@ -105,8 +105,8 @@ def found(jvm: Talk, trace: Trace, description: str | None, *tasks: int) -> list
     """How stages of a new job are found in the runs of a trace, and their expected durations."""
     named: dict[str, Any] = {} if description is None else {"spark.job.description": description}
     stages = [info(number, count) for number, count in enumerate(tasks)]
-    (one,) = Live(jvm, priors=trace).jobs(report(started(0, *stages, **named)))
-    return [*zip(one["match"], one["mean_ms"], strict=True)]
+    (live_job,) = Live(jvm, priors=trace).jobs(report(started(0, *stages, **named)))
+    return [*zip(live_job["match"], live_job["mean_ms"], strict=True)]
 
 
 def test_all_runs_of_a_query_count(jvm: Talk) -> None:
@@ -206,7 +206,7 @@ def test_an_event_log_makes_priors_that_are_found(
     assert "7 of 7 jobs have a name that can come again (3 queries)" in caplog.text
     # Three queries of two stages each are known, and the two stages of the new one are not.
     assert (status.prior_hits, status.prior_misses) == (6, 2)
-    assert sorted({one.job.name for one in read_decision_log(log).jobs}) == [
+    assert sorted({record.job.name for record in read_decision_log(log).jobs}) == [
         "long", "new", "own", "short"]  # fmt: skip
 
 
@@ -268,9 +268,11 @@ def test_a_name_that_different_queries_share_speaks_only_where_they_agree(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A notebook's text: stages of as many tasks took 0.1 s and 9 s; a query's mean is taken."""
-    one = [job(f"shop/text #{n}", *[(4, 100.0)] * (1 + n % 3)) for n in range(5)]
+    differing = [job(f"shop/text #{n}", *[(4, 100.0)] * (1 + n % 3)) for n in range(5)]
     other = job("shop/text #9", (4, 9_000.0))
-    trace = from_logs(*one, other, job("shop/q5", (4, 100.0)), job("shop/q5 #2", (4, 9_000.0)))
+    trace = from_logs(
+        *differing, other, job("shop/q5", (4, 100.0)), job("shop/q5 #2", (4, 9_000.0))
+    )
     queries = Priors(trace).message()["queries"]
     assert queries["text"]["4"][0] is None
     assert queries["text"]["4"][1:] == [100.0, 100.0]

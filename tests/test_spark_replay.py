@@ -194,12 +194,12 @@ def test_pools_decide_in_the_simulator() -> None:
     trace = pooled_trace("a", "b")
     arrival_s = np.array([0.0, 0.1])
     pools = Pools({"a": Pool(), "b": Pool(min_share=1)})
-    found = [
+    averages = [
         simulated_in_pools_s(trace.jobs, arrival_s, 1, ["a", "b"], settings)
         for settings in (None, pools)
     ]
-    assert found[0].round(6).tolist() == [1.2, 2.3]
-    assert found[1].round(6).tolist() == [2.4, 1.4]
+    assert averages[0].round(6).tolist() == [1.2, 2.3]
+    assert averages[1].round(6).tolist() == [2.4, 1.4]
 
 
 def test_an_allocation_file_is_written_as_it_is_read(tmp_path: Path) -> None:
@@ -218,9 +218,9 @@ def test_recorded_pools_run_on_spark(tmp_path: Path) -> None:
         ("spark-pools",), jobs=6, slots=2, interarrival_s=0.05, time_scale=1.0, pools=pools
     )
     trace = pooled_trace("etl", "etl", "web")
-    (found,) = run_trial(trace, config)
+    (trial,) = run_trial(trace, config)
     web = np.array([name == "web" for name in pools_of(trace, draw_jobs(trace, config)[0])])
     assert web.any()
     assert not web.all()
-    assert found.jct_s[web].mean() < found.jct_s[~web].mean()
-    assert found.simulated_s[web].mean() < found.simulated_s[~web].mean()
+    assert trial.jct_s[web].mean() < trial.jct_s[~web].mean()
+    assert trial.simulated_s[web].mean() < trial.simulated_s[~web].mean()

@@ -93,9 +93,9 @@ def test_priors_may_be_a_trace_or_a_path(tmp_path: Path) -> None:
     trace = Trace("mine", (Job("q", (Stage.fixed("s", 4, 1_000.0),)),))
     write_trace(trace, path)
     for priors in (path, str(path)):
-        found = load_priors(priors)
-        assert found is not None
-        assert [job.name for job in found.jobs] == ["q"]
+        loaded = load_priors(priors)
+        assert loaded is not None
+        assert [job.name for job in loaded.jobs] == ["q"]
         assert NO_SESSION in refusal(priors=priors)
     assert load_priors(trace) is trace
     with pytest.raises(AttachError, match="priors must be a Trace or the path of a trace file, go"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,26 +14,9 @@ import pytest
 import decima.spark
 from decima.spark import AttachError
 from spark_sim import Action, Observation
-from tests.spark_work import Hooks, quiet_spark, spark_objects, until
+from tests.spark_work import Hooks, spark_objects, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
-
-
-@pytest.fixture(scope="module")
-def session_in() -> Iterator[Callable[[str], Any]]:
-    """A local Spark in a scheduling mode. There is one at a time: another mode ends it."""
-    running: dict[str, Any] = {}
-
-    def start(mode: str) -> Any:
-        if mode not in running:
-            while running:
-                running.popitem()[1].stop()
-            running[mode] = quiet_spark(spark_scheduler_mode=mode)
-        return running[mode]
-
-    yield start
-    for spark in running.values():
-        spark.stop()
 
 
 @pytest.fixture

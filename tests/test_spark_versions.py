@@ -26,12 +26,12 @@ _NEWER = 21
 
 def newer_javas() -> dict[int, Path]:
     """By version: those after 17 that are installed."""
-    found = {}
+    javas = {}
     for release in JAVAS.glob("*/release"):
         version = re.search(r'^JAVA_VERSION="(\d+)', release.read_text(), re.MULTILINE)
         if version is not None and int(version[1]) >= _NEWER:
-            found[int(version[1])] = release.parent
-    return found
+            javas[int(version[1])] = release.parent
+    return javas
 
 
 each_newer_java = pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_a_profile_whose_executors_the_log_lacks_is_replayed(tmp_path: Path) -> 
     asked = profile(1, {"cpus": 2.0}, {"cores": 4.0})
     jobs = [simple_job(k, 1_000 * k, [(1_000 * k, 1_000 * k + 500, "1")], profile=1)
             for k in range(4)]  # fmt: skip
-    recording = read_events(tmp_path, *added, asked, *(one for job in jobs for one in job))
+    recording = read_events(tmp_path, *added, asked, *(event for job in jobs for event in job))
     assert replay(recording, ONCE).fidelity("all") is not None
 
 

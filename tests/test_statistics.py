@@ -14,9 +14,9 @@ VALUES = np.array([41.0, 52.0, 47.0, 60.0, 39.0, 55.0, 44.0, 49.0, 58.0, 43.0])
 REFERENCE = np.array([40.0, 50.0, 49.0, 55.0, 41.0, 50.0, 45.0, 48.0, 52.0, 47.0])
 
 
-def width(found: Estimate) -> float:
-    assert found.ci95 is not None
-    return found.ci95[1] - found.ci95[0]
+def width(estimate: Estimate) -> float:
+    assert estimate.ci95 is not None
+    return estimate.ci95[1] - estimate.ci95[0]
 
 
 def test_intervals_are_those_of_the_bootstrap() -> None:

@@ -255,7 +255,10 @@ def test_a_file_that_is_no_model_is_refused(trained: Trained, tmp_path: Path) ->
     kind.save(path, trained.config, {**weights, "further": torch.zeros(1)}, {})
     with pytest.raises(StudyError, match="do not fit the network that its header names"):
         kind.load(path)
-    broken = {n: one * np.nan if one.is_floating_point() else one for n, one in weights.items()}
+    broken = {
+        n: tensor * np.nan if tensor.is_floating_point() else tensor
+        for n, tensor in weights.items()
+    }
     kind.save(path, trained.config, broken, {})
     with pytest.raises(StudyError, match="not all finite"):
         kind.load(path)

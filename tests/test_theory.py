@@ -144,9 +144,9 @@ def test_nobody_beats_the_work_or_the_critical_path(
 
     completion_ms = simulator.completion_ms()
     assert not np.isnan(completion_ms).any()
-    assert completion_ms.max() >= sum(one.work_ms for one in made) / executors - 1e-6
-    for one, end_ms in zip(made, completion_ms, strict=True):
-        assert end_ms >= max(one.critical_path_ms) - 1e-3
+    assert completion_ms.max() >= sum(drawn.work_ms for drawn in made) / executors - 1e-6
+    for drawn, end_ms in zip(made, completion_ms, strict=True):
+        assert end_ms >= max(drawn.critical_path_ms) - 1e-3
 
 
 @given(
@@ -166,7 +166,7 @@ def test_work_conserving_policies_keep_grahams_bound(
     simulator = build(made, Cluster(executors, warmup_delay_ms=0, protocol=Protocol.SESSION))
     Heuristic(policy).play(simulator)
 
-    work_ms = sum(one.work_ms for one in made)
-    path_ms = max(max(one.critical_path_ms) for one in made)
+    work_ms = sum(drawn.work_ms for drawn in made)
+    path_ms = max(max(drawn.critical_path_ms) for drawn in made)
     bound_ms = work_ms / executors + (1 - 1 / executors) * path_ms
     assert simulator.completion_ms().max() <= bound_ms * (1 + 1e-6)

@@ -153,9 +153,9 @@ def test_sums_are_those_of_the_objects() -> None:
         means = [stage.mean_ms for job in trace.jobs for stage in job.stages]
         assert columns.mean_ms().tolist() == means
         assert columns.tasks_of_jobs().tolist() == [job.num_tasks for job in trace.jobs]
-        found = critical_paths_ms(columns, children_of(columns), np.array(means))
+        paths_ms = critical_paths_ms(columns, children_of(columns), np.array(means))
         paths = [longest_paths(job.children, [s.mean_ms for s in job.stages]) for job in trace.jobs]
-        assert found.tolist() == [one for path in paths for one in path]
+        assert paths_ms.tolist() == [length for path in paths for length in path]
 
 
 def test_a_path_may_be_longer_than_python_may_recurse() -> None:

@@ -23,11 +23,13 @@ def test_the_range_is_that_of_the_settings_in_the_models_card() -> None:
     settings = load_model(model_path(SHIPPED_MODEL)).card["config"]["workload"]["settings"]
     assert len(settings) > 400
     loads = [setting["load"] for setting in settings if "load" in setting]
-    bounds = np.quantile([one["executors"] for one in settings], [0.02, 0.98])
+    bounds = np.quantile([values["executors"] for values in settings], [0.02, 0.98])
     assert bounds == pytest.approx(TRAINED["executors"], rel=2e-3)
     assert np.quantile(loads, [0.02, 0.98]) == pytest.approx(TRAINED["load"])
     few = settings[::40]
-    outside = [unlike_training(setting_of(one), load_trace(str(one["trace"]))) for one in few]
+    outside = [
+        unlike_training(setting_of(values), load_trace(str(values["trace"]))) for values in few
+    ]
     assert sum(map(bool, outside)) <= len(few) // 4
 
 
@@ -35,8 +37,8 @@ def test_properties_worked_out_by_hand() -> None:
     """Two jobs of 4 tasks of 1 s and 2 of 4 s: 6 s of work each on average, on 2 executors."""
     jobs = (Job("a", (Stage.fixed("s", 4, 1000.0),)), Job("b", (Stage.fixed("s", 2, 4000.0),)))
     config = replace(CONFIG, executors=2, interarrival_s=6.0, moving_delay_s=4.0)
-    found = properties(config, Trace("two", jobs))
-    assert found == {
+    values = properties(config, Trace("two", jobs))
+    assert values == {
         "executors": 2.0,
         "load": 0.5,
         "tasks of a job": 3.0,

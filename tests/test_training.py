@@ -69,9 +69,9 @@ def final_weights(path: Path, config: TrainConfig, **how: Any) -> dict[str, Tens
         return load_tensors(folder.checkpoint_file)[0]
 
 
-def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
-    assert one.keys() == other.keys()
-    for name, value in one.items():
+def assert_equal(actual: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert actual.keys() == other.keys()
+    for name, value in actual.items():
         assert torch.equal(value, other[name]), name
 
 
@@ -98,18 +98,18 @@ def validated_as(
     learner: DecimaLearner, scores: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> list[Tensor]:
     """Move the weights and validate, once for each score; the weights that were scored."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for score in scores:
         learner.network.encoder.lift.weight.data += 0.1
         learner._averaged = flat_parameters(learner.network)
-        found.append(learner._averaged.clone())
+        tensors.append(learner._averaged.clone())
         told = {"strict_fair": {"a": [100.0]}, None: {"a": [100.0 + score]}}
         monkeypatch.setattr(
             learner, "_validated", lambda names, *_, told=told, **__: {n: told[n] for n in names}
         )
         learner._references = {"strict_fair": {"a": [100.0]}}
         assert learner.validate()["score"] == pytest.approx(score)
-    return found
+    return tensors
 
 
 # --- repeatable ----------------------------------------------------------------------------------
@@ -326,8 +326,8 @@ def test_a_run_of_another_version_is_refused(trace_file: Path, tmp_path: Path) -
     """Its settings have a step that this version lacks: one line with the file and the step."""
     config = small(trace_file).to_json() | {"search": {"iterations": 0}}
     RunFolder.create(tmp_path / "old", config).close()
-    found = command("--out", tmp_path / "old", "--resume")
-    refused(found, str(tmp_path / "old" / "config.json"), "unknown setting search")
+    result = command("--out", tmp_path / "old", "--resume")
+    refused(result, str(tmp_path / "old" / "config.json"), "unknown setting search")
 
 
 # --- what goes astray -----------------------------------------------------------------------------

@@ -126,12 +126,17 @@ def test_every_iteration_takes_the_next_settings_in_turn(tmp_path: Path) -> None
         "episodes.backlog=0",
     )
     source = EpisodeSource(read_config(path, changes))
-    turns = [[one.setting.number for one in source.of_iteration(number)] for number in range(3)]
+    turns = [
+        [planned.setting.number for planned in source.of_iteration(number)] for number in range(3)
+    ]
     assert turns == [[0, 0, 1, 1], [2, 2, 0, 0], [1, 1, 2, 2]]
     whole = [episode.number for episode in source.of_iteration(1)]
     groups = source.groups_of_iteration(1)
     assert sorted(groups) == [(0, 0), (1, 0)]
-    shares = [[one.number for one in source.of_iteration(1, groups[key])] for key in sorted(groups)]
+    shares = [
+        [planned.number for planned in source.of_iteration(1, groups[key])]
+        for key in sorted(groups)
+    ]
     assert shares == [whole[:2], whole[2:]]
 
 
@@ -221,12 +226,12 @@ def test_training_validation_and_evaluation_never_meet_the_same_sequence(trace_f
         )
     )
     played = [episode for index in range(4) for episode in source.of_iteration(index)]
-    played += [one for pair in range(8) for one in source.for_evolving(2, pair)]
+    played += [planned for pair in range(8) for planned in source.for_evolving(2, pair)]
     kept = source.for_validation() + source.for_choosing_teachers(source.settings[0], 6)
-    numbers = [one.number for one in (*played, *kept)]
+    numbers = [planned.number for planned in (*played, *kept)]
     assert len(set(numbers)) == len(numbers)
     assert min(numbers) >= 2_000_000
-    last = [tuple(one.run.arrival_ms[-3:]) for one in (*played, *kept)]
+    last = [tuple(planned.run.arrival_ms[-3:]) for planned in (*played, *kept)]
     assert len(set(last)) == len(last)
 
 
@@ -324,17 +329,15 @@ def test_gaps_follow_from_the_trace_and_the_cluster(trace_file: Path) -> None:
     jobs = load_trace(str(trace_file)).jobs
     works_s = [sum(stage.num_tasks * stage.mean_ms for stage in job.stages) / 1_000 for job in jobs]
     config = read_config(None, ("workload.load=[0.5]",), {"trace": trace_file, "executors": 4})
-    found = [
+    gaps = [
         evaluation.interarrival_s
         for evaluation in config.workload.evaluations()
         if evaluation.arrivals != "batch"
     ]
-    assert found == pytest.approx([sum(works_s) / len(works_s) / (4 * 0.5)])
+    assert gaps == pytest.approx([sum(works_s) / len(works_s) / (4 * 0.5)])
     standard = read_config(None, (), {"trace": trace_file, "executors": 4}).workload.evaluations()
-    gaps_s = [one.interarrival_s for one in standard if one.arrivals != "batch"]
-    assert [gap_s / found[0] for gap_s in gaps_s] == pytest.approx(
-        [0.5 / 0.7, 0.5 / 0.9, 0.5 / 1.1]
-    )
+    gaps_s = [setting.interarrival_s for setting in standard if setting.arrivals != "batch"]
+    assert [gap_s / gaps[0] for gap_s in gaps_s] == pytest.approx([0.5 / 0.7, 0.5 / 0.9, 0.5 / 1.1])
 
 
 def test_the_options_of_other_commands_are_settings(trace_file: Path, tmp_path: Path) -> None:

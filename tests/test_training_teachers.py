@@ -65,18 +65,18 @@ def cases(teacher: str, cluster: str) -> Iterator[Case]:
         for lane in with_choice.tolist():
             assert_unchanged(before[lane], simulators.state(lane))
             if labels.used[lane] > 0:
-                one = plans.picked(labels, np.array([lane]))
-                yield Case(lane, before[lane], legal, own, one)
+                label = plans.picked(labels, np.array([lane]))
+                yield Case(lane, before[lane], legal, own, label)
         simulators.follow(plans.preferences(step.plans, legal))
 
 
 def assert_unchanged(before: State, after: State) -> None:
     """Labels are made on a copy."""
     tables: list[tuple[Any, Any]] = list(zip(before[:-1], after[:-1], strict=True))
-    for one, other in tables:
+    for changed, other in tables:
         # Field by field: not the bytes between them.
-        for name in one.dtype.names or ():
-            np.testing.assert_array_equal(one[name], other[name])
+        for name in changed.dtype.names or ():
+            np.testing.assert_array_equal(changed[name], other[name])
 
 
 class Round(NamedTuple):
@@ -170,8 +170,8 @@ def test_labels_give_what_the_heuristic_gives(teacher: str, cluster: str) -> Non
         wanted = by_the_heuristic(case, teacher)
         if not wanted.is_known or not is_on_the_menu(case, wanted):
             continue
-        found = by_the_label(case)
-        assert (found.given, found.is_again) == (wanted.given, wanted.is_again)
+        labelled = by_the_label(case)
+        assert (labelled.given, labelled.is_again) == (wanted.given, wanted.is_again)
         compared += len(wanted.given) > 0
     assert compared > 30
 
@@ -181,17 +181,17 @@ def test_labels_name_classes(teacher: str) -> None:
     """One for each stage; where it runs out first, the plan ends there and jobs have part of it."""
     ended = whole = 0
     for case in cases(teacher, "classes"):
-        wanted, found = by_the_heuristic(case, teacher), by_the_label(case)
+        wanted, labelled = by_the_heuristic(case, teacher), by_the_label(case)
         if not wanted.is_known or not is_on_the_menu(case, wanted):
             continue
-        if found.is_again:
-            assert all(count <= wanted.given.get(job, 0) for job, count in found.given.items())
+        if labelled.is_again:
+            assert all(count <= wanted.given.get(job, 0) for job, count in labelled.given.items())
             ended += 1
         else:
-            assert found.given == wanted.given
+            assert labelled.given == wanted.given
             whole += 1
         # A choice whose job is at its limit until others leave gives nothing, whoever makes it.
-        assert bool(found.given) == bool(wanted.given)
+        assert bool(labelled.given) == bool(wanted.given)
     assert ended > 20
     assert whole > 20
 

@@ -40,8 +40,8 @@ def test_tuning_writes_what_evaluation_reads(
 
     succeeded(run("--policies", "tuned_weighted_fair", "--tuned", tuned_file, "--json", out))
 
-    found = json.loads(out.read_text())
-    parameters = found["config"]["parameters"]["tuned_weighted_fair"]
+    written = json.loads(out.read_text())
+    parameters = written["config"]["parameters"]["tuned_weighted_fair"]
     assert parameters == content["parameters"] == read_tuned(tuned_file)[1]
 
 
@@ -60,11 +60,11 @@ def faked(monkeypatch: pytest.MonkeyPatch, gain: Callable[[Parameters, int], flo
             [1e4 if number == FIRST_TRAINING_SEQUENCE + 2 else 10.0 for number in numbers]
         )
         rows = [
-            [1.0 if name == "strict_fair" else gain(one, number) for number in numbers]
-            for name, one in every
+            [1.0 if name == "strict_fair" else gain(figures, number) for number in numbers]
+            for name, figures in every
         ]
-        found: Float64 = (np.array(rows) * reference_s)[:, None]
-        return found
+        scores_s: Float64 = (np.array(rows) * reference_s)[:, None]
+        return scores_s
 
     monkeypatch.setattr("decima.training.tuning.Candidates.play", play)
 

@@ -122,11 +122,11 @@ def together(simulators: VectorSimulator, seeds: Sequence[int]) -> list[Outcome]
     ]
 
 
-def assert_same(found: Outcome, expected: Outcome) -> None:
+def assert_same(outcome: Outcome, expected: Outcome) -> None:
     """Equal to the last bit, but for the order in which rewards are added up."""
-    assert found.return_s == pytest.approx(expected.return_s, rel=1e-12)
+    assert outcome.return_s == pytest.approx(expected.return_s, rel=1e-12)
     np.testing.assert_equal(
-        found._replace(return_s=0.0)._asdict(), expected._replace(return_s=0.0)._asdict()
+        outcome._replace(return_s=0.0)._asdict(), expected._replace(return_s=0.0)._asdict()
     )
 
 
@@ -154,7 +154,7 @@ def test_each_simulation_gives_what_it_gives_alone(
 ) -> None:
     """Whatever runs beside it, in any number and order, twice the same run included."""
     cluster = CLUSTERS[protocol.label]
-    runs = [run_of(*one) for one in drawn]
+    runs = [run_of(*arguments) for arguments in drawn]
     seeds = [seed for seed, _, _ in drawn]
     outcomes = together(VectorSimulator(ARRAYS, cluster, runs), seeds)
     for run, seed, outcome in zip(runs, seeds, outcomes, strict=True):

@@ -51,21 +51,23 @@ def shuffled(network: PolicyNetwork) -> PolicyNetwork:
     generator = torch.Generator().manual_seed(1)
     with_weights(
         copy,
-        lambda one: one.flatten()[torch.randperm(one.numel(), generator=generator)].view_as(one),
+        lambda tensor: tensor.flatten()[
+            torch.randperm(tensor.numel(), generator=generator)
+        ].view_as(tensor),
     )
     return copy
 
 
 def without_messages(network: PolicyNetwork) -> PolicyNetwork:
-    found = PolicyNetwork(replace(network.config, messages=False))
-    found.load_state_dict(network.state_dict())
-    return found
+    silent = PolicyNetwork(replace(network.config, messages=False))
+    silent.load_state_dict(network.state_dict())
+    return silent
 
 
 def copied(network: PolicyNetwork) -> PolicyNetwork:
-    found = PolicyNetwork(network.config)
-    found.load_state_dict(network.state_dict())
-    return found
+    copy = PolicyNetwork(network.config)
+    copy.load_state_dict(network.state_dict())
+    return copy
 
 
 def choices(scored: Scored) -> list[list[tuple[int, int]]]:
@@ -89,7 +91,7 @@ def share_of_other_plans(network: PolicyNetwork, other: PolicyNetwork) -> float:
     differs: list[bool] = []
     for step in lockstep:
         own, its = choices(step.scored), choices(scorer.score(step.scored.observation))
-        differs += [one != two for one, two in zip(own, its, strict=True) if one or two]
+        differs += [plan != two for plan, two in zip(own, its, strict=True) if plan or two]
         lockstep.simulators.follow(plans.preferences(step.plans, step.scored.choices))
     assert len(differs) > 50
     return float(np.mean(differs))

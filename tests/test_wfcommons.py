@@ -104,11 +104,11 @@ def test_an_edge_named_by_either_end_counts(tmp_path: Path) -> None:
 
 def test_several_files_are_several_jobs(tmp_path: Path) -> None:
     """Jobs are named after the files; two files of one name are refused."""
-    one = write(tmp_path, FORK_JOIN, "one.json")
+    first = write(tmp_path, FORK_JOIN, "one.json")
     two = write(tmp_path, instance([], {"x": 1}, "1.6"), "two.json")
-    assert [job.name for job in read_wfcommons([str(one), str(two)]).jobs] == ["one", "two"]
+    assert [job.name for job in read_wfcommons([str(first), str(two)]).jobs] == ["one", "two"]
     with pytest.raises(TraceError, match="'one' is used twice"):
-        read_wfcommons([one, one])
+        read_wfcommons([first, first])
 
 
 def test_a_runtime_of_zero_is_taken_as_a_millisecond_and_counted(tmp_path: Path) -> None:

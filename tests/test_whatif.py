@@ -14,7 +14,7 @@ from decima.report.page import page
 from decima.report.timelines import unpack
 from decima.report.whatif import compared_policy, waiting_section, whatif_section, whatif_sections
 from decima.rl.parallel.local import LocalPool
-from decima.training.descent import Found
+from decima.training.descent import Best
 from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import caveats, findings
 from decima.whatif.load import by_length, known_share
@@ -54,17 +54,17 @@ def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None
 def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> None:
     """A line that `attach` takes, with the parameters that were fitted; not for one of Spark's."""
     settings = replace(FAST, policies=("fifo", "tuned_srw"))
-    found = what_if(short_behind_long(), settings)
-    how = next(words for words in findings(found, exact(found)) if words.startswith("How: "))
+    study = what_if(short_behind_long(), settings)
+    how = next(words for words in findings(study, exact(study)) if words.startswith("How: "))
     call = re.search(r"decima\.spark\.attach\(spark, (.*?)\), at first", how)
     assert call is not None
     parsed = ast.parse(f"attach({call[1]})", mode="eval").body
     assert isinstance(parsed, ast.Call)
     arguments = {word.arg: ast.literal_eval(word.value) for word in parsed.keywords}
-    assert arguments == {"policy": "tuned_srw", "parameters": dict(found.main.tuned["tuned_srw"])}
+    assert arguments == {"policy": "tuned_srw", "parameters": dict(study.main.tuned["tuned_srw"])}
     apart = replace(settings, protocol="executors")
     assert not any(
-        "attach(" in words for words in findings(replace(found, settings=apart), exact(found))
+        "attach(" in words for words in findings(replace(study, settings=apart), exact(study))
     )
 
 
@@ -157,11 +157,13 @@ def test_jobs_of_applications_that_ran_at_once_have_no_scheduler(
     }
     metadata = {**trace.metadata, "recorded": recorded, "applications": [application] * 2}
     both = replace(contended.recording, trace=replace(trace, metadata=metadata))
-    found = replace(contended, recording=both)
-    words = " ".join(findings(found, exact(found)))
+    together = replace(contended, recording=both)
+    words = " ".join(findings(together, exact(together)))
     assert ("How: these jobs came from 2 applications" in words) == at_once
     assert ("attach(" in words) != at_once
-    assert any("which they did not" in line for line in caveats(found, exact(found))) == at_once
+    assert (
+        any("which they did not" in line for line in caveats(together, exact(together))) == at_once
+    )
 
 
 def test_parameters_that_are_worse_on_other_sequences_are_not_kept(
@@ -169,12 +171,12 @@ def test_parameters_that_are_worse_on_other_sequences_are_not_kept(
 ) -> None:
     shipped = HEURISTICS["tuned_weighted_fair"].defaults
     bad = {**shipped, "limit_factor": 0.05}
-    only_bad = lambda searches, _: {key: Found(bad, 0.0, 1) for key in searches}  # noqa: E731
+    only_bad = lambda searches, _: {key: Best(bad, 0.0, 1) for key in searches}  # noqa: E731
     monkeypatch.setattr("decima.whatif.study.descend_together", only_bad)
     settings = replace(FAST, policies=("fifo", "tuned_weighted_fair"))
-    found = what_if(short_behind_long(), settings)
-    assert all(size.tuned["tuned_weighted_fair"] == shipped for size in found.sizes.values())
-    assert "as shipped" in next(tuned_lines(found))
+    study = what_if(short_behind_long(), settings)
+    assert all(size.tuned["tuned_weighted_fair"] == shipped for size in study.sizes.values())
+    assert "as shipped" in next(tuned_lines(study))
 
 
 def test_a_learned_policy_in_lockstep_plays_as_one_by_one() -> None:
@@ -200,7 +202,7 @@ def test_what_is_told_of_durations_is_a_setting_and_a_caveat() -> None:
     known = what_if(recorded, settings)
     blind = what_if(recorded, replace(settings, estimates="none"))
     fifo_s, srw_s = (
-        [found.main.policies[name].avg_s.mean() for found in (known, blind)]
+        [study.main.policies[name].avg_s.mean() for study in (known, blind)]
         for name in settings.policies
     )
     assert fifo_s[0] == fifo_s[1]
@@ -218,16 +220,16 @@ def test_processes_find_what_one_does() -> None:
     settings = replace(FAST, policies=("fifo", "tuned_weighted_fair", "decima"), sequences=2)
     recorded = short_behind_long(8)
     with LocalPool(2) as pool:
-        found = to_json(what_if(recorded, settings, pool=pool))
+        spread = to_json(what_if(recorded, settings, pool=pool))
         check = replay(recorded, ReplaySettings(draws=2), pool=pool)
-    assert found == to_json(what_if(recorded, settings))
+    assert spread == to_json(what_if(recorded, settings))
     assert check.to_json() == replay(recorded, ReplaySettings(draws=2)).to_json()
 
 
 def test_one_application_for_each_job_pays_for_moving() -> None:
     """The executors protocol adds 2 s before the first tasks, and 1 s to them."""
     settings = replace(FAST, protocol="executors", policies=("fifo",), draws=1)
-    found = what_if(never_meeting(3), settings)
+    study = what_if(never_meeting(3), settings)
     shared = what_if(never_meeting(3), replace(settings, protocol="session"))
     assert shared.alone.by_job_s.tolist() == pytest.approx([1.0] * 3)
-    assert (found.alone.by_job_s > 2.9).all()
+    assert (study.alone.by_job_s > 2.9).all()

@@ -48,16 +48,16 @@ def settings_of(files: Mapping[str, str]) -> dict[str, str]:
 
 def test_a_policy_of_the_jvm_needs_the_plugin_and_its_tuned_parameters(tmp_path: Path) -> None:
     study = what_was_found(tuned=TUNED)
-    (found,) = advised(study, checked())
-    assert found.words == headline(study, checked())
-    assert settings_of(found.files) == {
+    (change,) = advised(study, checked())
+    assert change.words == headline(study, checked())
+    assert settings_of(change.files) == {
         **PLUGIN, "spark.decima.policy": "tuned_srw",
         "spark.decima.parameters": "/path/to/tuned.json", **PRIORS, **TRIAL,
     }  # fmt: skip
     path = tmp_path / "tuned.json"
-    path.write_text(found.files["tuned.json"])
+    path.write_text(change.files["tuned.json"])
     assert read_tuned(path) == ("tuned_srw", TUNED["tuned_srw"])
-    commands = [parsed(line) for line in found.files["command line"].splitlines()]
+    commands = [parsed(line) for line in change.files["command line"].splitlines()]
     assert [values["output"] for values in commands] == ["decima-spark.jar", "priors.parquet"]
     text = page([whatif_section(study, checked())], title="t", command="c")
     assert "spark.decima.policy tuned_srw" in text
@@ -156,12 +156,12 @@ def test_a_pool_is_changed_in_the_file_of_all_pools(tmp_path: Path) -> None:
     change = PoolChange("etl", Pool(weight=4), "weight 4")
     study = what_was_found()
     study = replace(study, pools=(change, study.policies["tuned_srw"]))
-    found = list(advised(study, checked()))[1]
-    assert found.words.startswith("Pools: with weight 4 for pool 'etl' in fairscheduler.xml, ")
-    assert found.files == pool_files(study, change)
-    assert settings_of(found.files)["spark.scheduler.mode"] == "FAIR"
+    changes = list(advised(study, checked()))[1]
+    assert changes.words.startswith("Pools: with weight 4 for pool 'etl' in fairscheduler.xml, ")
+    assert changes.files == pool_files(study, change)
+    assert settings_of(changes.files)["spark.scheduler.mode"] == "FAIR"
     path = tmp_path / "fairscheduler.xml"
-    path.write_text(found.files["fairscheduler.xml"])
+    path.write_text(changes.files["fairscheduler.xml"])
     assert read_pools(path) == change.applied(study.recording.pools(0))
 
 
@@ -221,14 +221,14 @@ def test_a_division_is_a_maximum_or_a_coordinator() -> None:
         6, ("recorded", "static", "fifo", "dynamic", "strict_fair"), draws=2, moving_delay_s=0.5
     )
     study = applications_what_if(alternating(), settings)
-    found = {way: policy_files(study, way) for way in settings.policies[1:]}
+    files = {way: policy_files(study, way) for way in settings.policies[1:]}
     cores = max(1, 6 // study.workload.at_once) * study.workload.slots_each
-    assert settings_of(found["static"]) == {
+    assert settings_of(files["static"]) == {
         "spark.dynamicAllocation.enabled": "false", "spark.cores.max": str(cores),
     }  # fmt: skip
-    assert settings_of(found["fifo"]) == {"spark.dynamicAllocation.enabled": "false"}
-    assert settings_of(found["dynamic"])["spark.dynamicAllocation.enabled"] == "true"
-    assert settings_of(found["strict_fair"]) == {
+    assert settings_of(files["fifo"]) == {"spark.dynamicAllocation.enabled": "false"}
+    assert settings_of(files["dynamic"])["spark.dynamicAllocation.enabled"] == "true"
+    assert settings_of(files["strict_fair"]) == {
         **PLUGIN,
         "spark.decima.coordinator": "127.0.0.1:7087",
         "spark.decima.coordinatorSecretFile": "/path/to/secret",
@@ -237,7 +237,7 @@ def test_a_division_is_a_maximum_or_a_coordinator() -> None:
         "spark.dynamicAllocation.enabled": "false",
         "spark.shuffle.service.enabled": "true",
     }
-    _, command = found["strict_fair"]["command line"].splitlines()
+    _, command = files["strict_fair"]["command line"].splitlines()
     values = parsed(command)
     assert (values["policy"], values["secret_file"]) == ("strict_fair", "secret")
     assert int(values["slots"]) == 6

@@ -62,8 +62,8 @@ def recorded(*applications: Jobs, slots: int = 2) -> Recording:
     return Recording(trace, ImportSummary(), tuple(DriverRecord.none(job) for _, job in jobs))
 
 
-def jct_s(found: Recording, way: str, slots: int = 4, delay_ms: float = 0.0) -> list[float]:
-    workload = ApplicationsWorkload.of(found, slots, delay_ms)
+def jct_s(record: Recording, way: str, slots: int = 4, delay_ms: float = 0.0) -> list[float]:
+    workload = ApplicationsWorkload.of(record, slots, delay_ms)
     return list(ClusterRun(workload, way_named(way, workload), 0, 0).play().jct_s)
 
 
@@ -105,9 +105,9 @@ def test_more_applications_than_executors_wait_for_each_other() -> None:
 
 def test_an_idle_executor_of_dynamic_allocation_goes_after_a_minute() -> None:
     """It came at 1 s and was idle from 11 s on; the other application waits for it until 71 s."""
-    found = recorded([(0.0, 1, 10_000.0)], [(20_000.0, 1, 10_000.0)])
+    record = recorded([(0.0, 1, 10_000.0)], [(20_000.0, 1, 10_000.0)])
     lives = (Life(0.0, 200_000.0, None), Life(0.0, 200_000.0, None))
-    assert jct_s(replace(found, lives=lives), "dynamic", slots=1) == pytest.approx([11.0, 61.0])
+    assert jct_s(replace(record, lives=lives), "dynamic", slots=1) == pytest.approx([11.0, 61.0])
 
 
 def test_an_application_holds_its_executors_until_it_ends() -> None:
@@ -118,41 +118,43 @@ def test_an_application_holds_its_executors_until_it_ends() -> None:
 
 def test_an_executor_that_leaves_finishes_its_task() -> None:
     """Two slots, one from 5 s on: two tasks end at 10 s, the other two one after the other."""
-    found = recorded([(0.0, 4, 10_000.0)], [(0.0, 1, 1_000.0)])
+    record = recorded([(0.0, 4, 10_000.0)], [(0.0, 1, 1_000.0)])
     curves = (
         Slots(np.array([0.0, 5_000.0]), np.array([2, 1])),
         Slots(np.zeros(1), np.ones(1, int)),
     )
-    assert jct_s(replace(found, curves=curves), "recorded") == pytest.approx([30.0, 1.0])
+    assert jct_s(replace(record, curves=curves), "recorded") == pytest.approx([30.0, 1.0])
 
 
 def test_a_client_that_waits_submits_after_the_end() -> None:
     """The second job comes 5 s after the first, however long that takes."""
-    found = recorded([(0.0, 2, 10_000.0), (15_000.0, 2, 10_000.0)], [(0.0, 2, 10_000.0)])
-    follows = tuple(0 if job.name == "0/1" else -1 for job in found.trace.jobs)
-    workload = ApplicationsWorkload.of(replace(found, follows=follows), 1, 0.0)
+    record = recorded([(0.0, 2, 10_000.0), (15_000.0, 2, 10_000.0)], [(0.0, 2, 10_000.0)])
+    follows = tuple(0 if job.name == "0/1" else -1 for job in record.trace.jobs)
+    workload = ApplicationsWorkload.of(replace(record, follows=follows), 1, 0.0)
     run = ClusterRun(workload, way_named("fifo", workload), 0, 0)
-    times = dict(zip((job.name for job in found.trace.jobs), run.play().jct_s, strict=True))
+    times = dict(zip((job.name for job in record.trace.jobs), run.play().jct_s, strict=True))
     assert times == pytest.approx({"0/0": 20.0, "0/1": 20.0, "1/0": 65.0})
 
 
 @pytest.mark.parametrize("mode", ["FIFO", "FAIR", "pools"])
 def test_inside_an_application_tasks_go_as_in_the_replay(mode: str) -> None:
     """One application alone is a shared session, under each of Spark's orders."""
-    found = short_behind_long()
-    facts = {**found.trace.metadata["applications"][0]}
+    record = short_behind_long()
+    facts = {**record.trace.metadata["applications"][0]}
     facts["settings"] = {"spark.scheduler.mode": "FIFO" if mode == "FIFO" else "FAIR"}
-    trace = replace(found.trace, metadata={**found.trace.metadata, "applications": [facts]})
-    names = ["heavy" if k % 4 == 0 else "light" for k in range(len(found.driver))]
+    trace = replace(record.trace, metadata={**record.trace.metadata, "applications": [facts]})
+    names = ["heavy" if k % 4 == 0 else "light" for k in range(len(record.driver))]
     if mode == "FAIR":
         names = [f"p{k}" for k in range(len(names))]
-    driver = tuple(replace(one, pool=name) for one, name in zip(found.driver, names, strict=True))
-    pools = Pools({"light": Pool(weight=3), "heavy": Pool(fair=True, min_share=1)})
-    found = replace(
-        found, trace=trace, driver=driver, given_pools=pools if mode == "pools" else None
+    driver = tuple(
+        replace(record_of, pool=name) for record_of, name in zip(record.driver, names, strict=True)
     )
-    expected_s = replay(found, ReplaySettings(draws=1)).simulated_s
-    assert jct_s(found, "recorded") == pytest.approx(expected_s.tolist())
+    pools = Pools({"light": Pool(weight=3), "heavy": Pool(fair=True, min_share=1)})
+    record = replace(
+        record, trace=trace, driver=driver, given_pools=pools if mode == "pools" else None
+    )
+    expected_s = replay(record, ReplaySettings(draws=1)).simulated_s
+    assert jct_s(record, "recorded") == pytest.approx(expected_s.tolist())
 
 
 def test_the_cluster_is_as_large_as_its_applications_at_once() -> None:
@@ -170,7 +172,9 @@ def test_the_moving_delay_is_measured_where_logs_show_it() -> None:
     assert measured_delay_ms(replace(TWO, lives=lives)) == 4_000.0
     metadata = {**TWO.trace.metadata}
     settings = {"spark.dynamicAllocation.enabled": "true"}
-    metadata["applications"] = [{**one, "settings": settings} for one in metadata["applications"]]
+    metadata["applications"] = [
+        {**application, "settings": settings} for application in metadata["applications"]
+    ]
     behaviours = (Behaviour(1, 3_000.0, None, False), Behaviour(1, None, None, False))
     dynamic = replace(
         TWO, trace=replace(TWO.trace, metadata=metadata), lives=lives, behaviours=behaviours
@@ -180,13 +184,13 @@ def test_the_moving_delay_is_measured_where_logs_show_it() -> None:
 
 def test_on_a_full_cluster_the_moving_delay_is_that_of_the_executors_that_moved() -> None:
     """From when one goes to the next one in its place; an idle application asked for none."""
-    found = recorded([(0.0, 2, 10_000.0)], [(0.0, 2, 30_000.0), (90_000.0, 2, 5_000.0)])
+    record = recorded([(0.0, 2, 10_000.0)], [(0.0, 2, 30_000.0), (90_000.0, 2, 5_000.0)])
     lives = (Life(-9_000.0, 10_000.0, 1_000.0), Life(-9_000.0, 100_000.0, 25_000.0))
     curves = (
         Slots(np.array([-9_000.0, -8_000.0]), np.array([0, 2])),
         Slots(np.array([-9_000.0, 16_000.0, 40_000.0, 70_000.0]), np.array([0, 2, 1, 2])),
     )
-    full = replace(found, lives=lives, curves=curves)
+    full = replace(record, lives=lives, curves=curves)
     assert (
         measured_delay_ms(replace(full, lives=(lives[0]._replace(executor_ms=None), lives[1])))
         == 6_000.0
@@ -196,8 +200,8 @@ def test_on_a_full_cluster_the_moving_delay_is_that_of_the_executors_that_moved(
 
 def test_applications_of_one_name_are_numbered() -> None:
     metadata = {"applications": [{"name": name} for name in ("etl", "ad hoc", "etl", "etl")]}
-    found = replace(TWO, trace=replace(TWO.trace, metadata=metadata))
-    assert names_of(found) == ["etl", "ad hoc", "etl #2", "etl #3"]
+    renamed = replace(TWO, trace=replace(TWO.trace, metadata=metadata))
+    assert names_of(renamed) == ["etl", "ad hoc", "etl #2", "etl #3"]
 
 
 # --- findings ---------------------------------------------------------------------------------
@@ -206,8 +210,8 @@ def test_applications_of_one_name_are_numbered() -> None:
 def alternating() -> Recording:
     """Two applications that work by turns, eight tasks of 3 s in each, and a third that waits."""
     turns = [[(20_000.0 * (2 * k + place), 8, 3_000.0) for k in range(12)] for place in (0, 1)]
-    found = recorded(*turns, [(5_000.0, 1, 1_000.0)], slots=2)
-    return replace(found, lives=(Life(0.0, 500_000.0, None),) * 3)
+    record = recorded(*turns, [(5_000.0, 1, 1_000.0)], slots=2)
+    return replace(record, lives=(Life(0.0, 500_000.0, None),) * 3)
 
 
 @pytest.fixture(scope="module")
@@ -250,8 +254,8 @@ def test_names_of_applications_are_no_markup(
     """Called like a style and a tag, they are shown as they are, on a terminal and on a page."""
     made, page = alternating(), tmp_path / "page.html"
     facts = [
-        {**one, "name": f"[bold]{one['name']}[/nothing]<b>"}
-        for one in made.trace.metadata["applications"]
+        {**application, "name": f"[bold]{application['name']}[/nothing]<b>"}
+        for application in made.trace.metadata["applications"]
     ]
     trace = replace(made.trace, metadata={**made.trace.metadata, "applications": facts})
     odd = replace(made, trace=trace)

@@ -47,22 +47,22 @@ def sequential(count: int = 30, *, mode: str = "FIFO", clients: int = 1) -> Reco
         ends_ms.append(at_ms + took_ms)
         follows.append(newest[client])
         newest[client], free_ms[client] = number, at_ms + took_ms + PAUSE_MS
-    found = recording(*jobs, slots=SLOTS, mode=mode)
-    recorded = found.trace.metadata["recorded"]
+    turns = recording(*jobs, slots=SLOTS, mode=mode)
+    recorded = turns.trace.metadata["recorded"]
     for job, end_ms in zip(jobs, ends_ms, strict=True):
         recorded[job.name]["end_ms"] = end_ms
-    driver = tuple(replace(one, pool="ab"[row % 2]) for row, one in enumerate(found.driver))
-    return replace(found, driver=driver, follows=tuple(follows))
+    driver = tuple(replace(entry, pool="ab"[row % 2]) for row, entry in enumerate(turns.driver))
+    return replace(turns, driver=driver, follows=tuple(follows))
 
 
-def all_figures(found: WhatIf) -> dict[str, Mapping[str, Float64]]:
+def all_figures(study: WhatIf) -> dict[str, Mapping[str, Float64]]:
     tables: dict[str, Mapping[str, Float64]] = {}
-    for size, result in found.sizes.items():
+    for size, result in study.sizes.items():
         of = result.policies
-        tables[f"recorded, {size} slots"] = {name: one.jct_s for name, one in of.items()}
-    main = found.main.policies
-    tables["resampled averages"] = {name: one.resampled_avg_s for name, one in main.items()}
-    tables["resampled p95"] = {name: one.resampled_p95_s for name, one in main.items()}
+        tables[f"recorded, {size} slots"] = {name: figures.jct_s for name, figures in of.items()}
+    main = study.main.policies
+    tables["resampled averages"] = {name: figures.resampled_avg_s for name, figures in main.items()}
+    tables["resampled p95"] = {name: figures.resampled_p95_s for name, figures in main.items()}
     return tables
 
 
@@ -71,19 +71,19 @@ def test_no_policy_differs_in_any_table(reference: str) -> None:
     mode = "FIFO" if reference == "fifo" else "FAIR"
     names = tuple(dict.fromkeys((reference, *POLICIES)))
     settings = WhatIfSettings(SLOTS, names, draws=2, sequences=6, training=1, held_back=1)
-    found = what_if(sequential(mode=mode), settings)
-    for table, values in all_figures(found).items():
+    study = what_if(sequential(mode=mode), settings)
+    for table, values in all_figures(study).items():
         for name, figures in values.items():
             np.testing.assert_allclose(
                 figures, values[reference], rtol=1e-9, err_msg=f"{table}: {name}"
             )
-    np.testing.assert_allclose(found.alone.jct_s, found.main.policies["fifo"].jct_s)
-    if found.pools is not None:
-        base = found.main.policies[reference]
-        np.testing.assert_allclose(found.pools[1].avg_s, base.avg_s)
-        np.testing.assert_allclose(found.pools[1].resampled_avg_s, base.resampled_avg_s)
-    assert (found.pools is None) == (reference == "fifo")
-    assert next(findings(found, exact(found))).startswith("Next to nothing to gain")
+    np.testing.assert_allclose(study.alone.jct_s, study.main.policies["fifo"].jct_s)
+    if study.pools is not None:
+        base = study.main.policies[reference]
+        np.testing.assert_allclose(study.pools[1].avg_s, base.avg_s)
+        np.testing.assert_allclose(study.pools[1].resampled_avg_s, base.resampled_avg_s)
+    assert (study.pools is None) == (reference == "fifo")
+    assert next(findings(study, exact(study))).startswith("Next to nothing to gain")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -92,18 +92,18 @@ def test_resampled_clients_stay_as_many(clients: int, seed: int) -> None:
     """Each waits for its own last job, also where a stretch begins; none has two jobs at once."""
     workload = ReplayWorkload.of(sequential(40, clients=clients))
     recorded = workload.recorded()
-    found = resampled(recorded, np.random.default_rng(seed))
-    client = clients_of(recorded.follows)[_rows(found, recorded)]
-    assert (found.follows == NONE).sum() == len(set(client.tolist())) <= clients
-    followed = np.flatnonzero(found.follows != NONE)
-    assert (client[found.follows[followed]] == client[followed]).all()
-    assert (found.follows[followed] < followed).all()
+    drawn = resampled(recorded, np.random.default_rng(seed))
+    client = clients_of(recorded.follows)[_rows(drawn, recorded)]
+    assert (drawn.follows == NONE).sum() == len(set(client.tolist())) <= clients
+    followed = np.flatnonzero(drawn.follows != NONE)
+    assert (client[drawn.follows[followed]] == client[followed]).all()
+    assert (drawn.follows[followed] < followed).all()
 
 
-def _rows(found: Course, recorded: Course) -> list[int]:
+def _rows(drawn: Course, recorded: Course) -> list[int]:
     """Of each arrival the recorded one that it repeats."""
     place = {job: row for row, job in enumerate(recorded.arrivals.job.tolist())}
-    return [place[job] for job in found.arrivals.job.tolist()]
+    return [place[job] for job in drawn.arrivals.job.tolist()]
 
 
 def test_jobs_that_come_by_themselves_do_so_in_every_stretch() -> None:
@@ -111,9 +111,9 @@ def test_jobs_that_come_by_themselves_do_so_in_every_stretch() -> None:
     follows = np.array([NONE, NONE, 1, 2, NONE, NONE])
     course = Course(Arrivals(np.arange(6.0), np.arange(6, dtype=np.int32)), follows, None)
     for seed in range(20):
-        found = resampled(course, np.random.default_rng(seed))
-        own = np.isin(found.arrivals.job, (0, 4, 5))
-        assert (found.follows[own] == NONE).all()
+        drawn = resampled(course, np.random.default_rng(seed))
+        own = np.isin(drawn.arrivals.job, (0, 4, 5))
+        assert (drawn.follows[own] == NONE).all()
 
 
 def test_a_first_job_that_comes_later_thinks_as_long_as_the_others() -> None:
@@ -140,9 +140,9 @@ def test_a_timetable_is_no_client_that_waits() -> None:
     begun_ms = np.cumsum(busy_ms + 100.0) - busy_ms
     times = np.concatenate([every_10_s, begun_ms])
     ends_ms = np.concatenate([every_10_s + rng.uniform(5e3, 9e3, 24), begun_ms + busy_ms])
-    found = predecessors(times, ends_ms, np.ones(48), [["cron"] * 24 + ["etl"] * 24])
-    assert (found[:24] == NONE).all()
-    assert found[25:].tolist() == list(range(24, 47))
+    leaders = predecessors(times, ends_ms, np.ones(48), [["cron"] * 24 + ["etl"] * 24])
+    assert (leaders[:24] == NONE).all()
+    assert leaders[25:].tolist() == list(range(24, 47))
 
 
 def test_clients_that_wait_are_no_timetable() -> None:
@@ -151,18 +151,18 @@ def test_clients_that_wait_are_no_timetable() -> None:
     took_ms = rng.uniform(1_000, 4_000, 40)
     for think_ms in (np.zeros(40), np.full(40, 900.0), rng.exponential(1_500, 40)):
         begin_ms = np.concatenate([[0.0], np.cumsum(took_ms + think_ms)[:-1]])
-        found = predecessors(begin_ms, begin_ms + took_ms, np.ones(40))
-        assert found.tolist() == list(range(-1, 39))
+        leaders = predecessors(begin_ms, begin_ms + took_ms, np.ones(40))
+        assert leaders.tolist() == list(range(-1, 39))
 
 
 def test_a_tight_timetable_is_not_called_clients_that_wait() -> None:
     """Each job comes 0.1 s after the end of the one before, about."""
     jobs = [Job(f"job {k}", (varied("s", 1, 600.0),), arrival_ms=10_000.0 * k) for k in range(20)]
-    found = recording(*jobs, slots=SLOTS)
+    timetable = recording(*jobs, slots=SLOTS)
     took_ms = np.random.default_rng(2).uniform(9_700.0, 9_990.0, 20)
     for job, own_ms in zip(jobs, took_ms.tolist(), strict=True):
-        found.trace.metadata["recorded"][job.name]["end_ms"] = (job.arrival_ms or 0.0) + own_ms
-    assert waiting_share(found) == 0.0
+        timetable.trace.metadata["recorded"][job.name]["end_ms"] = (job.arrival_ms or 0.0) + own_ms
+    assert waiting_share(timetable) == 0.0
     assert waiting_share(sequential()) > 0.9
 
 
@@ -175,8 +175,8 @@ def test_alike_jobs_of_a_stream_are_no_client_that_waits() -> None:
     took_ms = np.tile([4_300.0, 3_000.0, 2_400.0, 1_500.0], 10) + rng.uniform(-700, 700, 40)
     arrival_ms = np.cumsum(gaps_ms)
     shapes = [(k % 4,) for k in range(40)]
-    found = predecessors(arrival_ms, arrival_ms + took_ms, np.ones(40), shapes=shapes)
-    assert (found == NONE).all()
+    leaders = predecessors(arrival_ms, arrival_ms + took_ms, np.ones(40), shapes=shapes)
+    assert (leaders == NONE).all()
 
 
 # --- arrivals and settings ----------------------------------------------------------------------
@@ -188,21 +188,21 @@ def test_a_resampled_sequence_is_made_of_the_recorded_one(gaps: list[float], see
     times = np.cumsum(gaps)
     times -= times[0]
     recorded = course(times, np.arange(len(gaps), dtype=np.int32))
-    found = resampled(recorded, np.random.default_rng(seed)).arrivals
-    assert len(found) == len(gaps)
-    assert found.arrival_ms[0] == 0.0
+    drawn = resampled(recorded, np.random.default_rng(seed)).arrivals
+    assert len(drawn) == len(gaps)
+    assert drawn.arrival_ms[0] == 0.0
     seen = np.diff(times)
     allowed = np.append(seen, seen.mean() if len(seen) else 0.0)
-    for gap in np.diff(found.arrival_ms):
+    for gap in np.diff(drawn.arrival_ms):
         assert np.abs(allowed - gap).min() <= 1e-6 * max(1.0, times[-1])
 
 
 def test_jobs_far_apart_cannot_meet() -> None:
     recorded = course(np.array([0.0, 0.0, 1.0]), np.array([2, 0, 1], np.int32))
     work_ms = np.array([1e6, 5e9, 10.0])
-    found = far_apart(recorded, work_ms).arrivals
-    assert found.job.tolist() == [2, 0, 1]
-    assert (np.diff(found.arrival_ms) > work_ms[found.job[:-1]]).all()
+    apart = far_apart(recorded, work_ms).arrivals
+    assert apart.job.tolist() == [2, 0, 1]
+    assert (np.diff(apart.arrival_ms) > work_ms[apart.job[:-1]]).all()
 
 
 @pytest.mark.parametrize("policy", [name for name, spec in HEURISTICS.items() if spec.search])
@@ -215,10 +215,13 @@ def test_the_fit_finds_the_best_values_of_separate_parameters(policy: str) -> No
 
     def scores(every: list[Parameters]) -> list[float]:
         scored.extend(every)
-        return [sum(abs(one[label] - value) for label, value in goal.items()) for one in every]
+        return [
+            sum(abs(parameters[label] - value) for label, value in goal.items())
+            for parameters in every
+        ]
 
-    found = descend(policy, scores)
-    assert (found.parameters, found.score, found.scores) == (whole, 0.0, len(scored))
+    best = descend(policy, scores)
+    assert (best.parameters, best.score, best.scores) == (whole, 0.0, len(scored))
     assert len(scored) <= max_scores(policy) <= 80
 
 
@@ -274,7 +277,7 @@ def test_of_jobs_with_as_many_slots_spark_takes_the_first_pool_by_name(
     )
     workload = ReplayWorkload.of(replace(made, driver=drivers))
     cluster = WhatIfSettings(1).cluster(1)
-    found = workload.jct_s(cluster, "spark_fair", workload.recorded(), 0)
-    assert (found + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx(ends_s)
+    jct_s = workload.jct_s(cluster, "spark_fair", workload.recorded(), 0)
+    assert (jct_s + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx(ends_s)
     fifo = workload.jct_s(cluster, "fifo", workload.recorded(), 0)
     assert (fifo + workload.arrivals.arrival_ms / 1000).tolist() == pytest.approx([4.0, 8.0])

@@ -210,7 +210,7 @@ def test_cheaper_settings_are_advised_with_their_lines(allocated: Budget) -> Non
     words = allocated.words()
     assert words is not None
     assert words.startswith(
-        "On a budget: fifo on 0 to 1 executor that go after 15s idle keeps the p95 of fifo, "
+        "On a budget: fifo on 0 to 1 executors that go after 15s idle keeps the p95 of fifo, "
     )
     assert allocated.files() == {
         "spark-defaults.conf": "spark.dynamicAllocation.enabled true\n"
@@ -240,36 +240,38 @@ def test_a_deadline_that_needs_executors_that_stay(allocated: Budget) -> None:
 def test_settings_keep_the_p95_for_certain_and_in_all_draws(allocated: Budget) -> None:
     """Lower on average is not enough, and a look of few draws neither."""
     base_s = float(allocated.base.p95_s.mean())
-    (setting,) = (one for one in allocated.dynamic["fifo"] if one.cell() == "0 to 1, idle 15s")
+    (setting,) = (
+        option for option in allocated.dynamic["fifo"] if option.cell() == "0 to 1, idle 15s"
+    )
     unsure = replace(setting, p95_s=base_s * np.array([0.7, 0.9, 1.3]))
     assert replace(allocated, dynamic={"fifo": [unsure]}).allocated("fifo") is None
     sure = replace(setting, p95_s=base_s * np.array([0.78, 0.8, 0.82]))
     assert replace(allocated, dynamic={"fifo": [unsure, sure]}).allocated("fifo") == sure
     looked_at = replace(sure, p95_s=sure.p95_s[:2], cost=sure.cost[:2])
-    found = replace(allocated, dynamic={"fifo": [looked_at], "decima": []})
-    assert found.allocated("fifo") is None
-    assert cells_of(budget_table(found))[3][:2] == ["fifo", "none of 1 settings"]
+    priced = replace(allocated, dynamic={"fifo": [looked_at], "decima": []})
+    assert priced.allocated("fifo") is None
+    assert cells_of(budget_table(priced))[3][:2] == ["fifo", "none of 1 settings"]
 
 
 def test_a_log_without_dynamic_allocation_is_the_baseline_of_one_that_is_assumed() -> None:
     """Three jobs a minute apart on 4 slots: with the defaults all executors go between them."""
     asked = {"executorIdleTimeout": "20s", "executorStart": "1s"}
     settings = replace(FAST, policies=("fifo",), allocation=asked)
-    found = budget(what_if(never_meeting(3), settings), Terms(HOUR_S, deadline_s=6.0))
-    assert found.base.change is None
-    assert found.base.p95_s == pytest.approx(1.0)
-    assert found.base.cost == pytest.approx(4 * 121.0)
-    best = found.cheapest()
+    priced = budget(what_if(never_meeting(3), settings), Terms(HOUR_S, deadline_s=6.0))
+    assert priced.base.change is None
+    assert priced.base.p95_s == pytest.approx(1.0)
+    assert priced.base.cost == pytest.approx(4 * 121.0)
+    best = priced.cheapest()
     assert best is not None
     assert best.change is not None
-    assert found.files()["spark-defaults.conf"].splitlines() == [
+    assert priced.files()["spark-defaults.conf"].splitlines() == [
         "spark.dynamicAllocation.enabled true",
         "spark.dynamicAllocation.executorIdleTimeout 5s",
         "spark.dynamicAllocation.minExecutors 0",
         "spark.dynamicAllocation.maxExecutors 1",
         "spark.dynamicAllocation.shuffleTracking.enabled true",
     ]
-    caveat = found.caveat()
+    caveat = priced.caveat()
     assert caveat is not None
     assert "taken to come 1.00 s after its request" in caveat
 
@@ -287,12 +289,12 @@ def test_a_model_that_fails_prices_nothing_or_fixed_executors_only(tmp_path: Pat
     assert "No cost estimate: the error of the model of dynamic allocation" in result.output
     varying = what_if(log, replace(FAST, policies=("fifo",), executors=1, slots_vary=True))
     worse = tuple(
-        (change, replace(found, jct_s=9 * found.jct_s)) for change, found in varying.allocations
+        (change, replace(result, jct_s=9 * result.jct_s)) for change, result in varying.allocations
     )
-    found = budget(replace(varying, allocations=worse), Terms(HOUR_S))
-    assert found.dynamic == {}
-    assert found.base.change is None
-    caveat = found.caveat()
+    priced = budget(replace(varying, allocations=worse), Terms(HOUR_S))
+    assert priced.dynamic == {}
+    assert priced.base.change is None
+    caveat = priced.caveat()
     assert caveat is not None
     assert "not tried, since its model" in caveat
 

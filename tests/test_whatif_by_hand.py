@@ -94,9 +94,9 @@ def what_was_found(
     return WhatIf(recorded(), said, sizes)
 
 
-def checked(factor: float = 1.0, found: Recording | None = None) -> ReplayReport:
+def checked(factor: float = 1.0, record: Recording | None = None) -> ReplayReport:
     """A replay in which every job takes `factor` times as long as recorded."""
-    recording = found or recorded()
+    recording = record or recorded()
     recorded_s = recording.recorded_ms / 1000
     count = len(recorded_s)
     simulated_s = factor * recorded_s
@@ -141,26 +141,27 @@ def test_a_policy_needs_both_intervals_below_zero() -> None:
         ([10.0] * 6, sure, None),
         ([11.0] * 6, sure, None),
     ):
-        found = what_was_found(policies={"fifo": fifo, "spark_fair": (recorded_s, resampled_s)})
-        assert found.best() == best
+        study = what_was_found(policies={"fifo": fifo, "spark_fair": (recorded_s, resampled_s)})
+        assert study.best() == best
     # Recorded draws of the other policy that are lower on average and higher in one of three.
-    found = what_was_found(policies={"fifo": fifo, "spark_fair": ([9.0] * 6, sure)})
-    results = dict(found.main.policies)
+    study = what_was_found(policies={"fifo": fifo, "spark_fair": ([9.0] * 6, sure)})
+    results = dict(study.main.policies)
     uneven_s = np.array([[8.0], [12.0], [8.5]]) * np.ones(6)
     results["spark_fair"] = replace(results["spark_fair"], jct_s=uneven_s)
-    main = replace(found.main, policies=results)
-    assert replace(found, sizes={**found.sizes, 8: main}).best() is None
+    main = replace(study.main, policies=results)
+    assert replace(study, sizes={**study.sizes, 8: main}).best() is None
 
 
 def test_identical_draws_leave_it_to_the_resampled_arrivals() -> None:
     fifo, once = ([10.0] * 6, [20.0, 22.0, 21.0]), np.ones(3)
     for resampled_s, best in (([18.0, 19.6, 18.9], "spark_fair"), ([18.0, 23.0, 19.0], None)):
         policies = {"fifo": fifo, "spark_fair": ([9.0] * 6, resampled_s)}
-        found = what_was_found(policies=policies, draws=once)
-        assert found.has_repeats
-        assert found.best() == best
+        study = what_was_found(policies=policies, draws=once)
+        assert study.has_repeats
+        assert study.best() == best
         assert any(
-            "3 draws of task durations are identical" in one for one in caveats(found, checked())
+            "3 draws of task durations are identical" in caveat
+            for caveat in caveats(study, checked())
         )
     worse = {"fifo": fifo, "spark_fair": ([11.0] * 6, [18.0, 19.6, 18.9])}
     assert what_was_found(policies=worse, draws=once).best() is None
@@ -172,7 +173,7 @@ def test_identical_draws_leave_it_to_the_resampled_arrivals() -> None:
 def test_a_setting_of_spark_is_preferred_within_two_percent(ahead: float, best: str) -> None:
     """In a session; between applications no setting gives either."""
     fair = ([9.0] * 6, [18.0, 19.7, 19.0])
-    other = ([9.0 * (1 - ahead)] * 6, [one * (1 - ahead) for one in fair[1]])
+    other = ([9.0 * (1 - ahead)] * 6, [average_s * (1 - ahead) for average_s in fair[1]])
     three = {"fifo": ([10.0] * 6, [20.0, 22.0, 21.0]), "spark_fair": fair, "tuned_srw": other}
     assert what_was_found(policies=three).best() == best
     assert what_was_found(policies=three, protocol="executors").best() == "tuned_srw"
@@ -185,10 +186,10 @@ def test_where_waiting_may_matter_it_is_not_called_nothing() -> None:
             "fifo": ([10.3] * 6, [20.0, 22.0, 21.0]),
             "tuned_srw": ([10.0] * 6, [15.0, 16.6, 15.6]),
         }
-        found = what_was_found(policies=both)
-        alone_s = found.reference.jct_s * (0.97 + np.array(widths))[:, None]
-        main = replace(found.main, alone=Result(alone_s))
-        words, *_ = findings(replace(found, sizes={**found.sizes, 8: main}), checked())
+        study = what_was_found(policies=both)
+        alone_s = study.reference.jct_s * (0.97 + np.array(widths))[:, None]
+        main = replace(study.main, alone=Result(alone_s))
+        words, *_ = findings(replace(study, sizes={**study.sizes, 8: main}), checked())
         assert ("tuned_srw instead of fifo" in words) != is_nothing
         assert ("Next to nothing to gain" in words) == is_nothing
         assert ("at most 4 %" if is_nothing else "3 % [1, 16]") in words
@@ -210,10 +211,10 @@ def test_nothing_is_recommended_beyond_18_percent(factor: float, is_trusted: boo
 
 def test_the_table_of_a_what_if() -> None:
     """Fair sharing in pools gives 19, the slots that never go 18 s."""
-    found = what_was_found()
-    pools = PoolChange("etl", Pool(weight=4), "weight 4"), found.policies["spark_fair"]
-    found = replace(found, pools=pools, all_slots=Result(0.9 * found.reference.jct_s))
-    assert cells_of(summary_table(found)) == [
+    study = what_was_found()
+    pools = PoolChange("etl", Pool(weight=4), "weight 4"), study.policies["spark_fair"]
+    study = replace(study, pools=pools, all_slots=Result(0.9 * study.reference.jct_s))
+    assert cells_of(summary_table(study)) == [
         ["policy", "average JCT", "vs fifo", "resampled", "p95 change", "4 slots", "16 slots"],
         ["fifo", "20.0 s", "", "", "", "+200 %", "-40 %"],
         ["spark_fair", "19.0 s", "-5 % [-7, -3]", "-5 % [-6, -3]", "+4 %", "+201 %", "-40 %"],
@@ -226,12 +227,12 @@ def test_the_table_of_a_what_if() -> None:
 
 def test_the_json_and_the_page_of_a_what_if() -> None:
     """Each interval from its lower to its upper end."""
-    found = what_was_found()
-    size = to_json(found)["sizes"]["8"]
+    study = what_was_found()
+    size = to_json(study)["sizes"]["8"]
     assert size["load"] == pytest.approx(1.0)
     assert size["alone_s"] == pytest.approx((1 + 2 * 0.02**2 / 3) * ALONE_S)
     own = size["policies"]["tuned_srw"]["recorded"]["avg_jct_s"]
-    result = found.policies["tuned_srw"]
+    result = study.policies["tuned_srw"]
     assert own["mean"] == pytest.approx(result.avg_s.mean())
     assert own["each"] == result.avg_s.tolist()
     each_s = size["policies"]["tuned_srw"]["jct_s"]
@@ -239,7 +240,7 @@ def test_the_json_and_the_page_of_a_what_if() -> None:
     assert each_s != pytest.approx(result.jct_s[0])
     low, high = own["difference_percent"]["ci95"]
     assert low < own["difference_percent"]["mean"] < high < 0
-    content = whatif_section(found, checked()).content
+    content = whatif_section(study, checked()).content
     cells = content["policies"]["tuned_srw"]
     assert {heading: (cell.text, cell.versus) for heading, cell in cells.items()} == {
         "average": ("14.7 s [13.3, 16.2]", "-27 % [-30, -23]"),
@@ -257,11 +258,11 @@ def test_the_json_and_the_page_of_a_what_if() -> None:
 
 def test_sizes_share_the_first_four_draws() -> None:
     """Of six: the last two, ten times as long, are of one size alone."""
-    found = what_was_found(draws=np.array([0.98, 1.0, 1.02, 1.0, 10.0, 10.0]))
+    study = what_was_found(draws=np.array([0.98, 1.0, 1.02, 1.0, 10.0, 10.0]))
     for name in ("fifo", None):
-        assert len(found.shared_avg_s(8, name)) == 4
-    assert found.shared_avg_s(8, "fifo").mean() == pytest.approx(20.0)
-    assert cells_of(summary_table(found))[1][-2:] == ["+200 %", "-40 %"]
+        assert len(study.shared_avg_s(8, name)) == 4
+    assert study.shared_avg_s(8, "fifo").mean() == pytest.approx(20.0)
+    assert cells_of(summary_table(study))[1][-2:] == ["+200 %", "-40 %"]
 
 
 def test_facts_of_a_recording_by_hand() -> None:
@@ -283,8 +284,8 @@ def doubts(study: WhatIf, factor: float = 1.0) -> str:
 
 
 def test_caveats_come_where_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = what_was_found()
-    words = doubts(found)
+    study = what_was_found()
+    words = doubts(study)
     for part in (
         "6 jobs are few: one long job moves the averages, and the p95",
         "tuned_srw knows here how long tasks take",
@@ -295,19 +296,19 @@ def test_caveats_come_where_they_should(monkeypatch: pytest.MonkeyPatch) -> None
         assert part in words
     for part in ("identical", "came right after another", "had not ended", "missing", "inferred"):
         assert part not in words
-    assert "knows here how" not in doubts(found, 1.5), "nothing is recommended then"
+    assert "knows here how" not in doubts(study, 1.5), "nothing is recommended then"
     assert "knows here how" not in doubts(what_was_found(estimates="none"))
     assert "On more slots than recorded" not in doubts(what_was_found(executors=4))
     moving = doubts(what_was_found(protocol="executors"))
     assert "One takes 2 s to start in another application and 1 s longer" in moving
     cut = ImportSummary(unused_jobs=Counter({UNFINISHED: 1}), parts_missing=2, slots_inferred=1)
-    other = replace(found, recording=replace(found.recording, summary=cut))
+    other = replace(study, recording=replace(study.recording, summary=cut))
     assert "1 job had not ended" in doubts(other)
     assert "2 parts of the recorded logs are missing" in doubts(other)
     assert "The slots of 1 application had to be inferred" in doubts(other)
     assert "parts of the logs are missing" in verdict(replace(checked(), recording=other.recording))
     monkeypatch.setattr("decima.whatif.load.waiting_share", lambda _: 0.51)
-    assert "51 % of the jobs came right after another had ended" in doubts(found)
+    assert "51 % of the jobs came right after another had ended" in doubts(study)
 
 
 @pytest.mark.parametrize(
@@ -317,11 +318,11 @@ def test_half_the_slots_pile_up_where_work_exceeds_them_and_times_double(
     factor: float, executors: int, piles_up: bool
 ) -> None:
     """8 slots are busy 100 % of the time, so 4 have twice what they can do."""
-    found = what_was_found(executors=executors)
-    half = found.sizes[executors // 2]
+    study = what_was_found(executors=executors)
+    half = study.sizes[executors // 2]
     results = {name: Result(factor / 3.0 * result.jct_s) for name, result in half.policies.items()}
-    sizes = {**found.sizes, executors // 2: replace(half, policies=results)}
-    assert ("could not keep up" in doubts(replace(found, sizes=sizes))) == piles_up
+    sizes = {**study.sizes, executors // 2: replace(half, policies=results)}
+    assert ("could not keep up" in doubts(replace(study, sizes=sizes))) == piles_up
 
 
 def test_a_change_of_a_setting_must_be_lower_for_certain() -> None:
@@ -329,7 +330,7 @@ def test_a_change_of_a_setting_must_be_lower_for_certain() -> None:
     spread = np.array([-1.2, -0.4, 1.0])  # of three draws: its interval holds 0
     lower_s, lower_too_s = np.array([15.0, 15.1, 14.9]), np.array([16.0, 17.0, 16.5])
     unsure_s, unsure_too_s = 18.0 + 4 * spread, 19.0 + 4 * spread
-    found = what_was_found(draws=np.array([1.0, 1.001, 0.999]))
+    outcome = what_was_found(draws=np.array([1.0, 1.001, 0.999]))
     change = PoolChange("etl", Pool(weight=4), "weight 4")
     held_s = np.array([100.0, 101.0, 99.0])
     rules = Allocation(slots_each=1, least=0, most=4, first=1, present=1)
@@ -340,11 +341,11 @@ def test_a_change_of_a_setting_must_be_lower_for_certain() -> None:
         (lower_s, unsure_too_s, False),
     ):
         result = Result(recorded_s[:, None], resampled_s, held_s=held_s)
-        study = replace(found, pools=(change, result))
+        study = replace(outcome, pools=(change, result))
         assert (study.best_pool_change() is not None) == is_sure
         changes = [change.words for change in advised(study, checked())]
         assert any(words.startswith("Pools: ") for words in changes) == is_sure
         allocations = (AllocationChange("", rules), base), (AllocationChange("a=1", rules), result)
-        study = replace(found, allocations=allocations)
+        study = replace(outcome, allocations=allocations)
         fastest = study.fastest_allocation()
         assert (fastest is not None) == is_sure

@@ -68,16 +68,16 @@ def in_turn(count: int, *plans: tuple[list[str], str | None], tasks: int = 2) ->
     return events
 
 
-def needs(found: Recording) -> set[tuple[int, int, Reason]]:
-    return {(each.job, each.on, each.reason) for each in found.dependencies}
+def needs(record: Recording) -> set[tuple[int, int, Reason]]:
+    return {(each.job, each.on, each.reason) for each in record.dependencies}
 
 
-def studied(found: Recording) -> WhatIf:
-    return what_if(found, replace(FAST, policies=("fifo", "spark_fair")))
+def studied(record: Recording) -> WhatIf:
+    return what_if(record, replace(FAST, policies=("fifo", "spark_fair")))
 
 
-def answered(found: Recording, limit: Limit) -> Submission:
-    study = studied(found)
+def answered(record: Recording, limit: Limit) -> Submission:
+    study = studied(record)
     return submission(study, exact(study), limit)
 
 
@@ -112,9 +112,9 @@ def test_a_job_that_reads_what_another_wrote_comes_after_it(tmp_path: Path) -> N
         (["file:/out/b"], None),
         (["file:/out/ab", "s3a://bucket/other"], None),
     ]
-    found = read_events(tmp_path, *in_turn(6, *plans))
-    assert needs(found) == {(3, 0, Reason.READS), (4, 3, Reason.READS)}
-    answer = answered(found, TOGETHER)
+    record = read_events(tmp_path, *in_turn(6, *plans))
+    assert needs(record) == {(3, 0, Reason.READS), (4, 3, Reason.READS)}
+    answer = answered(record, TOGETHER)
     # Two jobs of the first four fill the slots up to 1 s, the others up to 2 s; job 3 comes at 1.1
     # and runs then, job 4 a pause after it.
     assert answer.changed["fifo"].span_s == pytest.approx([4.1] * 3)
@@ -130,8 +130,8 @@ def test_jobs_that_write_one_place_keep_their_order(tmp_path: Path) -> None:
         (["file:/seen"], None),
         ([], "file:/seen"),
     ]
-    found = read_events(tmp_path, *in_turn(5, *plans))
-    assert needs(found) == {(1, 0, Reason.WRITES), (3, 2, Reason.WRITES)}
+    record = read_events(tmp_path, *in_turn(5, *plans))
+    assert needs(record) == {(1, 0, Reason.WRITES), (3, 2, Reason.WRITES)}
 
 
 def test_a_query_without_a_plan_waits_for_all_that_may_have_written(tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_a_query_without_a_plan_waits_for_all_that_may_have_written(tmp_path: Pa
         else each
         for each in events
     ]
-    found = read_events(tmp_path, *unknown)
-    assert needs(found) == {(2, 1, Reason.MAY_READ), (3, 2, Reason.MAY_READ)}
-    assert "does not name" in answered(found, TOGETHER).assumed_words()
+    record = read_events(tmp_path, *unknown)
+    assert needs(record) == {(2, 1, Reason.MAY_READ), (3, 2, Reason.MAY_READ)}
+    assert "does not name" in answered(record, TOGETHER).assumed_words()
 
 
 def test_of_jobs_that_wait_in_turn_only_the_last_is_named(tmp_path: Path) -> None:
@@ -153,13 +153,13 @@ def test_of_jobs_that_wait_in_turn_only_the_last_is_named(tmp_path: Path) -> Non
     events = [
         {key: value for key, value in each.items() if key != "sparkPlanInfo"} for each in in_turn(6)
     ]
-    found = read_events(tmp_path, *events)
-    assert needs(found) == {(row, row - 1, Reason.MAY_READ) for row in range(1, 6)}
+    record = read_events(tmp_path, *events)
+    assert needs(record) == {(row, row - 1, Reason.MAY_READ) for row in range(1, 6)}
 
 
 def test_a_reader_beside_one_writer_still_waits_for_the_one_before(tmp_path: Path) -> None:
     """The second writer, which waits for the first, runs when the reader is submitted."""
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(cores=4),
         query(0, "writes", reads=[], writes="file:/out"),
@@ -172,12 +172,12 @@ def test_a_reader_beside_one_writer_still_waits_for_the_one_before(tmp_path: Pat
         query_end(1),
         query_end(2),
     )
-    assert needs(found) == {(1, 0, Reason.WRITES), (2, 0, Reason.READS)}
+    assert needs(record) == {(1, 0, Reason.WRITES), (2, 0, Reason.READS)}
 
 
 def test_jobs_that_overlapped_need_nothing_of_each_other(tmp_path: Path) -> None:
     """The reader was submitted while the writer ran."""
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(cores=4),
         query(0, "writes", reads=[], writes="file:/out"),
@@ -187,9 +187,9 @@ def test_jobs_that_overlapped_need_nothing_of_each_other(tmp_path: Path) -> None
         query_end(0),
         query_end(1),
     )
-    assert needs(found) == set()
+    assert needs(record) == set()
     with pytest.raises(NotWaitingError, match="already are submitted together"):
-        Rules.of(found)
+        Rules.of(record)
 
 
 def stored(rdd: int, partitions: int) -> Event:
@@ -210,7 +210,7 @@ def rdd_job(
 def test_jobs_wait_for_those_that_filled_a_cache(tmp_path: Path) -> None:
     """The first stored a half, the second, which needs it, the rest; the others need that one."""
     cache = stored(100, 2)
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(cores=4),
         *rdd_job(0, 0, [cache], tasks=1),
@@ -220,14 +220,14 @@ def test_jobs_wait_for_those_that_filled_a_cache(tmp_path: Path) -> None:
         *rdd_job(4, 8000, []),
     )
     pairs = {(1, 0), (2, 1), (3, 1)}
-    assert needs(found) == {(*pair, Reason.STORED) for pair in pairs}
+    assert needs(record) == {(*pair, Reason.STORED) for pair in pairs}
 
 
 def test_a_checkpoint_is_stored_data(tmp_path: Path) -> None:
     """Its parent is newer than the RDD itself, which no other RDD's is."""
     before = {"RDD ID": 100, "Parent IDs": [99], "Number of Partitions": 2}
     after = {"RDD ID": 100, "Parent IDs": [105], "Number of Partitions": 2}
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(cores=4),
         *rdd_job(0, 0, [before]),
@@ -235,12 +235,12 @@ def test_a_checkpoint_is_stored_data(tmp_path: Path) -> None:
         *rdd_job(2, 4000, [after]),
         *rdd_job(3, 6000, []),
     )
-    assert needs(found) == {(2, 1, Reason.STORED)}
+    assert needs(record) == {(2, 1, Reason.STORED)}
 
 
 def test_a_skipped_stage_needs_the_job_that_wrote_its_shuffle(tmp_path: Path) -> None:
     """Both list a stage over the same RDDs; the second does not run it."""
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(cores=4),
         start(0, 0, [stage(0, 2, rdds=[7]), stage(1, 1, [0])]),
@@ -249,12 +249,12 @@ def test_a_skipped_stage_needs_the_job_that_wrote_its_shuffle(tmp_path: Path) ->
         start(1, 3000, [stage(2, 2, rdds=[7]), stage(3, 1, [2])]),
         submitted(3, 1), task(3, 0, 3000, 4000, kind="ResultTask"), end(1, 4000),
     )  # fmt: skip
-    assert needs(found) == {(1, 0, Reason.SHUFFLE)}
+    assert needs(record) == {(1, 0, Reason.SHUFFLE)}
 
 
 def test_reading_a_schema_stays_between_the_write_and_the_query(tmp_path: Path) -> None:
     """It waits for what its query waits for, and the query for it."""
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(cores=4),
         query(0, "writes", reads=[], writes="file:/out"),
@@ -265,7 +265,7 @@ def test_reading_a_schema_stays_between_the_write_and_the_query(tmp_path: Path) 
         *simple_job(2, 4000, [(4000, 5000)], spark_sql_execution_id="1"),
         query_end(1),
     )
-    assert needs(found) == {
+    assert needs(record) == {
         (1, 0, Reason.READS),
         (2, 0, Reason.READS),
         (2, 1, Reason.PREPARES),
@@ -274,7 +274,7 @@ def test_reading_a_schema_stays_between_the_write_and_the_query(tmp_path: Path) 
 
 def test_a_preparation_beside_one_writer_needs_the_one_before(tmp_path: Path) -> None:
     """The query that comes next needs the second writer alone, which waits for the first."""
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(cores=4),
         query(0, "writes", reads=[], writes="file:/out"),
@@ -288,7 +288,7 @@ def test_a_preparation_beside_one_writer_needs_the_one_before(tmp_path: Path) ->
         *simple_job(3, 3200, [(3200, 4000)], spark_sql_execution_id="3"),
         query_end(3),
     )
-    assert needs(found) == {
+    assert needs(record) == {
         (1, 0, Reason.WRITES),
         (2, 0, Reason.READS),
         (3, 1, Reason.READS),
@@ -299,7 +299,7 @@ def test_a_preparation_beside_one_writer_needs_the_one_before(tmp_path: Path) ->
 def test_iterations_of_a_library_keep_their_order(tmp_path: Path) -> None:
     """A place in the program itself may submit jobs of different threads."""
     loop = "treeAggregate at RDDLossFunction.scala:61"
-    found = read_events(
+    record = read_events(
         tmp_path,
         executor(cores=4),
         *rdd_job(0, 0, []),
@@ -309,7 +309,7 @@ def test_iterations_of_a_library_keep_their_order(tmp_path: Path) -> None:
         *rdd_job(4, 8000, []),
         *rdd_job(5, 10_000, []),
     )
-    assert needs(found) == {(2, 1, Reason.ORDER), (3, 2, Reason.ORDER)}
+    assert needs(record) == {(2, 1, Reason.ORDER), (3, 2, Reason.ORDER)}
 
 
 def test_spark_jobs_of_one_query_and_batches_of_one_stream_keep_their_order(
@@ -330,8 +330,8 @@ def test_spark_jobs_of_one_query_and_batches_of_one_stream_keep_their_order(
     ]
     closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
     log = write(tmp_path / "log", [*started(), *events, closing])
-    found = read_recording([log], group_by=GroupBy.JOB)
-    assert needs(found) == {(1, 0, Reason.ORDER), (3, 2, Reason.ORDER)}
+    record = read_recording([log], group_by=GroupBy.JOB)
+    assert needs(record) == {(1, 0, Reason.ORDER), (3, 2, Reason.ORDER)}
 
 
 @given(
@@ -374,8 +374,8 @@ def test_short_pauses_change_places_and_long_ones_stay() -> None:
 
 def test_jobs_that_came_by_themselves_keep_their_times(tmp_path: Path) -> None:
     """Of five jobs the second and third are of the first one's driver."""
-    found = replace(read_events(tmp_path, *in_turn(5)), follows=(NONE, 0, 1, NONE, NONE))
-    rules = Rules.of(found)
+    record = replace(read_events(tmp_path, *in_turn(5)), follows=(NONE, 0, 1, NONE, NONE))
+    rules = Rules.of(record)
     assert rules.ready_ms.tolist() == [-100.0, -100.0, -100.0, 3300.0, 4400.0]
     assert rules.pause_ms.tolist() == [100.0, 100.0, 100.0, 0.0, 0.0]
     took_ms = np.full(5, 1000.0)
@@ -384,10 +384,10 @@ def test_jobs_that_came_by_themselves_keep_their_times(tmp_path: Path) -> None:
 
 def test_two_jobs_in_turn_are_of_a_driver_that_waits(tmp_path: Path) -> None:
     """They are too few for the replay, where it may be chance."""
-    found = read_events(tmp_path, *in_turn(2))
-    assert found.followed.tolist() == [NONE, NONE]
-    assert waited_for(found).tolist() == [NONE, 0]
-    assert answered(found, TOGETHER).changed["fifo"].span_s == pytest.approx([1.0] * 3)
+    record = read_events(tmp_path, *in_turn(2))
+    assert record.followed.tolist() == [NONE, NONE]
+    assert waited_for(record).tolist() == [NONE, 0]
+    assert answered(record, TOGETHER).changed["fifo"].span_s == pytest.approx([1.0] * 3)
 
 
 def test_a_timetable_is_no_driver_that_waits() -> None:

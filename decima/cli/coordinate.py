@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -77,6 +77,7 @@ def numbers(option: str, values: tuple[str, ...], kind: Callable[[str], T]) -> d
 )
 @config_options(
     CoordinatorSettings,
+    shares_of="What weighs the same; by default jobs, with strict_fair applications.",
     moving_delay_s="Seconds to start an executor, until that is measured.",
     wait_s="Seconds without an executor after which an application gets one of another's.",
     idle_s="Seconds for which an application that has run out of work keeps its executors.",
@@ -101,7 +102,7 @@ def coordinate(
     weights: tuple[str, ...],
     log: Path | None,
     status_port: int | None,
-    **times: float,
+    **others: Any,
 ) -> None:
     """Divide the executors of one cluster among its Spark applications.
 
@@ -126,7 +127,7 @@ def coordinate(
         parameters,
         caps=numbers("--cap", caps, int),
         weights=numbers("--weight", weights, float),
-        **times,
+        **others,
     )
     secret = read_secret(secret_file, AttachError)
     announce()

@@ -109,6 +109,7 @@ _cluster = config_options(
     "core each. Gives --executors.",
     demands="Memory that tasks need, for --classes: from the trace, or drawn uniformly.",
     time_limit_s="Truncate runs, in seconds.",
+    max_jobs="Jobs that run at once, in a session; the policy chooses among those that wait.",
     estimates=ESTIMATES_HELP,
 )
 

@@ -58,6 +58,8 @@ class EvaluationConfig:
     warmup_delay_s: float = 1.0
     time_limit_s: float | None = None
     """end of each run; None runs until every job is complete"""
+    max_jobs: int | None = None
+    """jobs of a session that run at once (`Cluster.max_jobs`); None: any number"""
     estimates: Estimates = "exact"
     """estimates of task durations that policies observe (`traces.estimates`)"""
     classes: str | None = None
@@ -134,6 +136,7 @@ class EvaluationConfig:
             warmup_delay_ms=self.warmup_delay_s * MS_PER_S,
             protocol=Protocol.parse(self.protocol),
             time_limit_ms=None if limit_s is None else limit_s * MS_PER_S,
+            max_jobs=self.max_jobs,
             classes=None if self.classes is None else parse_classes(self.classes),
         )
 

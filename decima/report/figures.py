@@ -136,10 +136,10 @@ def _lines(axes: Axes, chart: Lines) -> None:
 
 def lonely(values: Sequence[float | None]) -> list[bool]:
     """Mask of the values without neighbours, which a line would not show."""
-    there = [False, *(value is not None for value in values), False]
+    is_drawn = [False, *(value is not None for value in values), False]
     return [
         here and not before and not after
-        for before, here, after in zip(there, there[1:], there[2:], strict=False)
+        for before, here, after in zip(is_drawn, is_drawn[1:], is_drawn[2:], strict=False)
     ]
 
 

@@ -93,16 +93,16 @@ def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
     """The runs that a timeline holds, by sequence; the first policy, then by the objective."""
     rows = table.select(["policy", "sequence"]).group_by(["policy", "sequence"]).aggregate([])
     runs = sorted(Run(str(row["policy"]), int(row["sequence"])) for row in rows.to_pylist())
-    there = [
+    drawn = [
         run
         for run in runs
         if run.policy in results.policies and run.sequence < len(results.sequences)
     ]
-    if not there:
+    if not drawn:
         raise FileError("the timeline holds no run of these results")
     means = {name: float(policy.objective.mean()) for name, policy in results.policies.items()}
     return sorted(
-        there, key=lambda run: (run.sequence, run.policy != results.reference, means[run.policy])
+        drawn, key=lambda run: (run.sequence, run.policy != results.reference, means[run.policy])
     )
 
 

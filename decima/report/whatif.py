@@ -192,7 +192,9 @@ def budget_section(planned: Budget) -> Section:
     }
     for policy, options in planned.dynamic.items():
         points[f"{policy}, dynamic"] = list[tuple[float, float]]()
-        for point in sorted((float(one.cost.mean()), float(one.p95_s.mean())) for one in options):
+        for point in sorted(
+            (float(option.cost.mean()), float(option.p95_s.mean())) for option in options
+        ):
             # Of the settings those that no other one beats in cost and p95.
             if all(point[1] < p95_s for _, p95_s in points[f"{policy}, dynamic"]):
                 points[f"{policy}, dynamic"].append(point)

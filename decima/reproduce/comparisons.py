@@ -15,7 +15,7 @@ from decima.evaluation import EvaluationConfig, Report
 from decima.evaluation.config import draw_sequence
 from decima.evaluation.report import PolicyRun
 from decima.reproduce.bench import BASELINES, TRACE, Bench, batch, stream
-from decima.rl.drawing import Found, errors, panels
+from decima.rl.drawing import Measured, errors, panels
 from decima.rl.statistics import difference_percent, mean_of
 from spark_sim.cluster import parse_classes
 from traces.numbers import MS_PER_S, Float64
@@ -98,17 +98,17 @@ def percent(values: Float64, reference: Float64) -> str:
     return difference_percent(values, reference).words("+.1f", " %")
 
 
-def draw_cdf(found: Found) -> Figure:
+def draw_cdf(measured: Measured) -> Figure:
     """Share of the sequences below an average JCT, and the means with their intervals."""
     figure, (cdf, bars) = panels(2)
-    for name, values in found["avg_jct_s"].items():
+    for name, values in measured["avg_jct_s"].items():
         jct_s = np.sort(values)
         share = np.arange(1, len(jct_s) + 1) / len(jct_s)
         cdf.step(jct_s, share, where="post", color=COLOURS[name], label=name)
     cdf.set(xlabel="average JCT of a sequence, s", ylabel="share of sequences", xscale="log")
     _number_log_axis(cdf)
     cdf.legend(fontsize=6, frameon=False)
-    _draw_means(bars, found["avg_jct_s"])
+    _draw_means(bars, measured["avg_jct_s"])
     return figure
 
 
@@ -164,15 +164,15 @@ def in_system(arrival_s: Float64, jct_s: Float64, time_s: Float64) -> Float64:
     return np.asarray(arrived - completed, np.float64)
 
 
-def draw_figure_10(found: Found) -> Figure:
+def draw_figure_10(measured: Measured) -> Figure:
     """Jobs in the system over time, and a moving mean of the JCT by arrival."""
     figure, (jobs, jct) = panels(2)
-    window = max(1, len(found["arrival_s"]) // 40)
-    for name, in_system in found["in_system"].items():
+    window = max(1, len(measured["arrival_s"]) // 40)
+    for name, in_system in measured["in_system"].items():
         colour = COLOURS[name]
-        jobs.plot(found["time_s"], in_system, color=colour, label=name, linewidth=1)
-        mean_s = np.convolve(found["jct_s"][name], np.ones(window) / window, "valid")
-        arrival_s = found["arrival_s"][window - 1 :]
+        jobs.plot(measured["time_s"], in_system, color=colour, label=name, linewidth=1)
+        mean_s = np.convolve(measured["jct_s"][name], np.ones(window) / window, "valid")
+        arrival_s = measured["arrival_s"][window - 1 :]
         jct.plot(arrival_s, mean_s, color=colour, linewidth=1)
     jobs.set(xlabel="time, s", ylabel="jobs in the system")
     jct.set(xlabel="arrival, s", ylabel=f"JCT, s, mean of {window} jobs")
@@ -203,11 +203,11 @@ def figure_11(bench: Bench) -> dict[str, Any]:
     return {"traces": by_trace, "here": here}
 
 
-def draw_figure_11(found: Found) -> Figure:
+def draw_figure_11(measured: Measured) -> Figure:
     """Means with intervals, a panel for each trace."""
-    figure, axes_of = panels(len(found["traces"]))
-    for axes, (trace, measured) in zip(axes_of, found["traces"].items(), strict=True):
-        _draw_means(axes, measured["avg_jct_s"])
+    figure, axes_of = panels(len(measured["traces"]))
+    for axes, (trace, values) in zip(axes_of, measured["traces"].items(), strict=True):
+        _draw_means(axes, values["avg_jct_s"])
         axes.set_title(trace, fontsize=9)
     return figure
 
@@ -266,18 +266,19 @@ def idle_memory_share(run: PolicyRun) -> float:
     return float((memory * idle).sum() / memory.sum())
 
 
-def draw_figure_12(found: Found) -> Figure:
+def draw_figure_12(measured: Measured) -> Figure:
     """Time on the largest executors relative to graphene by size of job, and idle memory."""
     figure, (use, idle) = panels(2)
-    reference = np.maximum(found["largest_executor_s"]["graphene"], _LEAST_S)
-    for name, spent_s in found["largest_executor_s"].items():
+    reference = np.maximum(measured["largest_executor_s"]["graphene"], _LEAST_S)
+    for name, spent_s in measured["largest_executor_s"].items():
         use.plot(
             range(1, _FIFTHS + 1), np.array(spent_s) / reference, color=COLOURS[name], label=name
         )
     use.set(xlabel="fifth of the jobs by work", ylabel="time on the largest, of graphene's")
     use.legend(fontsize=7, frameon=False)
     entries = {
-        name: mean_of(np.array(values)).to_json() for name, values in found["idle_memory"].items()
+        name: mean_of(np.array(values)).to_json()
+        for name, values in measured["idle_memory"].items()
     }
     idle.bar(
         list(entries),

@@ -14,7 +14,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.utils import scatter, softmax
 
 from decima.reproduce.bench import TRACE, Bench
-from decima.rl.drawing import Found, panels
+from decima.rl.drawing import Measured, panels
 from gnn.config import EncoderConfig
 from gnn.encoder import Encoder
 from traces import JobGraphs, load_trace
@@ -131,12 +131,12 @@ def accuracy(scores: Tensor, graphs: Batch) -> float:
     return named / int(graphs.num_graphs)
 
 
-def draw_appendix_e(found: Found) -> Figure:
+def draw_appendix_e(measured: Measured) -> Figure:
     """Accuracy over gradient steps, a panel for each test."""
     figure, axes_of = panels(len(_TESTED))
     for axes, jobs in zip(axes_of, _TESTED, strict=True):
-        for name, curve in found["accuracy"].items():
-            axes.plot(found["steps"], curve[jobs], label=name)
+        for name, curve in measured["accuracy"].items():
+            axes.plot(measured["steps"], curve[jobs], label=name)
         axes.set(xlabel="gradient steps", ylabel="accuracy", ylim=(0, 1.02))
         axes.set_title(jobs, fontsize=9)
     axes_of[0].legend(frameon=False)

@@ -32,9 +32,9 @@ from decima.reproduce.trainings import (
     table_2,
     table_3,
 )
-from decima.rl.drawing import Found
+from decima.rl.drawing import Measured
 
-FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Found], Figure]]] = {
+FIGURES: Mapping[str, tuple[Callable[[Bench], dict[str, Any]], Callable[[Measured], Figure]]] = {
     "figure9a": (figure_9a, draw_cdf),
     "figure9b": (figure_9b, draw_cdf),
     "figure10": (figure_10, draw_figure_10),

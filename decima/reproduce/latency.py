@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from decima.evaluation.runner import Workload, policy_on, prepare
 from decima.reproduce.bench import SHORT_JOBS, Bench, stream
 from decima.reproduce.comparisons import DECIMA
-from decima.rl.drawing import Found, panels
+from decima.rl.drawing import Measured, panels
 from spark_sim import Status
 from traces.numbers import MS_PER_S, Float64
 
@@ -69,11 +69,11 @@ def _spread(values: Float64) -> list[float]:
     return spread
 
 
-def draw_figure_15b(found: Found) -> Figure:
+def draw_figure_15b(measured: Measured) -> Figure:
     """Distributions of both times."""
     figure, (axes,) = panels(1)
     for name, label in (("latency_ms", "latency"), ("interval_ms", "to the next event")):
-        values = found[name]
+        values = measured[name]
         share = np.arange(1, len(values) + 1) / len(values)
         axes.step(np.maximum(values, 1e-2), share, where="post", label=label)
     axes.set(xlabel="ms", ylabel="share of scheduling events", xscale="log")

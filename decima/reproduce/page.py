@@ -11,7 +11,7 @@ from decima.cli.options import command_line
 from decima.report.page import write_page
 from decima.report.section import Section
 from decima.reproduce.paper import PAPER
-from decima.rl.drawing import Found
+from decima.rl.drawing import Measured
 from decima.rl.errors import StudyError
 from decima.rl.study.figures import SETTINGS
 from traces.files.names import counted
@@ -29,35 +29,37 @@ def write_overview(out: Path, settings: Mapping[str, Any]) -> Path:
     for name in PAPER:
         if not all((out / f"{name}.{kind}").exists() for kind in ("json", "png")):
             continue
-        found = read_json(out / f"{name}.json", StudyError)
-        if isinstance(found, dict) and found.get(SETTINGS) == settings:
-            sections.append(_section(out, name, found))
+        measured = read_json(out / f"{name}.json", StudyError)
+        if isinstance(measured, dict) and measured.get(SETTINGS) == settings:
+            sections.append(_section(out, name, measured))
     path = out / PAGE
     write_page(path, sections, title="The figures of the Decima paper", command=command_line())
     return path
 
 
-def _section(out: Path, name: str, found: Found) -> Section:
+def _section(out: Path, name: str, measured: Measured) -> Section:
     paper = PAPER[name]
     picture = base64.b64encode(read_bytes(out / f"{name}.png", StudyError)).decode()
-    rows = [(what, published, found["here"][what]) for what, published in paper.published.items()]
+    rows = [
+        (what, published, measured["here"][what]) for what, published in paper.published.items()
+    ]
     content = {
         "workload": paper.workload,
         "rows": rows,
         "picture": f"data:image/png;base64,{picture}",
         "differs": f"Why values differ: {paper.differs}",
-        "made": made_with(found),
+        "made": made_with(measured),
     }
     heading = f"{name}: {paper.title} ({paper.section})"
     return Section(name, heading, "reproduce.html", content)
 
 
-def made_with(found: Found) -> str:
+def made_with(measured: Measured) -> str:
     """Describe the size of a measurement: ``4 sequences of 200 jobs, seed 0, quick, 0.1 min``."""
-    settings = found[SETTINGS]
+    settings = measured[SETTINGS]
     parts = []
-    if "sequences" in found:
-        parts.append(f"{counted(found['sequences'], 'sequence')} of {found['jobs']:,} jobs")
+    if "sequences" in measured:
+        parts.append(f"{counted(measured['sequences'], 'sequence')} of {measured['jobs']:,} jobs")
     parts += [f"seed {settings['seed']}", settings["scale"]]
-    parts.append(f"{found['cpu_s'] / 60:.1f} CPU minutes")
+    parts.append(f"{measured['cpu_s'] / 60:.1f} CPU minutes")
     return ", ".join(parts)

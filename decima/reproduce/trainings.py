@@ -19,7 +19,7 @@ from decima.reproduce.comparisons import (
     avg_jct_s,
     percent,
 )
-from decima.rl.drawing import Found, errors, panels
+from decima.rl.drawing import Measured, errors, panels
 from decima.rl.statistics import difference_percent
 from decima.training.config import TrainConfig, read_config
 
@@ -148,10 +148,10 @@ def figure_13(bench: Bench) -> dict[str, Any]:
     return {**about(report), "objectives": values, "here": here}
 
 
-def draw_figure_13(found: Found) -> Figure:
+def draw_figure_13(measured: Measured) -> Figure:
     """Every network relative to the shipped one, a panel for each objective."""
-    figure, axes_of = panels(len(found["objectives"]))
-    for axes, (objective, networks) in zip(axes_of, found["objectives"].items(), strict=True):
+    figure, axes_of = panels(len(measured["objectives"]))
+    for axes, (objective, networks) in zip(axes_of, measured["objectives"].items(), strict=True):
         shown = {name: entry["percent"] for name, entry in networks.items() if name != DECIMA}
         axes.barh(
             list(shown),
@@ -195,12 +195,12 @@ def figure_14(bench: Bench) -> dict[str, Any]:
     return {**sizes, "percent": by_load, "here": here}
 
 
-def draw_figure_14(found: Found) -> Figure:
+def draw_figure_14(measured: Measured) -> Figure:
     """Difference to tuned weighted fair over load, a line for each network."""
     figure, (axes,) = panels(1)
-    loads = [float(load) for load in found["percent"]]
-    for name in next(iter(found["percent"].values())):
-        entries = [of_load[name] for of_load in found["percent"].values()]
+    loads = [float(load) for load in measured["percent"]]
+    for name in next(iter(measured["percent"].values())):
+        entries = [of_load[name] for of_load in measured["percent"].values()]
         axes.errorbar(
             loads,
             [entry["mean"] for entry in entries],
@@ -234,10 +234,10 @@ def figure_15a(bench: Bench) -> dict[str, Any]:
     return {"curves": curves, "here": here}
 
 
-def draw_figure_15a(found: Found) -> Figure:
+def draw_figure_15a(measured: Measured) -> Figure:
     """Score over iterations, a line for each training on streams."""
     figure, (axes,) = panels(1)
-    for name, curve in found["curves"].items():
+    for name, curve in measured["curves"].items():
         if name != "trained on batches":  # its held-out sequences are batches
             axes.plot(*zip(*curve, strict=True), label=name, linewidth=1.2)
     axes.set_yscale("symlog", linthresh=20.0)
@@ -286,10 +286,10 @@ def _against(reference: Any, jct_s: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def draw_table(found: Found) -> Figure:
+def draw_table(measured: Measured) -> Figure:
     """Differences in percent with their intervals."""
     figure, (axes,) = panels(1)
-    entries = found["percent"]
+    entries = measured["percent"]
     axes.barh(
         list(entries),
         [entry["mean"] for entry in entries.values()],

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from decima.rl.errors import RunError
 from traces.files.writing import written_whole
 
-Found = Mapping[str, Any]
+Measured = Mapping[str, Any]
 _DPI = 110
 
 
@@ -29,7 +29,7 @@ def panels(count: int) -> tuple[Figure, Sequence[Axes]]:
     return figure, axes[0]
 
 
-def errors(entries: Sequence[Found]) -> list[list[float]]:
+def errors(entries: Sequence[Measured]) -> list[list[float]]:
     """Lengths of error bars below and above the means of entries as `Estimate.to_json` gives."""
     intervals = [entry["ci95"] or (entry["mean"], entry["mean"]) for entry in entries]
     low = [max(0.0, entry["mean"] - ci[0]) for entry, ci in zip(entries, intervals, strict=True)]

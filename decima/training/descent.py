@@ -17,7 +17,7 @@ DescentProgress = Callable[[int, Parameters, float], None]
 
 
 @dataclass(frozen=True)
-class Found:
+class Best:
     """The best parameters, and what they cost."""
 
     parameters: Parameters
@@ -25,7 +25,7 @@ class Found:
     scores: int  # number of scored parameters
 
 
-Descent = Generator[list[Parameters], list[float], Found]
+Descent = Generator[list[Parameters], list[float], Best]
 """a search under way: yields parameters, is sent their scores"""
 
 Scores = Callable[[list[Parameters]], list[float]]
@@ -34,7 +34,7 @@ Scores = Callable[[list[Parameters]], list[float]]
 
 def descend(
     policy: str, scores: Scores, *, rounds: int = 2, progress: DescentProgress | None = None
-) -> Found:
+) -> Best:
     """The parameters of `policy` with the least score: `descent`, from its begin to its end."""
     (result,) = descend_together(
         {policy: descent(policy, rounds=rounds, progress=progress)},
@@ -46,10 +46,10 @@ def descend(
 def descend_together(
     searches: Mapping[K, Descent],
     scores: Callable[[Mapping[K, list[Parameters]]], Mapping[K, list[float]]],
-) -> dict[K, Found]:
+) -> dict[K, Best]:
     """Run several searches side by side; their candidates are scored together."""
     waiting = {key: next(search) for key, search in searches.items()}
-    results: dict[K, Found] = {}
+    results: dict[K, Best] = {}
     while waiting:
         for key, values in scores(waiting).items():
             try:
@@ -85,7 +85,7 @@ def descent(policy: str, *, rounds: int = 2, progress: DescentProgress | None = 
                     progress(len(scored), best, scored[_key(best)])
         if number > 0 and best == before:
             break
-    return Found(best, scored[_key(best)], len(scored))
+    return Best(best, scored[_key(best)], len(scored))
 
 
 def _key(parameters: Parameters) -> tuple[float, ...]:

@@ -222,10 +222,10 @@ class EpisodeSource:
         end_ms = max(max(length, 1.0) * gap_ms, float(drawn.arrival_ms[0]) + gap_ms)
         before: NDArray[np.bool_] = drawn.arrival_ms < end_ms
         backlog = int(rng.integers(episodes.backlog + 1)) if episodes.backlog else 0
-        there = rng.integers(len(trace.jobs), size=backlog).astype(drawn.job.dtype)
+        jobs = rng.integers(len(trace.jobs), size=backlog).astype(drawn.job.dtype)
         run = Run(
             np.concatenate([np.zeros(backlog), drawn.arrival_ms[before]]),
-            np.concatenate([there, drawn.job[before]]),
+            np.concatenate([jobs, drawn.job[before]]),
             streams.duration_key(),
             end_ms if episodes.ends == "cut" else None,
         )

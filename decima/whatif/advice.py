@@ -107,13 +107,13 @@ def advised(study: Study, check: ReplayReport) -> Iterator[Advised]:
         if not _is_little(study) and (pool := study.best_pool_change()) is not None:
             yield Advised(_pool_words(study, *pool), pool_files(study, pool[0]))
         if is_allocation_trusted(study):
-            for label, found in (
+            for label, result in (
                 ("faster", study.fastest_allocation()),
                 ("cheaper", study.cheapest_allocation()),
             ):
-                if found is not None:
-                    words = f"Allocation, {label}: {_allocation_effect(study, *found)}."
-                    yield Advised(words, allocation_files(study, found[0]))
+                if result is not None:
+                    words = f"Allocation, {label}: {_allocation_effect(study, *result)}."
+                    yield Advised(words, allocation_files(study, result[0]))
 
 
 def headline(study: Study, check: ReplayReport) -> str:

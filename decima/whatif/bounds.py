@@ -46,10 +46,12 @@ def check_max_slots(recording: Recording, caps: MaxSlots) -> None:
     named = sorted({pool for pool in pools.tolist() if pool})
     for name, slots in caps.items():
         if name not in named:
-            there = ", ".join(named[:10]) if named else "none: no job sets spark.scheduler.pool"
+            pools_text = (
+                ", ".join(named[:10]) if named else "none: no job sets spark.scheduler.pool"
+            )
             raise TraceError(
                 f"--max-slots pool.{name:.60}={slots}: no recorded job is in this pool"
-                f"{suggestion(name, named)}; there are {there}"
+                f"{suggestion(name, named)}; there are {pools_text}"
             )
         for row in np.flatnonzero(pools == name).tolist():
             job = recording.trace.jobs[row]

@@ -67,7 +67,7 @@ class Option:
         if self.change is None:
             return counted(self.executors, "executor")
         least, idle = self.change.allocation.least, self.change.values[IDLE]
-        return f"{least:,} to {counted(self.executors, 'executor')} that go after {idle} idle"
+        return f"{least:,} to {self.executors:,} executors that go after {idle} idle"
 
     def cell(self) -> str:
         """Describe the executors in few words."""

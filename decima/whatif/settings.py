@@ -78,7 +78,7 @@ class WhatIfSettings:
     max_slots: Mapping[str, int] | None = None
     """by pool, the most slots that its jobs hold together when the reference is bounded"""
     max_jobs: int | None = None
-    """jobs that run at once then, the others waiting first come first served"""
+    """jobs that run at once then; the reference chooses among those that wait"""
 
     def __post_init__(self) -> None:
         _check(self, (POOLS,), ("draws", "sequences", "training", "held_back"))

@@ -63,18 +63,23 @@ def admit_next(state: State) -> int:
     earlier: int = clock["next_arrival"]
     job = int(state.queue[earlier])
     clock["next_arrival"] += 1
-    clock["last_arrival_ms"] = state.jobs[job]["arrival_ms"]
+    arrival_ms = state.jobs[job]["arrival_ms"]
+    clock["last_arrival_ms"] = max(clock["last_arrival_ms"], arrival_ms)
     clock["mean_gap_ms"] = np.inf
     if earlier > 0:
         first_ms = state.jobs[state.queue[0]]["arrival_ms"]
         clock["mean_gap_ms"] = (clock["last_arrival_ms"] - first_ms) / earlier
     clock["arrived_log"] += math.log(max(state.jobs[job]["work_ms"], LEAST_WORK_MS))
     clock["typical_ms"] = math.exp(clock["arrived_log"] / clock["next_arrival"])
-    state.active[clock["num_active"]] = job
+    place = clock["num_active"]
+    while place > 0 and state.jobs[state.active[place - 1]]["arrival_ms"] > arrival_ms:
+        state.active[place] = state.active[place - 1]
+        place -= 1
+    state.active[place] = job
     clock["num_active"] += 1
     row = state.jobs[job]
     row["active"] = 1
-    waited_ms = clock["time_ms"] - row["arrival_ms"]  # for its place among `max_jobs`
+    waited_ms = clock["time_ms"] - arrival_ms  # for its place among `max_jobs`
     clock["job_time_ms"] += waited_ms
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
         if state.stages[stage]["parents_running"] == 0:
@@ -180,7 +185,8 @@ def mark_changed(state: State, number: int) -> None:
 def retire(state: State, job: int) -> None:
     """Take `job`, which is complete, out of the system; its followers arrive later.
 
-    Where it was one of `max_jobs`, the first job that waits for its place enters.
+    Where it was one of `max_jobs`, the first job that waits for its place enters, unless the policy
+    is asked which (`spark_sim.kernels.session`).
     """
     clock = state.clock[0]
     was_full = clock["num_active"] == clock["max_jobs"]
@@ -211,7 +217,10 @@ def retire(state: State, job: int) -> None:
     room = clock["next_arrival"] + clock["max_jobs"] - clock["num_active"]
     clock["num_admissible"] = min(clock["num_queued"], room)
     if was_full and next_arrival_ms(state) <= clock["time_ms"]:
-        admit_next(state)
+        if clock["ask_admission"] == 1:
+            clock["place_free"] = 1
+        else:
+            admit_next(state)
 
 
 @kernel

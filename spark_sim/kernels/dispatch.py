@@ -156,16 +156,18 @@ def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
     """Choose by the preferences of simulation `index` until its round ends, then run on.
 
     A stage whose job has reached its limit is skipped. If a choice opens a stage that is not among
-    the preferences, or a class runs out before a stage has its share, the round is due again.
+    the preferences, or a class runs out before a stage has its share, the round is due again. Of a
+    round about jobs that wait for a place the first choice is the last.
     Returns the run's state (DECIDE or its end) and the number of entries used.
     """
     first, last = wanted.ptr[index], wanted.ptr[index + 1]
+    is_admission = state.clock[0]["is_admission"] == 1
     for entry in range(first, last):
         stage = wanted.stage[entry]
         used = entry - first + 1
         if stage == NONE:
-            assign(state, NONE, 0, ANY)
-            return advance(state), used
+            status = assign(state, NONE, 0, ANY)
+            return (status if is_admission and status == DECIDE else advance(state)), used
         row = state.stages[stage]
         if row["open"] == 0 or state.jobs[row["job"]]["held"] >= wanted.limit[entry]:
             continue
@@ -176,6 +178,8 @@ def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
         status = assign(state, stage, wanted.limit[entry], kind)
         if status == DONE:
             return advance(state), used
+        if is_admission:
+            return status, used
         if len(state.classes) > 1:  # then a choice may also close others
             known = _count_open(state, wanted.stage, first, last)
         has_run_out = kind != ANY and row["open"] == 1

@@ -13,7 +13,9 @@ about few jobs: for a policy whose limits are known (`PLAN`), one that follows a
 left over asks only about jobs that changed since. All others would be given what they have: their
 parts of the plan stay.
 
-Jobs may have a cap of slots together, and only so many may run at once (`Cluster.max_jobs`). Slots
+Jobs may have a cap of slots together, and only so many may run at once (`Cluster.max_jobs`). When
+one of these ends and several wait for its place, a round about these alone comes first: they are
+shown as if no other job were there, and the job of the first choice enters (`ask_admission`). Slots
 may come and go (`spark_sim.conditions`): at given times, where one that goes while it is busy
 goes when its task ends, or by dynamic allocation (`spark_sim.kernels.allocation`).
 """
@@ -73,7 +75,7 @@ def advance(state: State) -> int:
         status = happen(state)
         if status == DEADLOCK:
             _force_progress(state)
-        elif status == DECIDE and ask(state):
+        elif status == DECIDE and (ask_admission(state) or ask(state)):
             return DECIDE
         elif status in (DONE, TRUNCATED):
             return status
@@ -225,6 +227,101 @@ def _force_progress(state: State) -> None:
 
 
 @kernel
+def count_waiting(state: State) -> int:
+    """Count the jobs that have arrived and wait for a place."""
+    clock = state.clock[0]
+    last = clock["next_arrival"]
+    while (
+        last < clock["num_queued"]
+        and state.jobs[state.queue[last]]["arrival_ms"] <= clock["time_ms"]
+    ):
+        last += 1
+    return int(last - clock["next_arrival"])
+
+
+@kernel
+def ask_admission(state: State) -> bool:
+    """Open a round about the jobs that wait, where a place is free; the only one enters at once.
+
+    Returns whether there is a decision to make.
+    """
+    clock = state.clock[0]
+    if clock["place_free"] == 0:
+        return False
+    waiting = count_waiting(state)
+    if waiting == 1 or clock["num_executors"] == 0:
+        admit(state, NONE)
+        return False
+    clock["is_admission"] = 1
+    clock["rounds"] += 1
+    clock["running_jobs"] = clock["num_active"]
+    clock["running_open"] = clock["open_stages"]
+    clock["running_local"] = clock["local"]
+    for index in range(clock["num_active"]):
+        state.asked[index] = state.active[index]
+    clock["num_active"] = waiting
+    clock["open_stages"] = 0
+    clock["local"] = 0
+    clock["on_offer"] = clock["num_executors"]
+    for index in range(waiting):
+        number = state.queue[clock["next_arrival"] + index]
+        state.active[index] = number
+        job = state.jobs[number]
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            row = state.stages[stage]
+            if row["parents_running"] == 0:
+                row["runnable"] = 1
+                row["open"] = 1
+                job["open_stages"] += 1
+                job["uncovered"] += row["num_tasks"]
+                compare_critical(state, stage)
+        clock["open_stages"] += job["open_stages"]
+    return True
+
+
+@kernel
+def _close_admission(state: State, stage: int) -> int:
+    """Let the job of `stage` enter, or the first submitted if that is NONE.
+
+    Returns DECIDE if that opens the round that was due, else DONE.
+    """
+    clock = state.clock[0]
+    for index in range(clock["num_active"]):
+        job = state.jobs[state.active[index]]
+        job["open_stages"] = 0
+        job["uncovered"] = 0
+        job["critical"] = NONE
+        for row in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            state.stages[row]["runnable"] = 0
+            state.stages[row]["open"] = 0
+    clock["is_admission"] = 0
+    clock["num_active"] = clock["running_jobs"]
+    clock["open_stages"] = clock["running_open"]
+    clock["local"] = clock["running_local"]
+    clock["on_offer"] = 0
+    for index in range(clock["num_active"]):
+        state.active[index] = state.asked[index]
+    admit(state, NONE if stage == NONE else state.stages[stage]["job"])
+    return DECIDE if ask(state) else DONE
+
+
+@kernel
+def admit(state: State, number: int) -> None:
+    """Give the free place to a job that waits; NONE: to the first submitted."""
+    first = state.clock[0]["next_arrival"]
+    state.clock[0]["place_free"] = 0
+    if number != NONE:
+        place = first
+        while state.queue[place] != number:
+            place += 1
+        while place > first:
+            state.queue[place] = state.queue[place - 1]
+            place -= 1
+        state.queue[first] = number
+    admit_next(state)
+
+
+@kernel
 def ask(state: State) -> bool:
     """Open a round, of few jobs if possible. Returns whether there is a decision to make."""
     clock = state.clock[0]
@@ -370,11 +467,15 @@ def _known_limit(state: State) -> int:
 def assign(state: State, stage: int, limit: int) -> int:
     """Put `stage` next in the plan and set its job's limit; stage NONE ends the round.
 
+    In a round about jobs that wait for a place either ends it, and the next one may open.
+
     Returns DECIDE while the round is open, DONE once it is closed, ILLEGAL for an action that the
     rules forbid (nothing has changed then).
     """
     clock = state.clock[0]
     if stage == NONE:
+        if clock["is_admission"] == 1:
+            return _close_admission(state, NONE)
         clock["decisions"] += 1
         return close_round(state)
     if stage < 0 or stage >= len(state.stages) or state.stages[stage]["open"] == 0:
@@ -383,6 +484,8 @@ def assign(state: State, stage: int, limit: int) -> int:
     job = state.jobs[row["job"]]
     if limit <= job["held"] or limit > clock["num_executors"]:
         return ILLEGAL
+    if clock["is_admission"] == 1:
+        return ILLEGAL if job["active"] == 1 else _close_admission(state, stage)
     clock["decisions"] += 1
     job["limit"] = limit
     job["uncovered"] -= row["num_tasks"] - row["covered"]

@@ -108,6 +108,9 @@ public final class DriveSession {
           found.put("typical_ms", live.typicalMs());
           found.put("matches", new int[] {live.priorHits(), live.priorMisses()});
           break;
+        case "first":
+          found.put("first", planner.first(live));
+          break;
         case "tables":
           LiveTables tables = LiveTables.of(live, graphs);
           found.put("tables", tables == null ? null : columns(tables));

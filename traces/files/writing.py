@@ -70,11 +70,11 @@ def check_output_folder(path: Path, error: type[ValueError] = FileError) -> None
     if path.is_symlink() and not path.exists():
         raise error(f"{path}: cannot write: a link that leads nowhere")
     absolute = path.absolute()
-    there = next(folder for folder in (absolute, *absolute.parents) if folder.exists())
-    if not there.is_dir():
-        raise error(f"{path}: cannot write: {there} is no folder")
+    parent = next(folder for folder in (absolute, *absolute.parents) if folder.exists())
+    if not parent.is_dir():
+        raise error(f"{path}: cannot write: {parent} is no folder")
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=parent):
             pass
     except OSError as fault:
         raise error(f"{path}: cannot write: {reason(fault)}") from fault

@@ -306,18 +306,18 @@ def _phrase(decision: Explanation, reason: Reason) -> str:
         figure = _number(quantity, value) + quantity.unit
         return f"{words} ({figure}, on average {_number(quantity, of_all)})"
     if name == "moving cost":
-        given, there = decision.given, stage.job.local
+        given, executors = decision.given, stage.job.local
         each = f"{decision.moving_delay_s:g} s each"
         if decision.moving_delay_s == 0:
             on_offer = counted(decision.on_offer, "executor")
-            return f"{there} of the {on_offer} on offer are its own already"
-        if there >= given:
+            return f"{executors} of the {on_offer} on offer are its own already"
+        if executors >= given:
             return "its executors are already there"
-        if there == 0:
+        if executors == 0:
             return f"its executors have to move ({each})"
         return (
-            f"{there} of its {counted(given, 'executor')} are already there, the rest have to move "
-            f"({each})"
+            f"{executors} of its {counted(given, 'executor')} are already there, the rest have to "
+            f"move ({each})"
         )
     memory = "" if stage.memory_gb is None else f" ({stage.memory_gb:g} GB)"
     return {

@@ -57,10 +57,10 @@ def check_executors(context: Any, answer: Answer) -> None:
         linger_s = 0.0 if turn == 0 else _LINGER_S
         for greeted in _ask(context, answer, linger_s):
             for key in sorted(expected.keys() | greeted.answer.keys()):
-                here, there = expected.get(key), greeted.answer.get(key)
-                if here != there:
+                here, theirs = expected.get(key), greeted.answer.get(key)
+                if here != theirs:
                     raise ClusterError(
-                        f"{greeted.host}: {key} is {there} there and {here} here: executors and "
+                        f"{greeted.host}: {key} is {theirs} there and {here} here: executors and "
                         "driver must agree, which an archive of `decima cluster pack` provides"
                     )
             heard.add((greeted.host, greeted.executor))

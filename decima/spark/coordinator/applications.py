@@ -21,7 +21,10 @@ class Application:
     """An application that is connected."""
 
     registration: Registration
-    weight: float
+    base_weight: float
+    """of the application, or of each of its jobs"""
+    counts_jobs: bool
+    """True: it weighs as much as its unfinished jobs together"""
     caps: dict[str, int]
     """by the group that shares each"""
     stages: Stages | None = None
@@ -52,6 +55,12 @@ class Application:
     def waiting_tasks(self) -> int:
         """Tasks that no executor runs yet."""
         return 0 if self.stages is None else self.stages.waiting
+
+    @property
+    def weight(self) -> float:
+        """Factor on its limits, and divisor of the durations that policies observe."""
+        num_jobs = 1 if self.stages is None or not self.counts_jobs else self.stages.num_jobs
+        return self.base_weight * num_jobs
 
     def executors_for(self, tasks: int) -> int:
         """Return how many of its executors run so many tasks at once."""

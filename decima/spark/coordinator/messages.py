@@ -125,10 +125,12 @@ class Registration(NamedTuple):
 
 
 class Stages(NamedTuple):
-    """The unfinished work of an application, as J = 1 job with S stages and E edges."""
+    """The unfinished work of an application, as one job with S stages and E edges."""
 
+    num_jobs: int
+    """unfinished jobs of the application"""
     age_ms: float
-    """since its oldest unfinished job arrived"""
+    """since the oldest of them arrived"""
     num_tasks: Int64  # (S,)
     launched: Int64  # (S,)
     finished: Int64  # (S,)
@@ -223,7 +225,11 @@ def _stages(columns: Mapping[str, Any]) -> Stages:
     age_ms = columns.get("time_ms")
     if not is_number(age_ms) or not 0 <= age_ms <= MAX_TIME_MS:
         raise MessageError(f"time_ms is {age_ms!r:.40}: a time is needed")
+    num_jobs = len(_numbers(columns, "arrival_ms"))
+    if not 1 <= num_jobs <= size:
+        raise MessageError(f"{num_jobs:,} jobs of {size:,} stages: each has a stage at least")
     stages = Stages(
+        num_jobs,
         float(age_ms),
         num_tasks,
         launched,
@@ -263,7 +269,7 @@ def _counts(columns: Mapping[str, Any], label: str, size: int | None = None) -> 
     return values.astype(np.int64)
 
 
-def _numbers(columns: Mapping[str, Any], label: str, size: int | None) -> Float64:
+def _numbers(columns: Mapping[str, Any], label: str, size: int | None = None) -> Float64:
     """(size,) a column, for example of milliseconds."""
     values = columns.get(label)
     if not isinstance(values, list) or (size is not None and len(values) != size):

@@ -17,14 +17,12 @@ from decima.registry import Heuristic
 from decima.spark.coordinator.applications import Application, Arrivals, MovingDelay
 from decima.spark.coordinator.messages import Registration, Report
 from decima.spark.coordinator.rounds import ClusterRound, Room, shares_with_floors
-from decima.spark.coordinator.settings import CoordinatorSettings
+from decima.spark.coordinator.settings import STAND_IN, CoordinatorSettings
 from decima.spark.coordinator.tables import Share, message_of, share_of, state_of
 from decima.spark.loading import PolicyFor
 from decima.spark.tables import GRAPH, graph_arrays
 from traces.arrays import TraceArrays
 
-STAND_IN = "strict_fair"
-"""decides where the policy fails"""
 _LONG_STAGE = 5.0
 """moving delays: a stage with tasks to start for longer than so many offers its executors"""
 _STAY = 10.0
@@ -99,6 +97,7 @@ class Coordinator:
         self.applications[key] = Application(
             registration,
             settings.weight_of(registration.weight, registration.user, registration.queue),
+            settings.counts_jobs,
             settings.caps_of(registration.user, registration.queue),
             has_reported=held == 0,
             granted=min(held, settings.slots) if held > 0 else min(registration.most, free),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from decima.policies import check_name
 from decima.registry import Parameters
 from decima.spark.settings import WEIGHTS, AttachError, check_count, check_within
 from spark_sim.cluster import MAX_EXECUTORS, MOVING_DELAY_S
 
+SharesOf = Literal["applications", "jobs"]
+STAND_IN = "strict_fair"
+"""decides where the policy fails"""
 _HOUR_S = 3_600.0
 _GROUP = re.compile(r"(user|queue)(?::(.+))?")
 
@@ -26,10 +30,13 @@ class CoordinatorSettings:
 
     slots: int
     """executors of the cluster, all of one size"""
-    policy: str = "strict_fair"
+    policy: str = STAND_IN
     """name of a heuristic, `decima`, or a model file"""
     parameters: Parameters | None = None
     """of a heuristic, in place of its own"""
+    shares_of: SharesOf | None = None
+    """what weighs the same: each application, or each unfinished job; None: jobs, but for
+    `strict_fair` applications"""
     moving_delay_s: float = MOVING_DELAY_S
     """from a request to a registered executor, until that has been measured"""
     wait_s: float = 60.0
@@ -50,6 +57,8 @@ class CoordinatorSettings:
         if self.slots > MAX_EXECUTORS:
             raise AttachError(f"slots must be at most {MAX_EXECUTORS:,}, got {self.slots}")
         check_name(self.policy)
+        if self.shares_of not in (None, *get_args(SharesOf)):
+            raise AttachError(f"shares_of {self.shares_of!r:.40}: applications or jobs is needed")
         check_within("moving_delay_s", self.moving_delay_s, 0.0, _HOUR_S)
         check_within("wait_s", self.wait_s, 0.1, 7 * 24 * _HOUR_S)
         check_within("idle_s", self.idle_s, 0.0, _HOUR_S)
@@ -62,6 +71,17 @@ class CoordinatorSettings:
             if check_group("weight", group) is None:
                 raise AttachError(f"weight {group!r}: name one, such as {group}:NAME")
             check_within(f"weight {group}", weight, *WEIGHTS)
+
+    @property
+    def counts_jobs(self) -> bool:
+        """Whether an application weighs as much as its unfinished jobs together.
+
+        Policies minimise the average JCT of jobs, so an application with more of them comes first
+        (Smith's rule); `strict_fair` is fair to applications.
+        """
+        if self.shares_of is None:
+            return self.policy != STAND_IN
+        return self.shares_of == "jobs"
 
     def caps_of(self, user: str, queue: str) -> dict[str, int]:
         """Return the caps of an application by the group that shares each."""

@@ -187,11 +187,11 @@ def fit_rule(
     if history.generations and history.generations[-1].validation is None:
         best = min(best, (validated(search.mean), number, search.mean), key=itemgetter(0))
     best_score, best_generation, best_weights = best
-    found = config.parameters(best_weights)
-    compared = [found, HEURISTICS[policy].defaults]
+    parameters = config.parameters(best_weights)
+    compared = [parameters, HEURISTICS[policy].defaults]
     logs = candidates.logs(policy, compared, config.held_back_numbers(), "held back").mean(axis=1)
     return FittedRule(
-        found=found,
+        found=parameters,
         score=best_score,
         found_logs=logs[0],
         shipped_logs=logs[1],

@@ -226,6 +226,7 @@ class Coordinated(Way):
                 num_children.append(len(stage.children))
                 children.extend(first + child for child in stage.children)
         return Stages(
+            len(application.jobs),
             now_ms - min(job.arrival_ms for job in application.jobs),
             np.array([stage.num_tasks for stage in stages]),
             np.array([stage.launched for stage in stages]),

@@ -329,10 +329,10 @@ def _start_ms(added_ms: Int64, waiting: Changes, backlog_ms: float) -> float | N
 
 def _longest_wait_ms(slots: Changes, waiting: Changes) -> float:
     """Longest time for which tasks waited while there were the most slots that ever were."""
-    times, there = slots.steps()
+    times, counts = slots.steps()
     at, tasks = waiting.steps()
     marks = np.unique(np.concatenate([times, at]))
-    most = there[np.searchsorted(times, marks, side="right") - 1] == there.max(initial=1)
+    most = counts[np.searchsorted(times, marks, side="right") - 1] == counts.max(initial=1)
     waits = tasks[np.maximum(np.searchsorted(at, marks, side="right") - 1, 0)] > 0
     waits &= marks >= at[0]
     edges = np.diff((most & waits).astype(np.int64), prepend=0, append=0)

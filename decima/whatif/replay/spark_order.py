@@ -25,7 +25,7 @@ from decima.whatif.replay.pools import DEFAULT_POOL, Pool, Pools
 from decima.whatif.replay.recording import FIFO, POOLS
 from spark_sim import Simulator, Status
 from spark_sim.kernels.room import has_room
-from spark_sim.kernels.session import happen, start, start_with_room
+from spark_sim.kernels.session import admit, count_waiting, happen, start, start_with_room
 from spark_sim.tables import DECIDE, NONE, QUIET, State
 from traces.numbers import Bool, Float64, Int64
 
@@ -132,11 +132,35 @@ def _run(state: State, order: _Order, queue: _Queue) -> int:
     count = 0
     while status in (DECIDE, QUIET):
         if status == DECIDE:
+            if clock["place_free"] == 1:
+                _admit(state, order, queue)
             count = _collect(state, order, queue)
         if clock["unattached"] > 0 and count > 0:
             count = _offer(state, order, queue, count)
         status = happen(state)
     return int(status)
+
+
+@kernel
+def _admit(state: State, order: _Order, queue: _Queue) -> None:
+    """Give the free place to the job that waits and that a free slot would go to."""
+    clock = state.clock[0]
+    _count_running(state, order, queue)
+    best = NONE
+    for place in range(clock["next_arrival"], clock["next_arrival"] + count_waiting(state)):
+        job = state.jobs[state.queue[place]]
+        for stage in range(job["first_stage"], job["first_stage"] + job["num_stages"]):
+            if state.stages[stage]["parents_running"] > 0:
+                continue
+            if best == NONE:
+                best = stage
+                continue
+            # None of their Spark jobs has a rank yet: inside a FIFO pool the queue has the order.
+            pool, rival_pool = order.pool[state.queue[place]], order.pool[state.stages[best]["job"]]
+            is_fifo = pool == rival_pool and not order.is_fair[pool]
+            if not is_fifo and _goes_first(state, order, queue, stage, best):
+                best = stage
+    admit(state, state.stages[best]["job"])
 
 
 @kernel
@@ -162,13 +186,7 @@ def _collect(state: State, order: _Order, queue: _Queue) -> int:
 def _offer(state: State, order: _Order, queue: _Queue, count: int) -> int:
     """Start tasks while slots are free; returns how many stages have tasks left."""
     clock = state.clock[0]
-    queue.running[:] = 0
-    for index in range(clock["num_active"]):
-        job = state.active[index]
-        if clock["slots_each"] > 0:
-            queue.running[order.pool[job]] += _running_tasks(state, job)
-        else:
-            queue.running[order.pool[job]] += state.jobs[job]["attached"]
+    _count_running(state, order, queue)
     while clock["unattached"] > 0 and count > 0:
         best = NONE
         for index in range(count):
@@ -193,6 +211,19 @@ def _offer(state: State, order: _Order, queue: _Queue, count: int) -> int:
             for index in range(best, count):
                 queue.stages[index] = queue.stages[index + 1]
     return count
+
+
+@kernel
+def _count_running(state: State, order: _Order, queue: _Queue) -> None:
+    """Count the tasks that run in each pool."""
+    clock = state.clock[0]
+    queue.running[:] = 0
+    for index in range(clock["num_active"]):
+        job = state.active[index]
+        if clock["slots_each"] > 0:
+            queue.running[order.pool[job]] += _running_tasks(state, job)
+        else:
+            queue.running[order.pool[job]] += state.jobs[job]["attached"]
 
 
 @kernel

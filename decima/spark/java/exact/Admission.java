@@ -1,15 +1,19 @@
 package decima.spark;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.scheduler.SparkListenerEvent;
 
 /**
- * At most so many jobs run at once. A job beyond them waits, first come first served, and starts no
- * task; one that runs is never held up again.
+ * At most so many jobs run at once. A job beyond them waits and starts no task; one that runs is never
+ * held up again. Where several wait for a free place, the order in force decides: the policy is asked
+ * (`give`), or Spark's FAIR; the first submitted gets the place if no answer comes in time.
  *
  * <p>A job has its place from its first task set until its end: of a SQL execution until Spark says
  * so, of a Spark job until that ends, of a job group until it has had nothing to do for a while. One
@@ -41,6 +45,8 @@ final class Admission {
   private final Map<String, Place> places = new LinkedHashMap<>();
   /** by Spark job */
   private final Map<Integer, String> jobOf = new HashMap<>();
+  /** since when several jobs have waited for a free place, which is to be given; 0: none is */
+  private long undecidedNs = 0;
 
   Admission(Control control) {
     this.control = control;
@@ -60,7 +66,7 @@ final class Admission {
     Place place = placeOf(job, sparkJob);
     place.seenNs = System.nanoTime();
     place.isGivenAway = false;
-    admit(withTasks(job));
+    admit(withTasks(job), null);
     return place;
   }
 
@@ -111,7 +117,14 @@ final class Admission {
       Set<String> busy = withTasks(null);
       long nowNs = System.nanoTime();
       places.entrySet().removeIf(entry -> isOver(entry.getKey(), entry.getValue(), busy, nowNs));
-      isAny = admit(busy);
+      isAny = admit(busy, null);
+    }
+    while (control.isSparkOrder && isUndecided()) {
+      // The scheduler's lock comes before this object's, as in `enter`.
+      String first = control.firstInSparkOrder();
+      synchronized (this) {
+        isAny |= admit(withTasks(null), first);
+      }
     }
     if (isAny) {
       control.events.touch();
@@ -133,20 +146,59 @@ final class Admission {
     return idleNs > LOST_NS;
   }
 
-  /** Admit jobs in their order; returns whether there was one. */
-  private boolean admit(Set<String> busy) {
-    long running = places.values().stream().filter(one -> one.isAdmitted && !one.isGivenAway).count();
-    boolean isAny = false;
-    for (Map.Entry<String, Place> entry : places.entrySet()) {
-      Place place = entry.getValue();
-      boolean isNext = running < most && busy.contains(entry.getKey());
-      if (!place.isAdmitted && (isNext || control.isUnbounded())) {
-        place.admittedNs = System.nanoTime();
-        place.isAdmitted = true;
-        running += 1;
-        isAny = true;
+  /** Whether several jobs wait for a free place, and an answer is awaited. */
+  synchronized boolean isUndecided() {
+    return undecidedNs != 0;
+  }
+
+  /** Give the free place to this job, or to the first submitted if it does not wait any more. */
+  void give(String job) {
+    synchronized (this) {
+      if (!isUndecided()) {
+        return; // the answer is late
       }
+      admit(withTasks(null), job);
     }
+    control.events.touch();
+    control.revive();
+  }
+
+  /**
+   * Admit jobs while places are free, up to a place that several wait for, unless its time is over.
+   *
+   * @param chosen gets the first of these places, if it waits, else the first submitted; null: nobody
+   *     has chosen.
+   * @return whether there was one.
+   */
+  private boolean admit(Set<String> busy, String chosen) {
+    boolean isUnbounded = control.isUnbounded();
+    long running = places.values().stream().filter(one -> one.isAdmitted && !one.isGivenAway).count();
+    List<String> waiting = new ArrayList<>(waiting());
+    waiting.removeIf(job -> !isUnbounded && !busy.contains(job));
+    boolean isAny = false;
+    boolean isChosen = chosen != null;
+    while (!waiting.isEmpty() && (running < most || isUnbounded)) {
+      if (!isChosen && !isUnbounded && waiting.size() > 1 && !control.isOrderOfSubmission()) {
+        long nowNs = System.nanoTime();
+        if (undecidedNs == 0) {
+          undecidedNs = nowNs;
+          control.events.urge();
+        }
+        if (nowNs - undecidedNs < control.holdNs) {
+          return isAny;
+        }
+      }
+      String next = isChosen && waiting.contains(chosen) ? chosen : waiting.get(0);
+      waiting.remove(next);
+      isChosen = false;
+      undecidedNs = 0;
+      Place place = places.get(next);
+      place.admittedNs = System.nanoTime();
+      place.isAdmitted = true;
+      running += 1;
+      isAny = true;
+    }
+    undecidedNs = 0;
     return isAny;
   }
 
@@ -164,9 +216,9 @@ final class Admission {
     return busy;
   }
 
-  /** Jobs that wait for a place. */
+  /** Jobs that wait for a place, the first submitted first. */
   synchronized Set<String> waiting() {
-    Set<String> waiting = new HashSet<>();
+    Set<String> waiting = new LinkedHashSet<>();
     places.forEach(
         (job, place) -> {
           if (!place.isAdmitted) {

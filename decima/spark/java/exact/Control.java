@@ -257,6 +257,19 @@ final class Control {
     revive();
   }
 
+  /** Whether jobs that wait for a place get it in the order of submission. */
+  boolean isOrderOfSubmission() {
+    return isSparkOrder && order().equals("fifo");
+  }
+
+  /** Among the jobs that wait for a place the one that Spark would serve first; "": it has none. */
+  String firstInSparkOrder() {
+    synchronized (scheduler) {
+      Limited first = pool.firstWaiting();
+      return first == null ? "" : first.job;
+    }
+  }
+
   /** Spark's own order, by the name that the simulator has. */
   String order() {
     return context.getSchedulingMode().toString().equals("FAIR") ? "spark_fair" : "fifo";

@@ -62,6 +62,18 @@ final class RankPool extends Pool {
     return sets;
   }
 
+  /** The first in Spark's order whose job waits for a place; null: none. Under the scheduler's lock. */
+  Limited firstWaiting() {
+    ArrayBuffer sets = super.getSortedTaskSetQueue();
+    for (int index = 0; index < sets.size(); index++) {
+      Limited set = Limited.of((TaskSetManager) sets.apply(index));
+      if (set != null && set.isWaiting()) {
+        return set;
+      }
+    }
+    return null;
+  }
+
   /** Keep what may start: new ones, then those of the plan in its order, then the others. */
   private void sort(ArrayBuffer sets) {
     Plan plan = control.plan;

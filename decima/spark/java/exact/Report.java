@@ -27,8 +27,13 @@ public final class Report {
   public List<Measured> measured = new ArrayList<>();
   /** by job: the caps that it is under, and how many slots each allows */
   public Map<String, Map<String, Integer>> caps = Collections.emptyMap();
-  /** jobs that may not start yet, as too many run: none of their task sets is in `sets` */
+  /**
+   * jobs that may not start yet, as too many run, the first submitted first: none of their task sets
+   * is in `sets`
+   */
   public Set<String> waitingJobs = Collections.emptySet();
+  /** task sets of those, where a place is free that several of them wait for; else none */
+  public List<TaskSet> waitingSets = new ArrayList<>();
 
   /** Slots with a task. */
   public int running() {

@@ -38,6 +38,7 @@ final class Session {
     report.timeMs = System.currentTimeMillis();
     report.lapsed = control.lapsed;
     report.attached = control.isServed();
+    boolean isPlaceFree = control.isBounded && control.admission.isUndecided();
     synchronized (control.scheduler) {
       countSlots();
       List<TaskSetManager> managers = taskSets();
@@ -45,7 +46,9 @@ final class Session {
       for (TaskSetManager manager : managers) {
         Limited set = Limited.of(manager);
         boolean isHeldUp = set != null && set.isWaiting();
-        if (Limited.isOfDefaultProfile(manager) && !isHeldUp) {
+        if (isHeldUp && isPlaceFree) {
+          report.waitingSets.add(reported(manager));
+        } else if (Limited.isOfDefaultProfile(manager) && !isHeldUp) {
           report.sets.add(reported(manager));
         }
       }

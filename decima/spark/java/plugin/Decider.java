@@ -191,6 +191,9 @@ final class Decider extends Thread {
       Thread.sleep(PAUSE_MS);
       return true;
     }
+    if (!now.waitingSets.isEmpty()) {
+      admit();
+    }
     if (!due.isDue(now, plan, began)) {
       if (!now.hasWaitingTasks()) {
         control.events.pause(PAUSE_MS);
@@ -216,6 +219,18 @@ final class Decider extends Thread {
       live.update(now);
       status.note(now);
     }
+  }
+
+  /** Ask the policy which of the jobs that wait gets the free place. */
+  private void admit() {
+    String first = null;
+    try {
+      first = planner.first(live);
+    } catch (RuntimeException fault) {
+      DecimaPlugin.LOG.warn(
+          "policy {} chose none of the jobs that wait: {}", planner.policy().name(), fault.toString());
+    }
+    control.admission.give(first == null ? "" : first);
   }
 
   private void decide(Report now, long began) throws Exception {

@@ -42,6 +42,13 @@ final class OutsidePolicy implements Policy {
   }
 
   @Override
+  public int first(Round seen) {
+    fill(seen);
+    int[] chosen = seen.chosen();
+    return chosen.length == 0 ? Action.PASS.stage : chosen[0];
+  }
+
+  @Override
   public void fill(Round round) {
     if (!round.isOpen()) {
       return;

@@ -109,6 +109,19 @@ public final class LiveJobs {
     return active;
   }
 
+  /** Jobs that wait for a place and have a task set, by arrival, if a place is free. */
+  List<LiveJob> candidates() {
+    List<LiveJob> candidates = new ArrayList<>();
+    for (String key : waiting) {
+      LiveJob job = jobs.get(key);
+      if (job != null && job.submitted > 0) {
+        candidates.add(job);
+      }
+    }
+    candidates.sort(Comparator.comparingLong(job -> job.arrivalMs));
+    return candidates;
+  }
+
   /** Take in the events, then the task sets, which override them. */
   public void update(Report report) {
     timeMs = report.timeMs;
@@ -287,6 +300,7 @@ public final class LiveJobs {
     submitted.clear();
     boolean isFull = report.running() >= report.slots;
     List<Report.TaskSet> sets = new ArrayList<>(report.sets);
+    sets.addAll(report.waitingSets);
     sets.sort(
         Comparator.comparingInt((Report.TaskSet set) -> set.stage)
             .thenComparingInt(set -> set.attempt));
@@ -301,7 +315,8 @@ public final class LiveJobs {
         continue;
       }
       takeSet(stage, set);
-      if (isFull && stage.launched() == 0 && stage.keptSinceMs < 0) {
+      boolean isKept = isFull && stage.launched() == 0 && !waiting.contains(stage.job.key);
+      if (isKept && stage.keptSinceMs < 0) {
         stage.keptSinceMs = timeMs;
       }
     }

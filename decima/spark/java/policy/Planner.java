@@ -88,6 +88,28 @@ public final class Planner {
     return failures + absences;
   }
 
+  /**
+   * The job that the policy would serve first if those that wait for a place were alone; null: it
+   * chooses none, or is absent.
+   *
+   * @throws RuntimeException it fails.
+   */
+  public String first(LiveJobs live) {
+    List<LiveJob> due = PoolGroup.due(live, live.candidates());
+    int slots = LiveTables.slots(live);
+    if (policy == null || due.isEmpty() || slots < 1) {
+      return null;
+    }
+    LiveTables tables = LiveTables.of(live, due, slots, new Graphs.Cache());
+    Round round = new Round(tables);
+    try {
+      int stage = round.isOpen() ? policy.first(round) : Policy.Action.PASS.stage;
+      return stage < 0 ? null : due.get(tables.job[stage]).key;
+    } catch (Policy.Absent away) {
+      return null;
+    }
+  }
+
   /** The next plan; null if nothing waits. The arguments are those of a `Report`. */
   public Plan plan(LiveJobs live, long idleForMs, int idleSlots) {
     fault = null;

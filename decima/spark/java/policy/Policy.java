@@ -43,6 +43,11 @@ public interface Policy {
   /** The next action of an open round. */
   Action decide(Round seen);
 
+  /** Row of the stage that it would serve first in an open round; -1: none. */
+  default int first(Round seen) {
+    return decide(seen).stage;
+  }
+
   /** Decide until nothing is left to give. */
   default void fill(Round round) {
     while (round.isOpen()) {

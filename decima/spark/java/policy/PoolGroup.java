@@ -81,12 +81,7 @@ final class PoolGroup {
    * @param slots of the session.
    */
   static List<PoolGroup> of(LiveJobs live, int slots) {
-    Map<String, PoolGroup> byName = new LinkedHashMap<>();
-    for (LiveJob job : live.active()) {
-      boolean hasPool = job.pool != null && job.pool.hasSettings();
-      byName.computeIfAbsent(hasPool ? job.pool.name : OTHERS, PoolGroup::new).jobs.add(job);
-    }
-    List<PoolGroup> groups = new ArrayList<>(byName.values());
+    List<PoolGroup> groups = grouped(live.active());
     if (groups.size() == 1) {
       groups.get(0).slots = slots;
     } else {
@@ -98,6 +93,29 @@ final class PoolGroup {
       groups.forEach(group -> group.slots = Math.max(group.slots, group.dealt + left));
     }
     return groups;
+  }
+
+  private static List<PoolGroup> grouped(List<LiveJob> jobs) {
+    Map<String, PoolGroup> byName = new LinkedHashMap<>();
+    for (LiveJob job : jobs) {
+      boolean hasPool = job.pool != null && job.pool.hasSettings();
+      byName.computeIfAbsent(hasPool ? job.pool.name : OTHERS, PoolGroup::new).jobs.add(job);
+    }
+    return new ArrayList<>(byName.values());
+  }
+
+  /** Of jobs that wait for a place those of the group that Spark would give the next slot. */
+  static List<LiveJob> due(LiveJobs live, List<LiveJob> waiting) {
+    List<LiveJob> all = live.active();
+    all.addAll(waiting);
+    List<PoolGroup> groups = grouped(all);
+    for (PoolGroup group : groups) {
+      group.measure();
+      group.dealt = group.used();
+      group.jobs.retainAll(waiting);
+    }
+    groups.removeIf(group -> group.jobs.isEmpty());
+    return groups.isEmpty() ? waiting : Collections.min(groups, BY_CLAIM).jobs;
   }
 
   /** Find out what the jobs can use, and the settings of their pools. */
