@@ -83,8 +83,8 @@ def test_a_number_that_keeps_the_p95_by_luck_does_not_count(planned: Budget) -> 
     """Two executors are quick in the draws, and three are not: four are the fewest."""
     lucky = planned.p95_s["fifo"].copy()
     lucky[1] = 0.9
-    found = replace(planned, p95_s={**planned.p95_s, "fifo": lucky})
-    assert found.fewest("fifo") == found.executors.index(4)
+    lucky_study = replace(planned, p95_s={**planned.p95_s, "fifo": lucky})
+    assert lucky_study.fewest("fifo") == lucky_study.executors.index(4)
 
 
 def test_what_is_kept_or_saved_is_so_for_certain(planned: Budget) -> None:
@@ -93,9 +93,9 @@ def test_what_is_kept_or_saved_is_so_for_certain(planned: Budget) -> None:
     p95_s = planned.p95_s["fifo"].copy()
     four = planned.executors.index(4)
     p95_s[four] = spread
-    found = replace(planned, p95_s={"fifo": p95_s}, cost={"fifo": planned.cost["fifo"]})
-    assert found.fewest("fifo") == four + 1
-    in_time = replace(found, terms=Terms(HOUR_S, deadline_s=1.0))
+    altered = replace(planned, p95_s={"fifo": p95_s}, cost={"fifo": planned.cost["fifo"]})
+    assert altered.fewest("fifo") == four + 1
+    in_time = replace(altered, terms=Terms(HOUR_S, deadline_s=1.0))
     assert in_time.fewest("fifo") == four + 1
     late = replace(planned, terms=Terms(HOUR_S, deadline_s=2.5))
     unsure = planned.base.cost[0] * spread
@@ -106,11 +106,11 @@ def test_what_is_kept_or_saved_is_so_for_certain(planned: Budget) -> None:
 
 def test_another_policy_comes_with_its_settings(planned: Budget) -> None:
     quick = {**planned.p95_s, "spark_fair": np.full((7, 3), 0.5)}
-    found = replace(planned, p95_s=quick)
-    best = found.cheapest()
+    quicker = replace(planned, p95_s=quick)
+    best = quicker.cheapest()
     assert best is not None
     assert (best.policy, best.executors) == ("spark_fair", 1)
-    assert found.files()["spark-defaults.conf"].splitlines() == [
+    assert quicker.files()["spark-defaults.conf"].splitlines() == [
         "spark.scheduler.mode FAIR",
         "spark.dynamicAllocation.enabled false",
         "spark.executor.instances 1",
@@ -135,9 +135,9 @@ def test_slots_that_went_cost_nothing() -> None:
     curve = Slots(np.array([0.0, 60_000.0]), np.array([4, 2]))
     going = replace(never_meeting(3), curves=(curve,))
     settings = replace(FAST, policies=("fifo",), slots_vary=True)
-    found = budget(what_if(going, settings), Terms(HOUR_S))
-    assert found.base.cost == pytest.approx(np.full(3, 4 * 60.0 + 2 * 62.0))
-    assert found.caveat() is not None
+    planned_for = budget(what_if(going, settings), Terms(HOUR_S))
+    assert planned_for.base.cost == pytest.approx(np.full(3, 4 * 60.0 + 2 * 62.0))
+    assert planned_for.caveat() is not None
 
 
 def test_executors_of_two_slots_and_the_95th_percentile() -> None:
@@ -150,14 +150,18 @@ def test_executors_of_two_slots_and_the_95th_percentile() -> None:
         )
         for k in range(20)
     ]
-    found = budget(what_if(recording(*jobs), replace(FAST, policies=("fifo",))), Terms(HOUR_S))
-    assert found.slots_each == 2
-    assert found.executors == (1, 2, 3, 4)
-    row = found.executors.index(2)
-    assert found.p95_s["fifo"][row] == pytest.approx(np.full(3, np.percentile(range(1, 21), 95)))
-    assert found.cost["fifo"][row] == pytest.approx(np.full(3, 2 * (19 * 60.0 + 20.0)))
-    assert found.base.cost == pytest.approx(np.full(3, 2 * (19 * 60.0 + 20.0)))
-    cells = cells_of(budget_table(found))
+    planned_for = budget(
+        what_if(recording(*jobs), replace(FAST, policies=("fifo",))), Terms(HOUR_S)
+    )
+    assert planned_for.slots_each == 2
+    assert planned_for.executors == (1, 2, 3, 4)
+    row = planned_for.executors.index(2)
+    assert planned_for.p95_s["fifo"][row] == pytest.approx(
+        np.full(3, np.percentile(range(1, 21), 95))
+    )
+    assert planned_for.cost["fifo"][row] == pytest.approx(np.full(3, 2 * (19 * 60.0 + 20.0)))
+    assert planned_for.base.cost == pytest.approx(np.full(3, 2 * (19 * 60.0 + 20.0)))
+    cells = cells_of(budget_table(planned_for))
     assert cells[1][:3] == ["fifo, baseline", "2", "4"]
     assert cells[2][2] == str(2 * int(cells[2][1]))
 
