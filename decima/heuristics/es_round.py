@@ -9,7 +9,9 @@ Most jobs need no evaluation: the slope of `es_rule.tanh` is at most 1, so
 
 .. math:: |\\Delta\\text{score}| \\le \\sum_f |\\Delta x_f| \\sum_u |s_u w_{uf}|
 
-and the gate likewise. Where that bound settles the comparison, the network is not evaluated.
+and the gate likewise. Jobs wait in a heap, by what their score can be at most. The network is
+evaluated for those on top of it, for all its units at once, and for the executors more that the
+chosen job may take, `_LANES` of them at once (`kernels.vector_kernel`).
 """
 
 from __future__ import annotations
