@@ -41,7 +41,7 @@ class Scratch(NamedTuple):
     numbers: NDArray[np.float64]  # (J, PER_JOB) likewise
     keys: NDArray[np.float64]  # (J,) likewise
     shared: NDArray[np.float64]  # (IN_ALL,) of all jobs
-    logs: NDArray[np.float64]  # (2, COUNTS) `es_round.log_ratio`: logarithms, and their divisors
+    logs: NDArray[np.float64]  # (2, COUNTS) log(count / divisor), and that divisor
 
 
 def scratch_for(key: int, jobs: int = 0) -> Scratch:
