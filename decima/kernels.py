@@ -16,3 +16,4 @@ POLICIES = Kernels(
 )
 kernel = POLICIES.kernel
 inlined_kernel = POLICIES.inlined_kernel
+vector_kernel = POLICIES.vector_kernel

@@ -142,6 +142,21 @@ def test_a_grant_ends_where_the_second_job_scores_better() -> None:
     assert story.decisions[1].startswith("0: 3 for long.x -> long.x 3")
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_equal_jobs_the_first_goes_first_with_and_without_bounds(seed: int) -> None:
+    """Played at once, jobs wait in a heap of bounds on their scores; choice by choice, all are
+    evaluated. Jobs that are copies of each other have equal scores and unequal bounds.
+    """
+    copies = [job(f"j{number}", stage("x", 40, 500), stage("y", 30, 900)) for number in range(12)]
+    cluster = Cluster(num_executors=150, protocol=Protocol.SESSION)
+    played, stepped = (build(copies, cluster) for _ in range(2))
+    policy = random_rule(seed)
+    policy.play(played)
+    while stepped.status is Status.DECIDE:
+        stepped.step(policy.decide(stepped.observation()))
+    assert played.timeline().tobytes() == stepped.timeline().tobytes()
+
+
 def test_no_eligible_job_is_a_pass() -> None:
     """a holds one executor and its gate is closed: what is left stays idle."""
     story = tell([job("a", stage("x", 3, 1000), stage("y", 1, 1000))], rule(**CLOSED).decide)

@@ -274,6 +274,7 @@ def test_an_illegal_choice_of_a_compiled_heuristic_names_it(
 CROWDED = [
     *((name, protocol, 30) for name in HEURISTICS for protocol in (Protocol.EXECUTORS, SESSION)),
     *((name, SESSION, 120) for name, spec in HEURISTICS.items() if spec.limits != ANY_LIMIT),
+    *((name, SESSION, 120) for name in ("es_rule", "es_makespan")),
 ]
 
 

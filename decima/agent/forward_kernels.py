@@ -46,13 +46,18 @@ class Networks(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Features and embeddings of jobs, kept between decisions, with the rows of J jobs in it."""
+    """Features and embeddings of jobs, kept between decisions, with the rows of J jobs in it.
+
+    H is the width of the heads' first hidden layer.
+    """
 
     x: Float32  # (stages, F) node features
     e: Float32  # (stages, D)
     y: Float32  # (jobs, D)
     added: Float32  # (jobs, D) f3(y_i)
     sent: Float32  # (stages, D) f(e_v)
+    stage_part: Float32  # (stages, H) e_v's part of the stage head; NaN until it is needed
+    job_part: Float32  # (jobs, H) y_i's part of it, likewise
     job: Int64  # (J,) row of each job that is in the system
     first_stage: Int64  # (J,) row of its first stage
 
@@ -161,6 +166,19 @@ def _map(weights: Weights, part: int, embedding: Float32, x: Float32, target: Fl
 
 
 @inlined_kernel
+def _map_known(
+    weights: Weights, part: int, embedding: Float32, known: Float32, x: Float32, target: Float32
+) -> None:
+    """`_map` of an embedding whose part is stored in `known`, unless that begins with NaN."""
+    layer = weights.part[part, 0]
+    if np.isnan(known[0]):
+        _apply(weights, layer, embedding, known)
+    _copy(known, target)
+    first = weights.layer[layer, 2] + len(embedding) * len(target)
+    _add_product(weights, first, x, target)
+
+
+@inlined_kernel
 def _bend(values: Float32, size: int) -> None:
     """LeakyReLU in place."""
     for column in range(np.uint64(size)):
@@ -247,6 +265,7 @@ def embed(
                 _transform(weights, G_NODE, at, total, memory.sent[row])
                 _add(memory.sent[row], memory.e[row])
             _transform(weights, F_NODE, at, memory.e[row], memory.sent[row])
+            memory.stage_part[row, 0] = np.nan
         total[:] = 0.0
         for row in range(base, base + job["num_stages"]):
             x = memory.x[row]
@@ -256,6 +275,7 @@ def embed(
             _add(hidden, total)
         row = memory.job[index]
         _transform(weights, G_JOB, at, total, memory.y[row])
+        memory.job_part[row, 0] = np.nan
         _transform(weights, F_CLUSTER, at, memory.y[row], memory.added[row])
 
 
@@ -317,7 +337,7 @@ def _score_stages(
     """Fill `stage` and `kind` for the open stages of a job."""
     hidden = at.hidden[: at.cluster.shape[1]]
     y, job_x = memory.y[memory.job[job]], choices.job_x[job]
-    _map(weights, STAGE_JOB, y, job_x, at.job[0])
+    _map_known(weights, STAGE_JOB, y, memory.job_part[memory.job[job]], job_x, at.job[0])
     _add(at.cluster[0], at.job[0])
     has_classes = len(out.kind) > 0
     if has_classes:
@@ -327,7 +347,7 @@ def _score_stages(
     for row in range(choices.first_open[job], choices.first_open[job + 1]):
         stage = memory.first_stage[job] + choices.open_stage[row] - first_stage
         e, x = memory.e[stage], choices.stage_x[row]
-        _map(weights, STAGE_STAGE, e, x, hidden)
+        _map_known(weights, STAGE_STAGE, e, memory.stage_part[stage], x, hidden)
         _add(at.job[0], hidden)
         out.stage[row] = _finish(weights, STAGE_BODY, at, hidden)
         if has_classes:

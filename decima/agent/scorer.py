@@ -56,7 +56,8 @@ class Scorer:
         self._known = np.empty((0, feature_kernels.KNOWN))
         none, no_rows = np.empty((0, size), np.float32), np.empty(0, np.int64)
         node_x = np.empty((0, len(columns.NODE)), np.float32)
-        self._memory = Memory(node_x, none, none, none, none, no_rows, no_rows)
+        no_part = np.empty((0, hidden), np.float32)
+        self._memory = Memory(node_x, none, none, none, none, no_part, no_part, no_rows, no_rows)
         widest = int(self._networks.layer[:, :2].max())
         first, second, row = np.empty((3, widest), np.float32)
         self._scratch = Scratch(
@@ -88,6 +89,8 @@ class Scorer:
             y=_grown(memory.y, jobs),
             added=_grown(memory.added, jobs),
             sent=_grown(memory.sent, stages),
+            stage_part=_grown(memory.stage_part, stages),
+            job_part=_grown(memory.job_part, jobs),
         )
         if simulations > 1:  # their rows have moved
             self.forget()
@@ -133,6 +136,8 @@ class Scorer:
             y=np.empty_like(scored.memory.y),
             added=np.empty_like(scored.memory.added),
             sent=np.empty_like(scored.memory.sent),
+            stage_part=np.empty_like(scored.memory.stage_part),
+            job_part=np.empty_like(scored.memory.job_part),
         )
         graphs = self._graphs
         if not messages:

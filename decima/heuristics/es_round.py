@@ -9,7 +9,9 @@ Most jobs need no evaluation: the slope of `es_rule.tanh` is at most 1, so
 
 .. math:: |\\Delta\\text{score}| \\le \\sum_f |\\Delta x_f| \\sum_u |s_u w_{uf}|
 
-and the gate likewise. Where that bound settles the comparison, the network is not evaluated.
+and the gate likewise. Jobs wait in a heap, by what their score can be at most. The network is
+evaluated for those on top of it, for all its units at once, and for the executors more that the
+chosen job may take, `_LANES` of them at once (`kernels.vector_kernel`).
 """
 
 from __future__ import annotations
@@ -25,26 +27,27 @@ from decima.heuristics.es_rule import (
     INPUTS,
     PARAMETERS,
     TO_GATE,
-    TO_SCORE,
     UNIT,
     Features,
     Surroundings,
     tanh,
 )
-from decima.heuristics.rounds import has_room, heapify, is_new, sift_down
+from decima.heuristics.rounds import has_room, heapify, is_new, sift_down, sift_up
 from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch, shipped_weights
 from decima.heuristics.stages import Row, on_critical_path
-from decima.kernels import inlined_kernel, kernel
+from decima.kernels import inlined_kernel, kernel, vector_kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import ANY, NONE
 from traces.numbers import Float64
 
 _decide_anew = es_rule.decide
 
-_LESS, _ORDER, _STAGE = range(3)
-"""rows of `Scratch.counts`: jobs with less remaining work, jobs by that, the stage of each job"""
-_CHOSEN, _HAS_WEIGHTS = 1, 2
-"""places in `Scratch.stored`: the job of the last choice (its place), 1 once there are weights"""
+_LESS, _STAGE, _HEAP = range(3)
+"""rows of `Scratch.counts`: jobs with less remaining work, the stage of each job, and jobs by
+`Scratch.keys`: minus the remaining work, then minus the most that a score can be"""
+_CHOSEN, _HAS_WEIGHTS, _SIZE, _DOWN_TO = range(1, 5)
+"""places in `Scratch.stored`: the job of the last choice (its place), 1 once there are weights,
+entries of the heap, and the executors on offer down to which its bounds hold"""
 
 (
     _X_WORK, _X_RANK, _X_SHARE, _X_CLUSTER, _X_LOCAL, _X_SOURCE, _X_TASKS, _X_JOBS, _X_WIDTH,
@@ -53,16 +56,19 @@ _CHOSEN, _HAS_WEIGHTS = 1, 2
 ) = range(INPUTS)  # fmt: skip
 """places of the features, and so of their weights among a unit's numbers"""
 
+_UNITS = 16
+"""hidden units with two of weight 0, so that they fill whole vector registers"""
+
 # Columns of `Scratch.numbers` for a job: ten parts of each hidden unit's input, those of features
 # that stay over the round, in the four sums of `es_rule.gate_and_score` ...
 (
     _BIAS_AND_WORK, _WIDTH, _EXECUTORS, _WAIT, _SECOND_SUM, _SESSION, _BLOCKING, _JOBS, _MOVING,
     _INFLATION, _END_OF_PARTS,
-) = range(0, 11 * HIDDEN, HIDDEN)  # fmt: skip
+) = range(0, 11 * _UNITS, _UNITS)  # fmt: skip
 # ... then the features that change, now or at the last evaluation; what that gave, and 1 if there
-# was one; and minus the work left.
-_SHARE, _CLUSTER, _TASKS, _LOCAL, _FREE, _GATE, _SCORE, _IS_KNOWN, _MINUS_WORK = range(
-    _END_OF_PARTS, _END_OF_PARTS + 9
+# was one.
+_SHARE, _CLUSTER, _TASKS, _LOCAL, _FREE, _GATE, _SCORE, _IS_KNOWN = range(
+    _END_OF_PARTS, _END_OF_PARTS + 8
 )
 
 
@@ -76,22 +82,23 @@ class _Changing(NamedTuple):
     free: float
 
 
-_CHANGING = (_X_SHARE, _X_CLUSTER, _X_LOCAL, _X_TASKS, _X_FREE)
-"""places of `_Changing` among the features"""
-_AT_LOCAL, _AT_FREE = 2, 4
-"""places in `_Changing`"""
+_LANES = 8
+"""executors more for one job that are evaluated at once"""
 
-# Columns of the last row: for each hidden unit the weights of the features that change, its parts
-# in gate and score, and what it gives; then:
-(
-    _SHARE_WEIGHT, _CLUSTER_WEIGHT, _LOCAL_WEIGHT, _TASKS_WEIGHT, _FREE_WEIGHT, _GATE_WEIGHT,
-    _SCORE_WEIGHT, _ACTIVE, _SLOPES,
-) = range(0, 9 * HIDDEN, HIDDEN)  # fmt: skip
-"""from `_SLOPES` on: what a feature that changes adds at most to the gate, five of them, then to
-the score"""
-_ERROR = _SLOPES + 10
-"""more than rounding adds to the gate, then to the score"""
+# `Scratch.shared`: for each hidden unit its weight of each feature, its bias, its parts in gate and
+# score, and what it gives; then the gate's bias ...
+_GATE_WEIGHT, _SCORE_WEIGHT, _ACTIVE, _GATE_BIAS = range(
+    _UNITS * TO_GATE, _UNITS * (TO_GATE + 4), _UNITS
+)
+# ... what the features `local` and `free` add at most to the gate, then to the score; more than
+# rounding adds to each ...
+_SLOPES = _GATE_BIAS + 1
+_ERROR = _SLOPES + 4
 _MEAN_MS = _ERROR + 2
+# ... and the features that change, the gate and the score, with each of `_LANES` executors more.
+(
+    _SHARES, _CLUSTERS, _LOCALS, _ALL_TASKS, _FREES, _GATES, _SCORES,
+) = range(_MEAN_MS + 1, _MEAN_MS + 1 + 7 * _LANES, _LANES)  # fmt: skip
 _ROUNDING = 1e-10
 
 
@@ -100,67 +107,103 @@ def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[in
     """The eligible job with the best score, and as many executors as it may take at once."""
     if not has_room(seen, scratch):
         return _decide_anew(seen, parameters, scratch)
-    around = _look(seen, parameters, scratch)
-    common = scratch.numbers[-1]
-    best = NONE
-    best_score = second = -math.inf
-    for place in range(len(seen.active)):
-        job = seen.jobs[seen.active[place]]
-        if scratch.counts[_STAGE, place] == NONE or job["held"] >= seen.num_executors:
-            continue
-        memo = scratch.numbers[place]
-        is_served = es_rule.is_served(job, around)
-        at = _now(seen, job, memo)
-        if memo[_IS_KNOWN] == 1.0 and best != NONE:
-            if _most(common, memo, at, 0) <= 0.0 and is_served:
-                continue
-            if _most(common, memo, at, 1) <= second:
-                continue
-        _evaluate(parameters, common, memo, at)
-        if memo[_GATE] <= 0.0 and is_served:
-            continue
-        if best == NONE or memo[_SCORE] > best_score:
-            second = best_score
-            best_score = memo[_SCORE]
-            best = place
-        elif memo[_SCORE] > second:
-            second = memo[_SCORE]
-    scratch.stored[_CHOSEN] = best
+    stored, common = scratch.stored, scratch.shared
+    is_first = is_new(seen, scratch)
+    if is_first:
+        if stored[_HAS_WEIGHTS] != 1:
+            _copy_weights(parameters, common)
+            stored[_HAS_WEIGHTS] = 1
+        common[_MEAN_MS] = es_rule.mean_remaining_ms(seen)
+        _rank(seen, scratch)
+    around = es_rule.surroundings_of(seen, common[_MEAN_MS])
+    if is_first:
+        for place in range(len(seen.active)):
+            _describe(seen, scratch, around, place)
+    elif stored[_CHOSEN] != NONE:
+        _describe(seen, scratch, around, stored[_CHOSEN])
+    if is_first or seen.on_offer < stored[_DOWN_TO]:
+        _bound_all(seen, scratch, around)
+    elif stored[_CHOSEN] != NONE:
+        _bound(seen, scratch, around, stored[_CHOSEN])
+    best, second = _choose(seen, scratch, around)
+    stored[_CHOSEN] = best
     if best == NONE:
         return NONE, 0, ANY
     stage = int(scratch.counts[_STAGE, best])
-    return stage, _extended(seen, parameters, scratch, (stage, best), second), ANY
+    return stage, _extended(seen, scratch, (stage, best), second), ANY
+
+
+@kernel
+def _choose(seen: Observation, scratch: Scratch, around: Surroundings) -> tuple[int, float]:
+    """Return the place of the eligible job with the best score, and the second score.
+
+    Jobs are evaluated in the order of their bounds, up to one that cannot beat the second.
+    """
+    stored, heap, keys = scratch.stored, scratch.counts[_HEAP], scratch.keys
+    best = NONE
+    best_score = second = -math.inf
+    size = stored[_SIZE]
+    last = size
+    while size > 0 and -keys[heap[0]] > second:
+        place = heap[0]
+        size -= 1
+        heap[0], heap[size] = heap[size], place
+        sift_down(keys, heap, size, 0)
+        job, memo = seen.jobs[seen.active[place]], scratch.numbers[place]
+        at = _at(job, memo, seen.on_offer, seen.num_executors)
+        if at.local != memo[_LOCAL] or at.free != memo[_FREE]:
+            _evaluate(scratch.shared, memo, at)
+        if memo[_GATE] <= 0.0 and es_rule.is_served(job, around):
+            continue
+        score = memo[_SCORE]
+        if score > best_score or (score == best_score and place < best):
+            second, best_score, best = best_score, score, place
+        elif score > second:
+            second = score
+    stored[_SIZE] = size
+    for entry in range(size, last):
+        if heap[entry] != best:
+            _bound(seen, scratch, around, heap[entry])
+    return int(best), second
 
 
 # --- what is stored ------------------------------------------------------------------------------
 
 
 @kernel
-def _look(seen: Observation, parameters: Numbers, scratch: Scratch) -> Surroundings:
-    """Describe the jobs that changed since the last choice: in a new round all."""
-    stored, common = scratch.stored, scratch.numbers[-1]
-    if not is_new(seen, scratch):
-        around = es_rule.surroundings_of(seen, common[_MEAN_MS])
-        if stored[_CHOSEN] != NONE:
-            _describe(seen, parameters, scratch, around, stored[_CHOSEN])
-        return around
-    if stored[_HAS_WEIGHTS] != 1:
-        _copy_weights(parameters, common)
-        stored[_HAS_WEIGHTS] = 1
-    common[_MEAN_MS] = es_rule.mean_remaining_ms(seen)
-    around = es_rule.surroundings_of(seen, common[_MEAN_MS])
-    _rank(seen, scratch)
+def _bound_all(seen: Observation, scratch: Scratch, around: Surroundings) -> None:
+    """Order all jobs by bounds that hold until a quarter of the executors on offer is given."""
+    stored = scratch.stored
+    stored[_DOWN_TO] = seen.on_offer - seen.on_offer // 4
+    stored[_SIZE] = 0
     for place in range(len(seen.active)):
-        _describe(seen, parameters, scratch, around, place)
-    return around
+        _bound(seen, scratch, around, place)
+
+
+@kernel
+def _bound(seen: Observation, scratch: Scratch, around: Surroundings, place: int) -> None:
+    """Put a job into the heap, by the most that its score can be, if it can be eligible."""
+    stored = scratch.stored
+    job, memo = seen.jobs[seen.active[place]], scratch.numbers[place]
+    if scratch.counts[_STAGE, place] == NONE or job["held"] >= seen.num_executors:
+        return
+    if memo[_IS_KNOWN] == 0.0:
+        _evaluate(scratch.shared, memo, _at(job, memo, seen.on_offer, seen.num_executors))
+    at = _at(job, memo, stored[_DOWN_TO], seen.num_executors)
+    if _most(scratch.shared, memo, at, 0) <= 0.0 and es_rule.is_served(job, around):
+        return
+    scratch.keys[place] = -_most(scratch.shared, memo, at, 1)
+    scratch.counts[_HEAP, stored[_SIZE]] = place
+    sift_up(scratch.keys, scratch.counts[_HEAP], stored[_SIZE])
+    stored[_SIZE] += 1
 
 
 @kernel
 def _rank(seen: Observation, scratch: Scratch) -> None:
     """Count for each job the jobs with less remaining work."""
     size = len(seen.active)
-    order, less = scratch.counts[_ORDER], scratch.counts[_LESS]
-    keys = scratch.numbers[:, _MINUS_WORK]
+    order, less = scratch.counts[_HEAP], scratch.counts[_LESS]
+    keys = scratch.keys
     for place in range(size):
         order[place] = place
         keys[place] = -seen.jobs[seen.active[place]]["remaining_ms"]
@@ -175,35 +218,35 @@ def _rank(seen: Observation, scratch: Scratch) -> None:
 
 
 @kernel
-def _describe(
-    seen: Observation, parameters: Numbers, scratch: Scratch, around: Surroundings, place: int
-) -> None:
+def _describe(seen: Observation, scratch: Scratch, around: Surroundings, place: int) -> None:
     """Store the features of one job."""
     stage = on_critical_path(seen, seen.active[place])
     scratch.counts[_STAGE, place] = stage
     if stage != NONE:
         less = scratch.counts[_LESS, place]
         features = es_rule.features_of(es_rule.candidate(seen, stage, 0, less), around)
-        _store(parameters, features, scratch.numbers[place])
+        _store(scratch.shared, features, scratch.numbers[place])
 
 
-@kernel
-def _store(parameters: Numbers, features: Features, memo: Float64) -> None:
+@vector_kernel
+def _store(common: Float64, features: Features, memo: Float64) -> None:
     """Store the parts of each hidden unit's input that stay over the round."""
-    for unit in range(HIDDEN):
-        weights = parameters[unit * UNIT : (unit + 1) * UNIT]
-        memo[_BIAS_AND_WORK + unit] = weights[BIAS] + weights[_X_WORK] * features.work
-        memo[_WIDTH + unit] = weights[_X_WIDTH] * features.width
-        memo[_EXECUTORS + unit] = weights[_X_EXECUTORS] * features.executors
-        memo[_WAIT + unit] = weights[_X_WAIT] * features.wait
-        second = 0.0 + weights[_X_RANK] * features.rank + weights[_X_SOURCE] * features.source
-        second += weights[_X_RUNNABLE] * features.runnable
-        memo[_SECOND_SUM + unit] = second + weights[_X_QUIET] * features.quiet
-        memo[_SESSION + unit] = weights[_X_SESSION] * features.session
-        memo[_BLOCKING + unit] = weights[_X_BLOCKING] * features.blocking
-        memo[_JOBS + unit] = weights[_X_JOBS] * features.jobs
-        memo[_MOVING + unit] = weights[_X_MOVING] * features.moving
-        memo[_INFLATION + unit] = weights[_X_INFLATION] * features.inflation
+    for unit in range(_UNITS):
+        memo[_BIAS_AND_WORK + unit] = (
+            common[_UNITS * BIAS + unit] + common[_UNITS * _X_WORK + unit] * features.work
+        )
+        memo[_WIDTH + unit] = common[_UNITS * _X_WIDTH + unit] * features.width
+        memo[_EXECUTORS + unit] = common[_UNITS * _X_EXECUTORS + unit] * features.executors
+        memo[_WAIT + unit] = common[_UNITS * _X_WAIT + unit] * features.wait
+        second = 0.0 + common[_UNITS * _X_RANK + unit] * features.rank
+        second = second + common[_UNITS * _X_SOURCE + unit] * features.source
+        second = second + common[_UNITS * _X_RUNNABLE + unit] * features.runnable
+        memo[_SECOND_SUM + unit] = second + common[_UNITS * _X_QUIET + unit] * features.quiet
+        memo[_SESSION + unit] = common[_UNITS * _X_SESSION + unit] * features.session
+        memo[_BLOCKING + unit] = common[_UNITS * _X_BLOCKING + unit] * features.blocking
+        memo[_JOBS + unit] = common[_UNITS * _X_JOBS + unit] * features.jobs
+        memo[_MOVING + unit] = common[_UNITS * _X_MOVING + unit] * features.moving
+        memo[_INFLATION + unit] = common[_UNITS * _X_INFLATION + unit] * features.inflation
     memo[_SHARE] = features.share
     memo[_CLUSTER] = features.cluster
     memo[_TASKS] = features.tasks
@@ -212,62 +255,59 @@ def _store(parameters: Numbers, features: Features, memo: Float64) -> None:
 
 @kernel
 def _copy_weights(parameters: Numbers, common: Float64) -> None:
-    """Write the weights of the features that change, unit by unit, and the bounds they give."""
-    common[_SLOPES : _ERROR + 2] = 0.0
+    """Write the weights number by number for all units, and the bounds they give."""
+    common[:_MEAN_MS] = 0.0
+    common[_GATE_BIAS] = parameters[GATE_BIAS]
     for unit in range(HIDDEN):
         weights = parameters[unit * UNIT : (unit + 1) * UNIT]
         total = 1.0
-        for index in range(INPUTS + 1):
+        for index in range(UNIT):
+            common[_UNITS * index + unit] = weights[index]
             total += abs(weights[index])
         for part in range(2):
             slope = abs(weights[TO_GATE + part])
             common[_ERROR + part] += _ROUNDING * slope * total
-            for index in range(5):
-                common[_SLOPES + 5 * part + index] += slope * abs(weights[_CHANGING[index]])
-        for index in range(5):
-            common[_SHARE_WEIGHT + index * HIDDEN + unit] = weights[_CHANGING[index]]
-        common[_GATE_WEIGHT + unit] = weights[TO_GATE]
-        common[_SCORE_WEIGHT + unit] = weights[TO_SCORE]
+            common[_SLOPES + 2 * part] += slope * abs(weights[_X_LOCAL])
+            common[_SLOPES + 2 * part + 1] += slope * abs(weights[_X_FREE])
 
 
 # --- the network ---------------------------------------------------------------------------------
 
 
 @inlined_kernel
-def _now(seen: Observation, job: Row, memo: Float64) -> _Changing:
-    """Return the features of giving the job one executor."""
+def _at(job: Row, memo: Float64, on_offer: int, num_executors: int) -> _Changing:
+    """Return the features of giving the job one executor of so many on offer."""
     return _Changing(
         memo[_SHARE],
         memo[_CLUSTER],
-        job["local"] / seen.on_offer,
+        job["local"] / on_offer,
         memo[_TASKS],
-        (seen.on_offer - 1) / seen.num_executors,
+        (on_offer - 1) / num_executors,
     )
 
 
 @inlined_kernel
 def _most(common: Float64, memo: Float64, at: _Changing, part: int) -> float:
     """Return the most that the gate (`part` 0) or the score (1) of a known job can be."""
-    slopes = common[_SLOPES + 5 * part : _SLOPES + 5 * part + 5]
-    change = slopes[_AT_LOCAL] * abs(at.local - memo[_LOCAL])
-    change += slopes[_AT_FREE] * abs(at.free - memo[_FREE])
+    change = common[_SLOPES + 2 * part] * abs(at.local - memo[_LOCAL])
+    change += common[_SLOPES + 2 * part + 1] * abs(at.free - memo[_FREE])
     return float(memo[_GATE + part] + change + common[_ERROR + part])
 
 
-@kernel
-def _evaluate(parameters: Numbers, common: Float64, memo: Float64, at: _Changing) -> None:
+@vector_kernel
+def _evaluate(common: Float64, memo: Float64, at: _Changing) -> None:
     """Store gate and score of one job, as `es_rule.gate_and_score` gives them."""
-    for unit in range(HIDDEN):
-        first = memo[_BIAS_AND_WORK + unit] + common[_LOCAL_WEIGHT + unit] * at.local
+    for unit in range(_UNITS):
+        first = memo[_BIAS_AND_WORK + unit] + common[_UNITS * _X_LOCAL + unit] * at.local
         first = first + memo[_WIDTH + unit] + memo[_EXECUTORS + unit] + memo[_WAIT + unit]
-        first += common[_FREE_WEIGHT + unit] * at.free
-        third = 0.0 + common[_SHARE_WEIGHT + unit] * at.share
-        third = third + common[_TASKS_WEIGHT + unit] * at.tasks
+        first = first + common[_UNITS * _X_FREE + unit] * at.free
+        third = 0.0 + common[_UNITS * _X_SHARE + unit] * at.share
+        third = third + common[_UNITS * _X_TASKS + unit] * at.tasks
         third = third + memo[_SESSION + unit] + memo[_BLOCKING + unit]
-        fourth = 0.0 + common[_CLUSTER_WEIGHT + unit] * at.cluster + memo[_JOBS + unit]
+        fourth = 0.0 + common[_UNITS * _X_CLUSTER + unit] * at.cluster + memo[_JOBS + unit]
         fourth = fourth + memo[_MOVING + unit] + memo[_INFLATION + unit]
         common[_ACTIVE + unit] = tanh((first + memo[_SECOND_SUM + unit]) + (third + fourth))
-    gate = parameters[GATE_BIAS]
+    gate = common[_GATE_BIAS]
     score = 0.0
     for unit in range(HIDDEN):
         gate += common[_GATE_WEIGHT + unit] * common[_ACTIVE + unit]
@@ -280,66 +320,69 @@ def _evaluate(parameters: Numbers, common: Float64, memo: Float64, at: _Changing
 
 
 @kernel
-def _extended(
-    seen: Observation, parameters: Numbers, scratch: Scratch, best: tuple[int, int], second: float
-) -> int:
+def _extended(seen: Observation, scratch: Scratch, best: tuple[int, int], second: float) -> int:
     """The limit for the job, as `es_rule.extended` gives it. `best` is the stage and the place."""
-    common, memo = scratch.numbers[-1], scratch.numbers[best[1]]
+    common, memo = scratch.shared, scratch.numbers[best[1]]
     stage = seen.stages[best[0]]
-    held = seen.jobs[stage["job"]]["held"]
-    left = stage["num_tasks"] - stage["covered"]
-    most = min(seen.on_offer, left, seen.num_executors - held)
-    given = 1
-    jump = 1
-    while given < most:
-        at = _after(seen, best[0], given)
-        _evaluate(parameters, common, memo, at)
-        if memo[_GATE] <= 0.0 or memo[_SCORE] <= second:
-            break
-        given += 1
-        # All that follow pass, too, up to where the bounds no longer exclude the opposite.
-        jump = min(2 * jump, most - given)
-        while jump > 0:
-            then = _after(seen, best[0], given - 1 + jump)
-            least_gate = memo[_GATE] - _change(common, at, then, 0)
-            least_score = memo[_SCORE] - _change(common, at, then, 1)
-            if least_gate > 0.0 and least_score > second:
-                break
-            jump //= 2
-        given += jump
-        jump = max(jump, 1)
-    memo[_IS_KNOWN] = 0.0
-    return int(held + given)
-
-
-@inlined_kernel
-def _after(seen: Observation, number: int, given: int) -> _Changing:
-    """Return the features of one more executor for a stage whose job has got `given` just now.
-
-    Each of them only rises or only falls with `given`.
-    """
-    stage = seen.stages[number]
     job = seen.jobs[stage["job"]]
+    held, left = job["held"], stage["num_tasks"] - stage["covered"]
     share = seen.num_executors / len(seen.active)
-    held = job["held"] + given + 1
-    on_offer = seen.on_offer - given
-    left = stage["num_tasks"] - stage["covered"] - given
-    return _Changing(
-        math.log(held / share),
-        held / seen.num_executors,
-        max(0, job["local"] - given) / on_offer,
-        0.5 * math.log(max(1, left) / share),
-        (on_offer - 1) / seen.num_executors,
-    )
+    most = min(seen.on_offer, left, seen.num_executors - held)
+    for first in range(1, most, _LANES):
+        for lane in range(_LANES):
+            given = min(first + lane, most - 1)
+            common[_SHARES + lane] = _log_ratio(scratch, held + given + 1, share)
+            common[_CLUSTERS + lane] = (held + given + 1) / seen.num_executors
+            common[_LOCALS + lane] = max(0, job["local"] - given) / (seen.on_offer - given)
+            common[_ALL_TASKS + lane] = 0.5 * _log_ratio(scratch, left - given, share)
+            common[_FREES + lane] = (seen.on_offer - given - 1) / seen.num_executors
+        _evaluate_lanes(common, memo)
+        for given in range(first, min(first + _LANES, most)):
+            lane = given - first
+            if common[_GATES + lane] <= 0.0 or common[_SCORES + lane] <= second:
+                return int(held + given)
+    return int(held + max(1, most))
 
 
 @inlined_kernel
-def _change(common: Float64, before: _Changing, after: _Changing, part: int) -> float:
-    """Return the most by which the gate (`part` 0) or the score (1) differs."""
-    total = common[_ERROR + part]
-    for index in range(5):
-        total += common[_SLOPES + 5 * part + index] * abs(after[index] - before[index])
-    return float(total)
+def _log_ratio(scratch: Scratch, count: int, share: float) -> float:
+    """Return log(count / share): the fair share stays over many choices."""
+    if count >= scratch.logs.shape[1]:
+        return math.log(count / share)
+    if scratch.logs[1, count] != share:
+        scratch.logs[0, count] = math.log(count / share)
+        scratch.logs[1, count] = share
+    return float(scratch.logs[0, count])
+
+
+@vector_kernel
+def _evaluate_lanes(common: Float64, memo: Float64) -> None:
+    """Compute gate and score with each of `_LANES` executors more, as `_evaluate` does."""
+    for lane in range(_LANES):
+        common[_GATES + lane] = common[_GATE_BIAS]
+        common[_SCORES + lane] = 0.0
+    for unit in range(HIDDEN):
+        by_share, by_cluster = common[_UNITS * _X_SHARE + unit], common[_UNITS * _X_CLUSTER + unit]
+        by_local, by_tasks = common[_UNITS * _X_LOCAL + unit], common[_UNITS * _X_TASKS + unit]
+        by_free = common[_UNITS * _X_FREE + unit]
+        bias_and_work, width, executors = (
+            memo[_BIAS_AND_WORK + unit],
+            memo[_WIDTH + unit],
+            memo[_EXECUTORS + unit],
+        )
+        wait, second, session = memo[_WAIT + unit], memo[_SECOND_SUM + unit], memo[_SESSION + unit]
+        blocking, jobs, moving = memo[_BLOCKING + unit], memo[_JOBS + unit], memo[_MOVING + unit]
+        inflation = memo[_INFLATION + unit]
+        to_gate, to_score = common[_GATE_WEIGHT + unit], common[_SCORE_WEIGHT + unit]
+        for lane in range(_LANES):
+            first = bias_and_work + by_local * common[_LOCALS + lane]
+            first = first + width + executors + wait + by_free * common[_FREES + lane]
+            third = 0.0 + by_share * common[_SHARES + lane] + by_tasks * common[_ALL_TASKS + lane]
+            third = third + session + blocking
+            fourth = 0.0 + by_cluster * common[_CLUSTERS + lane] + jobs + moving + inflation
+            active = tanh((first + second) + (third + fourth))
+            common[_GATES + lane] += to_gate * active
+            common[_SCORES + lane] += to_score * active
 
 
 HEURISTICS = {

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from decima.heuristics.spec import Numbers, Scratch
 from decima.heuristics.stages import Row, on_critical_path
-from decima.kernels import kernel
+from decima.kernels import kernel, vector_kernel
 from spark_sim.observation import Observation
 from spark_sim.tables import ANY, DECIMA_SIM, LEAST_WORK_MS, NONE, SESSION, Table
 
@@ -191,7 +191,7 @@ def gate_and_score(parameters: Numbers, features: Features) -> tuple[float, floa
     return gate, score
 
 
-@kernel
+@vector_kernel
 def tanh(value: float) -> float:
     """Approximate tanh by a quotient of polynomials, within 0.024 and exactly -1 and 1 beyond -3
     and 3.

@@ -61,6 +61,16 @@ def sift_down(keys: Int64 | Numbers, heap: Int64, size: int, entry: int) -> None
     heap[entry] = moved
 
 
+@kernel
+def sift_up(keys: Int64 | Numbers, heap: Int64, entry: int) -> None:
+    """Move the entry up to where it does not go before the entry above it."""
+    moved = heap[entry]
+    while entry > 0 and _goes_first(keys, moved, heap[(entry - 1) // 2]):
+        heap[entry] = heap[(entry - 1) // 2]
+        entry = (entry - 1) // 2
+    heap[entry] = moved
+
+
 @inlined_kernel
 def _goes_first(keys: Int64 | Numbers, first: int, second: int) -> bool:
     if keys[first] == keys[second]:

@@ -24,8 +24,12 @@ Numbers = NDArray[np.float64]
 
 PER_ROUND = 8
 """numbers that a heuristic may store of a round"""
-PER_JOB = 160
+PER_JOB = 176
 """numbers that it may store of each job"""
+IN_ALL = 640
+"""numbers that it may store of all jobs together"""
+COUNTS = 4096
+"""counts of tasks or executors of which it may store a number each"""
 
 
 class Scratch(NamedTuple):
@@ -34,7 +38,10 @@ class Scratch(NamedTuple):
     draws: NDArray[np.uint64]  # (2,) key and counter of a randomised heuristic
     stored: NDArray[np.int64]  # (PER_ROUND,) of the open round (`rounds.is_new`)
     counts: NDArray[np.int64]  # (4, J) by place among the jobs in the system
-    numbers: NDArray[np.float64]  # (J + 1, PER_JOB) likewise; the last row is of all jobs
+    numbers: NDArray[np.float64]  # (J, PER_JOB) likewise
+    keys: NDArray[np.float64]  # (J,) likewise
+    shared: NDArray[np.float64]  # (IN_ALL,) of all jobs
+    logs: NDArray[np.float64]  # (2, COUNTS) log(count / divisor), and that divisor
 
 
 def scratch_for(key: int, jobs: int = 0) -> Scratch:
@@ -48,7 +55,10 @@ def scratch_for(key: int, jobs: int = 0) -> Scratch:
         np.array([key, 0], np.uint64),
         np.full(PER_ROUND, -1, np.int64),
         np.zeros((4, jobs), np.int64),
-        np.zeros((jobs + 1, PER_JOB)),
+        np.zeros((jobs, PER_JOB)),
+        np.zeros(jobs),
+        np.zeros(IN_ALL),
+        np.zeros((2, COUNTS)),
     )
 
 

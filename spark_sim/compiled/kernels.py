@@ -128,7 +128,14 @@ class Kernels:
         """
         return self._compiled(function, forceinline=True)
 
-    def _compiled(self, function: Callable[P, R], **options: bool) -> Callable[P, R]:
+    def vector_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Compile loops over numbers so that the processor computes several at once.
+
+        A check of each division would prevent that: one by zero gives infinity or NaN here.
+        """
+        return self._compiled(function, error_model="numpy")
+
+    def _compiled(self, function: Callable[P, R], **options: bool | str) -> Callable[P, R]:
         bare = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         dispatcher = _compiler(**bare, **options)(function)
         dispatcher.__class__ = _Inner
