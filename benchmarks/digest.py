@@ -47,7 +47,6 @@ every = 1
 sequences = 2
 jobs = 8
 """
-DECIMA = str(Path(sys.executable).with_name("decima"))
 POLICIES = ",".join([*(name for name in HEURISTICS if name != "es_classes"), "decima"])
 EVALUATE = f"evaluate --jobs 30 --sequences 2 --policies {POLICIES}"
 COMMANDS = {
@@ -70,8 +69,9 @@ COMMANDS = {
 }
 
 
-def run(command: list[str]) -> None:
-    """Run a command without its output; CalledProcessError if it fails."""
+def run(*arguments: str) -> None:
+    """Run `decima` of this folder without its output; CalledProcessError if it fails."""
+    command = [sys.executable, "-m", "decima", *arguments]
     subprocess.run(  # noqa: S603
         command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -82,8 +82,8 @@ def digest(command: str, folder: Path) -> str:
     for step in ("imitate", "reinforce", "evolve"):
         steps = {"imitate": 0, "reinforce": 0, "evolve": 0, step: 2}
         (folder / f"{step}.toml").write_text(TRAINING.format(**steps))
-    run([DECIMA, "traces", "sample-logs", str(folder / "logs")])
-    run([DECIMA, *command.replace("OUT", str(folder)).split()])
+    run("traces", "sample-logs", str(folder / "logs"))
+    run(*command.replace("OUT", str(folder)).split())
     hashed = hashlib.sha256()
     for path in sorted(folder.glob("*.csv")) + sorted(folder.glob("r.json")):
         hashed.update(path.read_bytes().replace(os.fsencode(folder), b""))

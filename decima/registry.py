@@ -93,9 +93,9 @@ class Heuristic:
 
     def decide(self, observation: Observation) -> Action:
         """The next action (`decima.policy.Policy`)."""
-        seen = for_kernels(observation)
-        number, numbers, scratch = self.compiled(self._trace, seen.classes)
-        stage, limit, kind = compiled.decide(number, seen, numbers, scratch)
+        tables = for_kernels(observation)
+        number, numbers, scratch = self.compiled(self._trace, tables.classes)
+        stage, limit, kind = compiled.decide(number, tables, numbers, scratch)
         return PASS if stage == NONE else Action(int(stage), int(limit), int(kind))
 
     def play(self, simulator: Simulator, *, timed: bool = False) -> float:
@@ -113,9 +113,11 @@ class Heuristic:
         compiled.load(number)  # not in the time of its first decision
         status, spent_us = compiled.run(state, number, numbers, scratch, timed)
         if status == ILLEGAL:
-            seen = simulator.observation()
-            action = self.decide(seen)
-            raise IllegalActionError(f"policy {self.name!r}: {explain_illegal(seen, action)}")
+            observation = simulator.observation()
+            action = self.decide(observation)
+            raise IllegalActionError(
+                f"policy {self.name!r}: {explain_illegal(observation, action)}"
+            )
         simulator.finish(status)
         return spent_us / 1e6
 

@@ -173,11 +173,11 @@ def play(policy: nn.Module, jobs: Jobs, set_of: Ints, generator: torch.Generator
     cluster = Cluster(jobs, set_of)
     played, taken, alive, reward = [], [], [], []
     while (going := ~cluster.done()).any():
-        seen = cluster.image()
-        chance = policy(seen).softmax(1)
+        image = cluster.image()
+        chance = policy(image).softmax(1)
         action = torch.multinomial(chance, 1, generator=generator)[:, 0]
         alive.append(going)
-        played.append(seen)
+        played.append(image)
         taken.append(action)
         reward.append(cluster.step(action.numpy()))
     slowdown = -cluster.earned / cluster.jobs.number
@@ -192,8 +192,8 @@ def update(
     mean = returns.reshape(len(returns), -1, group).mean(2).repeat(group, axis=1)
     advantage = torch.from_numpy((returns - mean) * played.alive).float()
     optimiser.zero_grad()
-    for seen, action, gain in zip(played.seen, played.action, advantage, strict=True):
-        log_prob = policy(seen).log_softmax(1).gather(1, action[:, None])[:, 0]
+    for image, action, gain in zip(played.seen, played.action, advantage, strict=True):
+        log_prob = policy(image).log_softmax(1).gather(1, action[:, None])[:, 0]
         torch.autograd.backward(-(gain * log_prob).sum() / int(played.alive.sum()))
     optimiser.step()
 

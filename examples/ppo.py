@@ -40,17 +40,17 @@ class Inputs(NamedTuple):
     whole: Tensor  # (B, V) features of all jobs together, for the value
 
 
-def inputs_of(seen: dict[str, Any]) -> Inputs:
+def inputs_of(observation: dict[str, Any]) -> Inputs:
     """The agent's view of B scaled observations."""
-    job = (seen["stage_job"] * seen["job_mask"].shape[1]).round().astype(int) - 1
-    jobs = np.stack([seen[name] for name in OF_JOB], 2)
-    cluster = np.concatenate([seen[name] for name in OF_CLUSTER], 1)
-    stages = np.stack([seen[name] for name in OF_STAGE], 2)
+    job = (observation["stage_job"] * observation["job_mask"].shape[1]).round().astype(int) - 1
+    jobs = np.stack([observation[name] for name in OF_JOB], 2)
+    cluster = np.concatenate([observation[name] for name in OF_CLUSTER], 1)
+    stages = np.stack([observation[name] for name in OF_STAGE], 2)
     of_job = np.take_along_axis(jobs, np.maximum(job, 0)[..., None], 1)
     of_cluster = np.broadcast_to(cluster[:, None], (*job.shape, cluster.shape[1]))
     features = 4 * np.concatenate([stages, of_job, of_cluster], 2, dtype=np.float32)
     whole = np.concatenate([cluster, jobs.sum(1)], 1, dtype=np.float32)
-    legal = seen["action_mask"][:, :-1] > 0
+    legal = observation["action_mask"][:, :-1] > 0
     return Inputs(torch.from_numpy(features), torch.from_numpy(legal), torch.from_numpy(whole))
 
 
@@ -96,12 +96,12 @@ def train(agent: Agent, envs: SparkVectorEnv, env: SparkEnv, seed: int, steps: i
             with torch.no_grad():
                 action, log_prob, _, value = agent(inputs)
             begins = done  # this step begins an episode, whatever the action
-            seen, reward, terminated, truncated, infos = envs.step(action.numpy())
+            observation, reward, terminated, truncated, infos = envs.step(action.numpy())
             done = terminated | truncated
             jct_s += infos["avg_jct_s"][done].tolist() if done.any() else []
             results = (torch.from_numpy(part) for part in (reward, done, begins))
             rollout.append((*inputs, action, log_prob, value, *results))
-            inputs = inputs_of(seen)
+            inputs = inputs_of(observation)
         *played, values, rewards, ends, began = map(torch.stack, zip(*rollout, strict=True))
         scale = scale or float(rewards.abs().mean()) / (1 - GAMMA)
         with torch.no_grad():
@@ -145,10 +145,10 @@ def tested(agent: Agent, env: SparkEnv, seed: int) -> list[float]:
     """Average JCT of each of the sequences of a seed under the most probable actions."""
     jct_s = []
     for sequence in range(SEQUENCES):
-        seen, info = env.reset(seed=seed if sequence == 0 else None)
+        observation, info = env.reset(seed=seed if sequence == 0 else None)
         while "avg_jct_s" not in info:
-            inputs = inputs_of({name: values[None] for name, values in seen.items()})
-            seen, *_, info = env.step(agent(inputs, greedy=True)[0][0].numpy())
+            inputs = inputs_of({name: values[None] for name, values in observation.items()})
+            observation, *_, info = env.step(agent(inputs, greedy=True)[0][0].numpy())
         jct_s.append(info["avg_jct_s"])
     return jct_s
 

@@ -38,13 +38,13 @@ class Episodes(NamedTuple):
     taken: Tensor  # rows of the choices that were taken
 
 
-def choices_of(seen: ObservationBatch) -> tuple[Int64, Int64, Int64, Tensor]:
+def choices_of(observation: ObservationBatch) -> tuple[Int64, Int64, Int64, Tensor]:
     """Return stage, limit and simulation of the A legal actions, each (A,), and features (A, 7)."""
-    stage = np.repeat(seen.open_stages(), len(GROWTH))
-    run = np.searchsorted(seen.stage_ptr, stage, side="right") - 1
-    stages, jobs = seen.stages[stage], seen.jobs[seen.stages["job"][stage]]
+    stage = np.repeat(observation.open_stages(), len(GROWTH))
+    run = np.searchsorted(observation.stage_ptr, stage, side="right") - 1
+    stages, jobs = observation.stages[stage], observation.jobs[observation.stages["job"][stage]]
     limit = np.minimum(EXECUTORS, jobs["held"] + np.resize(GROWTH, len(stage)))
-    share = EXECUTORS / np.diff(seen.job_ptr)[run]  # the limit of strict fair sharing
+    share = EXECUTORS / np.diff(observation.job_ptr)[run]  # the limit of strict fair sharing
     times_ms = (jobs["remaining_ms"], stages["critical_path_ms"], stages["mean_ms"])
     columns = [np.log1p(time_ms / 1000) for time_ms in times_ms]
     columns += [stages["runnable"], jobs["held"] / share, limit / share, np.log(share)]

@@ -54,7 +54,7 @@ KNOWN = 7  # inputs of the features of a stage, stored to detect changes
 
 @kernel
 def remember_nodes(
-    seen: ObservationBatch,
+    observation: ObservationBatch,
     first_row: Int64,
     units: Scales,
     known: Float64,
@@ -77,13 +77,13 @@ def remember_nodes(
         number of changed jobs, which are the first entries of `changed`.
     """
     count = 0
-    for decision in range(len(seen.time_ms)):
-        executors = float(seen.num_executors[decision])
-        for index in range(seen.job_ptr[decision], seen.job_ptr[decision + 1]):
-            job = seen.jobs[seen.rows[index]]
+    for decision in range(len(observation.time_ms)):
+        executors = float(observation.num_executors[decision])
+        for index in range(observation.job_ptr[decision], observation.job_ptr[decision + 1]):
+            job = observation.jobs[observation.rows[index]]
             differs = False
             for local in range(job["num_stages"]):
-                stage = seen.stages[job["first_stage"] + local]
+                stage = observation.stages[job["first_stage"] + local]
                 row = first_row[index] + local
                 numbers = (
                     float(stage["num_tasks"]),
@@ -91,7 +91,9 @@ def remember_nodes(
                     float(stage["covered"] - stage["finished"]),
                     float(stage["runnable"]),
                     float(stage["mean_ms"]),
-                    scarcity(seen.classes[decision], stage, seen.num_executors[decision]),
+                    scarcity(
+                        observation.classes[decision], stage, observation.num_executors[decision]
+                    ),
                     executors,
                 )
                 is_new = False
@@ -136,57 +138,57 @@ def _describe_node(
 
 
 @kernel
-def fill(seen: ObservationBatch, units: Scales, out: Choices) -> tuple[int, int, int]:
+def fill(observation: ObservationBatch, units: Scales, out: Choices) -> tuple[int, int, int]:
     """Fill `out` for B decisions; return the numbers of open stages, limits, and classes for
     stages.
     """
     stages = limits = kinds = 0
-    for decision in range(len(seen.time_ms)):
-        first_job, last_job = seen.job_ptr[decision], seen.job_ptr[decision + 1]
+    for decision in range(len(observation.time_ms)):
+        first_job, last_job = observation.job_ptr[decision], observation.job_ptr[decision + 1]
         out.open_ptr[decision] = stages
         for index in range(first_job, last_job):
             out.first_open[index] = stages
             out.decision_of_job[index] = decision
-            stages = _describe_stages(seen, decision, index, stages, units, out)
+            stages = _describe_stages(observation, decision, index, stages, units, out)
         if last_job > first_job:
             out.first_open[last_job] = stages
-            _count_less(seen, first_job, last_job, out)
+            _count_less(observation, first_job, last_job, out)
             for row in range(out.open_ptr[decision], stages):
-                kinds = _describe_classes(seen, decision, row, kinds, out)
-        total_ms = _describe_cluster(seen, decision, units, out)
+                kinds = _describe_classes(observation, decision, row, kinds, out)
+        total_ms = _describe_cluster(observation, decision, units, out)
         for index in range(first_job, last_job):
-            _describe_job(seen, decision, index, units, total_ms, out)
+            _describe_job(observation, decision, index, units, total_ms, out)
             out.limit_ptr[index] = limits
-            limits = _describe_limits(seen, decision, index, limits, out)
+            limits = _describe_limits(observation, decision, index, limits, out)
         cluster_x = out.cluster_x[decision]
         cluster_x[14] = _mean(out.job_x, 9, first_job, last_job)
         cluster_x[15] = _deviation(out.job_x, 9, first_job, last_job)
         first_stage = out.first_open[first_job] if last_job > first_job else stages
         cluster_x[16] = _deviation(out.stage_x, 3, first_stage, stages)
-    out.open_ptr[len(seen.time_ms)] = stages
-    out.limit_ptr[len(seen.rows)] = limits
+    out.open_ptr[len(observation.time_ms)] = stages
+    out.limit_ptr[len(observation.rows)] = limits
     out.kind_ptr[stages] = kinds
     return stages, limits, kinds
 
 
 @inlined_kernel
 def _describe_stages(
-    seen: ObservationBatch, decision: int, index: int, row: int, units: Scales, out: Choices
+    observation: ObservationBatch, decision: int, index: int, row: int, units: Scales, out: Choices
 ) -> int:
     """Write columns `STAGE` of a job's open stages from `row` on; return the next free row."""
-    job = seen.jobs[seen.rows[index]]
-    executors = float(seen.num_executors[decision])
-    offered = max(1.0, float(seen.on_offer[decision]))
-    share = executors / (seen.job_ptr[decision + 1] - seen.job_ptr[decision])
-    typical_ms = max(seen.typical_ms[decision], LEAST_WORK_MS)
+    job = observation.jobs[observation.rows[index]]
+    executors = float(observation.num_executors[decision])
+    offered = max(1.0, float(observation.on_offer[decision]))
+    share = executors / (observation.job_ptr[decision + 1] - observation.job_ptr[decision])
+    typical_ms = max(observation.typical_ms[decision], LEAST_WORK_MS)
     remaining_ms = max(job["remaining_ms"], 1e-6)
     wanted = 0
     first = leading = row
     longest_ms = 1e-3
-    if job["open_stages"] > 0 and job["held"] < seen.num_executors[decision]:
+    if job["open_stages"] > 0 and job["held"] < observation.num_executors[decision]:
         for local in range(job["num_stages"]):
             number = job["first_stage"] + local
-            stage = seen.stages[number]
+            stage = observation.stages[number]
             demand = stage["num_tasks"] - stage["covered"]
             if stage["open"] == 0 or demand <= 0:
                 continue
@@ -202,20 +204,22 @@ def _describe_stages(
             stage_x[3] = log2_column(stage["mean_ms"] / units.task_ms)
             stage_x[4] = _log1p(stage["critical_path_ms"] / (4 * units.task_ms)) / 4
             stage_x[6] = min(1.0, demand * stage["mean_ms"] / remaining_ms)
-            stage_x[7] = _log1p(seen.moving_delay_ms[decision] / mean_ms) / 4
+            stage_x[7] = _log1p(observation.moving_delay_ms[decision] / mean_ms) / 4
             stage_x[8] = log2_column(demand / share)
             stage_x[9] = log2_column(mean_ms * executors / typical_ms)
-            stage_x[10] = _log1p(wait_ms(seen.jobs, seen.stages, number) / mean_ms) / 4
-            classes = seen.classes[decision]
-            stage_x[11] = scarcity(classes, stage, seen.num_executors[decision])
+            stage_x[10] = (
+                _log1p(wait_ms(observation.jobs, observation.stages, number) / mean_ms) / 4
+            )
+            classes = observation.classes[decision]
+            stage_x[11] = scarcity(classes, stage, observation.num_executors[decision])
             stage_x[12] = 0.0
             if len(classes) > 1:
                 stage_x[12] = stage["memory_mb"] / classes[-1]["memory_mb"]
-            if is_more_critical(stage, seen.stages[out.open_stage[leading]]):
+            if is_more_critical(stage, observation.stages[out.open_stage[leading]]):
                 leading = row
             row += 1
     for open_row in range(first, row):
-        path_ms = seen.stages[out.open_stage[open_row]]["critical_path_ms"]
+        path_ms = observation.stages[out.open_stage[open_row]]["critical_path_ms"]
         out.stage_x[open_row, 5] = path_ms / longest_ms
     out.path_ms[index] = longest_ms
     out.job_x[index, 10] = _log1p(wanted / executors)
@@ -226,11 +230,11 @@ def _describe_stages(
 
 
 @inlined_kernel
-def _count_less(seen: ObservationBatch, first: int, last: int, out: Choices) -> None:
+def _count_less(observation: ObservationBatch, first: int, last: int, out: Choices) -> None:
     """Fill `less`, the number of a decision's jobs with strictly less work left."""
     height, order = out.height[first:last], out.order[0, first:last]
     for index in range(first, last):
-        height[index - first] = -seen.jobs[seen.rows[index]]["remaining_ms"]
+        height[index - first] = -observation.jobs[observation.rows[index]]["remaining_ms"]
     sort_descending(height, order, out.order[1, first:last])
     count = 0
     for place in range(last - first):
@@ -240,61 +244,68 @@ def _count_less(seen: ObservationBatch, first: int, last: int, out: Choices) -> 
 
 
 @inlined_kernel
-def _describe_cluster(seen: ObservationBatch, decision: int, units: Scales, out: Choices) -> float:
+def _describe_cluster(
+    observation: ObservationBatch, decision: int, units: Scales, out: Choices
+) -> float:
     """Write columns `CLUSTER` without the means over jobs; return the work not launched."""
-    first, last = seen.job_ptr[decision], seen.job_ptr[decision + 1]
-    executors = float(seen.num_executors[decision])
-    typical_ms = max(seen.typical_ms[decision], LEAST_WORK_MS)
-    delay_ms = seen.moving_delay_ms[decision]
+    first, last = observation.job_ptr[decision], observation.job_ptr[decision + 1]
+    executors = float(observation.num_executors[decision])
+    typical_ms = max(observation.typical_ms[decision], LEAST_WORK_MS)
+    delay_ms = observation.moving_delay_ms[decision]
     total_ms = 0.0
     held = 0
     for index in range(first, last):
-        job = seen.jobs[seen.rows[index]]
+        job = observation.jobs[observation.rows[index]]
         total_ms += max(job["remaining_ms"], 0.0)
         held += job["held"]
     jobs = float(last - first)
     row = out.cluster_x[decision]
-    row[0] = seen.on_offer[decision] / executors
-    row[1] = log2_column(float(seen.on_offer[decision]))
+    row[0] = observation.on_offer[decision] / executors
+    row[1] = log2_column(float(observation.on_offer[decision]))
     row[2] = log2_column(jobs / executors) + 0.5
     row[3] = log2_column(jobs)
     row[4] = log2_column(0.0625 + total_ms / units.work_ms)
     row[5] = log2_column(total_ms / max(1.0, jobs) / typical_ms)
     row[6] = held / executors
-    row[7] = 1.0 if seen.protocol[decision] == SESSION else 0.0
-    row[8] = 1.0 if seen.protocol[decision] == DECIMA_SIM else 0.0
+    row[7] = 1.0 if observation.protocol[decision] == SESSION else 0.0
+    row[8] = 1.0 if observation.protocol[decision] == DECIMA_SIM else 0.0
     row[9] = log2_column(executors / 50.0)
     row[10] = _log1p(delay_ms / units.task_ms) / 4
     row[11] = log2_column(delay_ms / typical_ms)
-    quiet_ms = max(seen.time_ms[decision] - seen.last_arrival_ms[decision], 0.0)
+    quiet_ms = max(observation.time_ms[decision] - observation.last_arrival_ms[decision], 0.0)
     row[12] = min(_log1p(quiet_ms * executors / units.work_ms) / 4, LONGEST)
-    row[13] = log2_column(seen.mean_gap_ms[decision] * executors / units.work_ms)
-    row[17] = seen.inflation[decision]
+    row[13] = log2_column(observation.mean_gap_ms[decision] * executors / units.work_ms)
+    row[17] = observation.inflation[decision]
     return total_ms
 
 
 @inlined_kernel
 def _describe_job(
-    seen: ObservationBatch, decision: int, index: int, units: Scales, total_ms: float, out: Choices
+    observation: ObservationBatch,
+    decision: int,
+    index: int,
+    units: Scales,
+    total_ms: float,
+    out: Choices,
 ) -> None:
     """Write columns `JOB` except "wanted"."""
     row = out.job_x[index]
-    job = seen.jobs[seen.rows[index]]
-    executors = float(seen.num_executors[decision])
-    jobs = float(seen.job_ptr[decision + 1] - seen.job_ptr[decision])
+    job = observation.jobs[observation.rows[index]]
+    executors = float(observation.num_executors[decision])
+    jobs = float(observation.job_ptr[decision + 1] - observation.job_ptr[decision])
     remaining_ms = max(job["remaining_ms"], 0.0)
     row[0] = job["held"] / executors
     row[1] = log2_column((job["held"] + 0.5) * jobs / executors)
     row[2] = 1.0 if job["held"] == 0 else 0.0
-    row[3] = job["local"] / max(1.0, float(seen.on_offer[decision]))
-    row[4] = 1.0 if seen.rows[index] == seen.source_job[decision] else 0.0
+    row[3] = job["local"] / max(1.0, float(observation.on_offer[decision]))
+    row[4] = 1.0 if observation.rows[index] == observation.source_job[decision] else 0.0
     row[5] = log2_column(remaining_ms / units.work_ms)
     row[6] = log2_column(remaining_ms * jobs / max(total_ms, 1e-6))
     row[7] = out.less[index] / max(1.0, jobs - 1.0)
     row[8] = remaining_ms / max(job["work_ms"], 1e-6)
-    age_ms = max(seen.time_ms[decision] - job["arrival_ms"], 0.0)
+    age_ms = max(observation.time_ms[decision] - job["arrival_ms"], 0.0)
     row[9] = min(_log1p(age_ms * executors / units.work_ms) / 4, LONGEST)
-    row[11] = log2_column(remaining_ms / max(seen.typical_ms[decision], LEAST_WORK_MS))
+    row[11] = log2_column(remaining_ms / max(observation.typical_ms[decision], LEAST_WORK_MS))
     row[12] = log2_column(remaining_ms * jobs / (out.path_ms[index] * executors))
 
 
@@ -322,13 +333,13 @@ EVERY = 8  # up to this number executors are added one by one; beyond, in steps 
 
 
 @kernel
-def most_limits(seen: ObservationBatch) -> int:
+def most_limits(observation: ObservationBatch) -> int:
     """Upper bound on the number of limits that may be chosen."""
     count = 0
-    for decision in range(len(seen.time_ms)):
-        offered = seen.on_offer[decision]
-        for index in range(seen.job_ptr[decision], seen.job_ptr[decision + 1]):
-            open_stages = seen.jobs[seen.rows[index]]["open_stages"]
+    for decision in range(len(observation.time_ms)):
+        offered = observation.on_offer[decision]
+        for index in range(observation.job_ptr[decision], observation.job_ptr[decision + 1]):
+            open_stages = observation.jobs[observation.rows[index]]["open_stages"]
             if open_stages > 0:
                 grid = EVERY + 4 * math.ceil(math.log2(max(1.0, offered / EVERY)))
                 count += min(offered, grid + 5 + open_stages)
@@ -337,7 +348,7 @@ def most_limits(seen: ObservationBatch) -> int:
 
 @inlined_kernel
 def _describe_limits(
-    seen: ObservationBatch, decision: int, index: int, row: int, out: Choices
+    observation: ObservationBatch, decision: int, index: int, row: int, out: Choices
 ) -> int:
     """Write columns `LIMIT` of the limits that a job may be given; return the next free row.
 
@@ -348,20 +359,20 @@ def _describe_limits(
     """
     wanted = 0
     for entry in range(out.first_open[index], out.first_open[index + 1]):
-        stage = seen.stages[out.open_stage[entry]]
+        stage = observation.stages[out.open_stage[entry]]
         wanted += stage["num_tasks"] - stage["covered"]
-    job = seen.jobs[seen.rows[index]]
-    offered = seen.on_offer[decision]
+    job = observation.jobs[observation.rows[index]]
+    offered = observation.on_offer[decision]
     usable = wanted
-    if wanted > 0 and seen.classes.shape[1] > 1:
+    if wanted > 0 and observation.classes.shape[1] > 1:
         # Executors that finish their last tasks in the job count against its limit.
         usable += job["local"]
-    room = min(usable, offered, seen.num_executors[decision] - job["held"])
-    size = float(seen.num_executors[decision])
-    jobs = seen.job_ptr[decision + 1] - seen.job_ptr[decision]
+    room = min(usable, offered, observation.num_executors[decision] - job["held"])
+    size = float(observation.num_executors[decision])
+    jobs = observation.job_ptr[decision + 1] - observation.job_ptr[decision]
     added = 0
     while added < room:
-        following = _next_added(seen, out, index, added, math.ceil(size / jobs), room)
+        following = _next_added(observation, out, index, added, math.ceil(size / jobs), room)
         added = _sooner(following, added, wanted)
         limit = job["held"] + added
         out.limit[row] = limit
@@ -382,7 +393,7 @@ def _describe_limits(
 
 @inlined_kernel
 def _next_added(
-    seen: ObservationBatch, out: Choices, index: int, added: int, share: int, room: int
+    observation: ObservationBatch, out: Choices, index: int, added: int, share: int, room: int
 ) -> int:
     """The next larger number of executors among those that a limit may add."""
     step = 1
@@ -390,12 +401,12 @@ def _next_added(
         step *= 2
     quarter = 1 if added < EVERY else max(1, EVERY * step // 4)
     following = min(room, added + quarter)
-    held = seen.jobs[seen.rows[index]]["held"]
+    held = observation.jobs[observation.rows[index]]["held"]
     following = _sooner(following, added, (share + 1) // 2 - held)
     following = _sooner(following, added, share - held)
     following = _sooner(following, added, 2 * share - held)
     for entry in range(out.first_open[index], out.first_open[index + 1]):
-        stage = seen.stages[out.open_stage[entry]]
+        stage = observation.stages[out.open_stage[entry]]
         following = _sooner(following, added, stage["num_tasks"] - stage["covered"])
     return following
 
@@ -411,15 +422,15 @@ def _sooner(following: int, added: int, candidate: int) -> int:
 
 @inlined_kernel
 def _describe_classes(
-    seen: ObservationBatch, decision: int, index: int, row: int, out: Choices
+    observation: ObservationBatch, decision: int, index: int, row: int, out: Choices
 ) -> int:
     """Write columns `CLASS` of an open stage from `row` on; return the next free row."""
     out.kind_ptr[index] = row
-    classes = seen.classes[decision]
+    classes = observation.classes[decision]
     if len(classes) == 1:
         return row
-    stage = seen.stages[out.open_stage[index]]
-    executors = float(seen.num_executors[decision])
+    stage = observation.stages[out.open_stage[index]]
+    executors = float(observation.num_executors[decision])
     first = row
     for kind in range(len(classes)):
         if not is_on_offer(classes, stage, kind):
@@ -442,12 +453,12 @@ def _describe_classes(
 # --- all of them ---------------------------------------------------------------------------------
 
 
-def describe(seen: ObservationBatch, units: Scales) -> Choices:
+def describe(observation: ObservationBatch, units: Scales) -> Choices:
     """Return what may be chosen in the decisions, with the columns of the heads."""
-    decisions, jobs = len(seen.time_ms), len(seen.rows)
-    stages = int(seen.jobs["open_stages"][seen.rows].sum())
-    limits = int(most_limits(seen))
-    classes = seen.classes.shape[1]
+    decisions, jobs = len(observation.time_ms), len(observation.rows)
+    stages = int(observation.jobs["open_stages"][observation.rows].sum())
+    limits = int(most_limits(observation))
+    classes = observation.classes.shape[1]
     kinds = stages * classes if classes > 1 else 0
     out = Choices(
         stage_x=np.empty((stages, len(columns.STAGE)), np.float32),
@@ -456,7 +467,7 @@ def describe(seen: ObservationBatch, units: Scales) -> Choices:
         limit_x=np.empty((limits, len(columns.LIMIT)), np.float32),
         class_x=np.empty((kinds, len(columns.CLASS)), np.float32),
         decision_of_job=np.empty(jobs, np.int64),
-        job_ptr=seen.job_ptr,
+        job_ptr=observation.job_ptr,
         open_stage=np.empty(stages, np.int64),
         open_job=np.empty(stages, np.int64),
         open_ptr=np.empty(decisions + 1, np.int64),
@@ -472,7 +483,7 @@ def describe(seen: ObservationBatch, units: Scales) -> Choices:
         order=np.empty((2, jobs), np.int64),
         less=np.empty(jobs, np.int64),
     )
-    stages, limits, kinds = fill(seen, units, out)
+    stages, limits, kinds = fill(observation, units, out)
     return out._replace(
         stage_x=out.stage_x[:stages],
         open_stage=out.open_stage[:stages],

@@ -238,7 +238,7 @@ def _network_of(networks: Networks, decision: int) -> Weights:
 def embed(
     networks: Networks,
     graphs: Graphs,
-    seen: ObservationBatch,
+    observation: ObservationBatch,
     changed: Int64,
     memory: Memory,
     at: Scratch,
@@ -248,10 +248,10 @@ def embed(
     total, hidden, joined = at.total[:size], at.total[size : 2 * size], at.total[2 * size :]
     decision = 0
     for index in changed:
-        while seen.job_ptr[decision + 1] <= index:
+        while observation.job_ptr[decision + 1] <= index:
             decision += 1
         weights = _network_of(networks, decision)
-        job = seen.jobs[seen.rows[index]]
+        job = observation.jobs[observation.rows[index]]
         base, first = memory.first_stage[index], graphs.first_stage[job["template"]]
         for place in range(first, first + job["num_stages"]):  # children before their parents
             local = graphs.order[place]
@@ -285,7 +285,7 @@ def embed(
 @kernel
 def score(
     networks: Networks,
-    seen: ObservationBatch,
+    observation: ObservationBatch,
     choices: Choices,
     memory: Memory,
     at: Scratch,
@@ -299,7 +299,7 @@ def score(
     has_classes = len(out.kind) > 0
     for decision in range(len(out.end)):
         weights = _network_of(networks, decision)
-        first_job, last_job = seen.job_ptr[decision], seen.job_ptr[decision + 1]
+        first_job, last_job = observation.job_ptr[decision], observation.job_ptr[decision + 1]
         total = at.total[:size]
         total[:] = 0.0
         for job in range(first_job, last_job):
@@ -320,14 +320,14 @@ def score(
         out.value[decision] = _finish(weights, VALUE_BODY, at, hidden)
         for job in range(first_job, last_job):
             if choices.first_open[job] < choices.first_open[job + 1]:
-                _score_stages(weights, seen, choices, memory, at, out, job)
+                _score_stages(weights, observation, choices, memory, at, out, job)
                 _score_limits(weights, choices, memory, at, out, job)
 
 
 @inlined_kernel
 def _score_stages(
     weights: Weights,
-    seen: ObservationBatch,
+    observation: ObservationBatch,
     choices: Choices,
     memory: Memory,
     at: Scratch,
@@ -343,7 +343,7 @@ def _score_stages(
     if has_classes:
         _map(weights, KIND_JOB, y, job_x, at.job[2])
         _add(at.cluster[2], at.job[2])
-    first_stage = seen.jobs[seen.rows[job]]["first_stage"]
+    first_stage = observation.jobs[observation.rows[job]]["first_stage"]
     for row in range(choices.first_open[job], choices.first_open[job + 1]):
         stage = memory.first_stage[job] + choices.open_stage[row] - first_stage
         e, x = memory.e[stage], choices.stage_x[row]

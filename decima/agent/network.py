@@ -44,9 +44,9 @@ class PolicyNetwork(nn.Module):
         self.value_head = Head((size + cluster,), config.head_hidden)
         parts = (kind, size + stage, size + job, size + cluster)
         self.class_head = Head(parts, config.head_hidden)
-        seen = [config.path_columns or name not in columns.PATH for name in columns.STAGE]
+        is_observed = [config.path_columns or name not in columns.PATH for name in columns.STAGE]
         self.register_buffer(
-            "seen_stage_columns", torch.tensor(seen, dtype=torch.float32), persistent=False
+            "seen_stage_columns", torch.tensor(is_observed, dtype=torch.float32), persistent=False
         )
 
     def forward(self, graph: Graph) -> Scores[Tensor]:

@@ -128,10 +128,10 @@ class Recorder:
 
     def take_snapshots(self, scored: Scored) -> None:
         """Store the jobs that have changed."""
-        seen, memory, changed = scored.observation, scored.memory, scored.changed
+        observation, memory, changed = scored.observation, scored.memory, scored.changed
         if not len(changed):
             return
-        table = seen.jobs[seen.rows[changed]]
+        table = observation.jobs[observation.rows[changed]]
         sizes = table["num_stages"].astype(np.int64)
         starts = np.repeat(memory.first_stage[changed] - (np.cumsum(sizes) - sizes), sizes)
         self._node_x.append(memory.x[starts + np.arange(len(starts))])
@@ -146,7 +146,7 @@ class Recorder:
         """Store the decisions of some lanes (L,), ascending, with their plans: all stages, used
         limits. No probability depends on the other limits, which are most.
         """
-        seen, choices = scored.observation, scored.choices
+        observation, choices = scored.observation, scored.choices
         jobs = rows_of(choices.job_ptr, lane)
         stages = rows_of(choices.open_ptr, lane)
         # (J,) the number of limits of each job that a plan used; 0 for the others.
@@ -163,7 +163,7 @@ class Recorder:
         self._decisions.append(
             Decisions(
                 lane=lane,
-                time_s=seen.time_ms[lane] / 1000.0,
+                time_s=observation.time_ms[lane] / 1000.0,
                 value=scored.scores.value[lane].astype(np.float64),
                 cluster_x=choices.cluster_x[lane],
                 num_jobs=np.diff(choices.job_ptr)[lane],
@@ -174,7 +174,7 @@ class Recorder:
         )
         first_job = choices.job_ptr[lane]
         job = choices.open_job[stages]
-        first_stage = seen.jobs["first_stage"][seen.rows[job]]
+        first_stage = observation.jobs["first_stage"][observation.rows[job]]
         first_open = np.repeat(choices.open_ptr[lane], num_kinds)
         self._rows.append(
             Rows(

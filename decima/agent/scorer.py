@@ -100,26 +100,28 @@ class Scorer:
         self._memory.x[:] = np.nan
         self._known[:] = np.nan
 
-    def score(self, seen: ObservationBatch) -> Scored:
+    def score(self, observation: ObservationBatch) -> Scored:
         """Embed the jobs that changed since the last call, and score all choices."""
-        choices = feature_kernels.describe(seen, self._units)
+        choices = feature_kernels.describe(observation, self._units)
         simulation = choices.decision_of_job
         jobs_each, stages_each = self._room
-        first_stage = seen.stage_row[seen.jobs["first_stage"][seen.rows]]
+        first_stage = observation.stage_row[observation.jobs["first_stage"][observation.rows]]
         memory = self._memory._replace(
-            job=simulation * jobs_each + seen.job_row,
+            job=simulation * jobs_each + observation.job_row,
             first_stage=simulation * stages_each + first_stage,
         )
-        changed = np.empty(len(seen.rows), np.int64)
+        changed = np.empty(len(observation.rows), np.int64)
         count = feature_kernels.remember_nodes(
-            seen, memory.first_stage, self._units, self._known, memory.x, changed
+            observation, memory.first_stage, self._units, self._known, memory.x, changed
         )
         changed = changed[:count]
         if count:
             forward_kernels.embed(
-                self._networks, self._graphs, seen, changed, memory, self._scratch
+                self._networks, self._graphs, observation, changed, memory, self._scratch
             )
-        return Scored(seen, choices, self._scores(seen, choices, memory), memory, changed)
+        return Scored(
+            observation, choices, self._scores(observation, choices, memory), memory, changed
+        )
 
     def score_columns(
         self, scored: Scored, choices: Choices, x: Float32, *, messages: bool
@@ -129,7 +131,7 @@ class Scorer:
         `x` (stages, len(NODE)) stands for `scored.memory.x`. Without messages, every stage is
         embedded without the edges of its job.
         """
-        seen = scored.observation
+        observation = scored.observation
         memory = scored.memory._replace(
             x=x,
             e=np.empty_like(scored.memory.e),
@@ -142,12 +144,14 @@ class Scorer:
         graphs = self._graphs
         if not messages:
             graphs = graphs._replace(first_child=np.zeros_like(graphs.first_child))
-        jobs = np.arange(len(seen.rows))
-        forward_kernels.embed(self._networks, graphs, seen, jobs, memory, self._scratch)
-        return self._scores(seen, choices, memory)
+        jobs = np.arange(len(observation.rows))
+        forward_kernels.embed(self._networks, graphs, observation, jobs, memory, self._scratch)
+        return self._scores(observation, choices, memory)
 
-    def _scores(self, seen: ObservationBatch, choices: Choices, memory: Memory) -> Scores[Float32]:
-        decisions = len(seen.time_ms)
+    def _scores(
+        self, observation: ObservationBatch, choices: Choices, memory: Memory
+    ) -> Scores[Float32]:
+        decisions = len(observation.time_ms)
         scores = Scores(
             stage=np.empty(len(choices.stage_x), np.float32),
             end=np.empty(decisions, np.float32),
@@ -155,7 +159,7 @@ class Scorer:
             kind=np.empty(len(choices.class_x), np.float32),
             value=np.empty(decisions, np.float32),
         )
-        forward_kernels.score(self._networks, seen, choices, memory, self._scratch, scores)
+        forward_kernels.score(self._networks, observation, choices, memory, self._scratch, scores)
         if not self._config.limit_head:
             limit = choices.limit_x[:, columns.LIMIT.index("limit")]
             scores = scores._replace(limit=np.float32(CERTAIN) * limit)

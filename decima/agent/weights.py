@@ -187,9 +187,11 @@ def _parts(weights: NetworkWeights) -> list[Layers]:
         parts[forward_kernels.G_NODE] = [
             (np.zeros((size, size), np.float32), np.zeros(size, np.float32))
         ]
-    seen = [config.path_columns or name not in columns.PATH for name in columns.STAGE]
+    is_observed = [config.path_columns or name not in columns.PATH for name in columns.STAGE]
     for part in (forward_kernels.STAGE_STAGE, forward_kernels.KIND_STAGE):
-        parts[part] = _scaled(parts[part], [1.0] * size + [float(is_seen) for is_seen in seen])
+        parts[part] = _scaled(
+            parts[part], [1.0] * size + [float(is_seen) for is_seen in is_observed]
+        )
     if not config.embeddings:
         for part in _EMBEDDED:
             inputs = parts[part][0][0].shape[1]

@@ -38,39 +38,39 @@ _decide_alone = es_round.decide
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
+def decide(observation: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
     """The stage, the limit and the class of executors with the best score."""
-    if len(seen.classes) == 1:
-        return _decide_alone(seen, parameters[_FIRST:], scratch)
-    around = es_rule.surroundings(seen)
+    if len(observation.classes) == 1:
+        return _decide_alone(observation, parameters[_FIRST:], scratch)
+    around = es_rule.surroundings(observation)
     # A large job would wait for each of the large executors.
     is_large_first = around.mean_ms < parameters[_LARGE_FIRST] * around.typical_ms
     rule = parameters[_FIRST:]
     best = best_kind = NONE
     best_score = second = -math.inf
-    for job in seen.active:
-        held = seen.jobs[job]["held"]
-        stage = _stage_of(seen, job, parameters)
-        if held >= seen.num_executors or stage == NONE:
+    for job in observation.active:
+        held = observation.jobs[job]["held"]
+        stage = _stage_of(observation, job, parameters)
+        if held >= observation.num_executors or stage == NONE:
             continue
         kind = NONE
-        for fitting in range(len(seen.classes)):
-            if is_on_offer(seen.classes, seen.stages[stage], fitting):
+        for fitting in range(len(observation.classes)):
+            if is_on_offer(observation.classes, observation.stages[stage], fitting):
                 kind = fitting
                 if not is_large_first:
                     break
-        gate, score = es_rule.gate_and_score(rule, es_rule.describe(seen, stage, around, 0))
+        gate, score = es_rule.gate_and_score(rule, es_rule.describe(observation, stage, around, 0))
         if kind == NONE or (held > 0 and gate <= 0.0):
             continue
-        score += bonus(seen.classes, seen.stages[stage], parameters, kind)
+        score += bonus(observation.classes, observation.stages[stage], parameters, kind)
         if score > best_score:
             best, best_kind, second, best_score = stage, kind, best_score, score
         elif score > second:
             second = score
     if best == NONE:
         return NONE, 0, NONE
-    second -= bonus(seen.classes, seen.stages[best], parameters, best_kind)
-    return best, es_rule.extended(seen, rule, best, around, second), best_kind
+    second -= bonus(observation.classes, observation.stages[best], parameters, best_kind)
+    return best, es_rule.extended(observation, rule, best, around, second), best_kind
 
 
 @kernel
@@ -82,16 +82,18 @@ def bonus(classes: Table, stage: Row, parameters: Numbers, kind: int) -> float:
 
 
 @kernel
-def _stage_of(seen: Observation, job: int, parameters: Numbers) -> int:
+def _stage_of(observation: Observation, job: int, parameters: Numbers) -> int:
     """Return the open stage that the job would run first; NONE if it has none."""
-    row = seen.jobs[job]
+    row = observation.jobs[job]
     best = NONE
     best_value = -math.inf
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-        candidate = seen.stages[stage]
+        candidate = observation.stages[stage]
         if candidate["open"] == 0:
             continue
-        value = parameters[_TROUBLE] * scarcity(seen.classes, candidate, seen.num_executors)
+        value = parameters[_TROUBLE] * scarcity(
+            observation.classes, candidate, observation.num_executors
+        )
         value += _RUNNABLE_FIRST * candidate["runnable"]
         value += math.log(max(1.0, candidate["critical_path_ms"]))
         if value > best_value:

@@ -103,38 +103,38 @@ _ROUNDING = 1e-10
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
+def decide(observation: Observation, parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
     """The eligible job with the best score, and as many executors as it may take at once."""
-    if not has_room(seen, scratch):
-        return _decide_anew(seen, parameters, scratch)
+    if not has_room(observation, scratch):
+        return _decide_anew(observation, parameters, scratch)
     stored, common = scratch.stored, scratch.shared
-    is_first = is_new(seen, scratch)
+    is_first = is_new(observation, scratch)
     if is_first:
         if stored[_HAS_WEIGHTS] != 1:
             _copy_weights(parameters, common)
             stored[_HAS_WEIGHTS] = 1
-        common[_MEAN_MS] = es_rule.mean_remaining_ms(seen)
-        _rank(seen, scratch)
-    around = es_rule.surroundings_of(seen, common[_MEAN_MS])
+        common[_MEAN_MS] = es_rule.mean_remaining_ms(observation)
+        _rank(observation, scratch)
+    around = es_rule.surroundings_of(observation, common[_MEAN_MS])
     if is_first:
-        for place in range(len(seen.active)):
-            _describe(seen, scratch, around, place)
+        for place in range(len(observation.active)):
+            _describe(observation, scratch, around, place)
     elif stored[_CHOSEN] != NONE:
-        _describe(seen, scratch, around, stored[_CHOSEN])
-    if is_first or seen.on_offer < stored[_DOWN_TO]:
-        _bound_all(seen, scratch, around)
+        _describe(observation, scratch, around, stored[_CHOSEN])
+    if is_first or observation.on_offer < stored[_DOWN_TO]:
+        _bound_all(observation, scratch, around)
     elif stored[_CHOSEN] != NONE:
-        _bound(seen, scratch, around, stored[_CHOSEN])
-    best, second = _choose(seen, scratch, around)
+        _bound(observation, scratch, around, stored[_CHOSEN])
+    best, second = _choose(observation, scratch, around)
     stored[_CHOSEN] = best
     if best == NONE:
         return NONE, 0, ANY
     stage = int(scratch.counts[_STAGE, best])
-    return stage, _extended(seen, scratch, (stage, best), second), ANY
+    return stage, _extended(observation, scratch, (stage, best), second), ANY
 
 
 @kernel
-def _choose(seen: Observation, scratch: Scratch, around: Surroundings) -> tuple[int, float]:
+def _choose(observation: Observation, scratch: Scratch, around: Surroundings) -> tuple[int, float]:
     """Return the place of the eligible job with the best score, and the second score.
 
     Jobs are evaluated in the order of their bounds, up to one that cannot beat the second.
@@ -149,8 +149,8 @@ def _choose(seen: Observation, scratch: Scratch, around: Surroundings) -> tuple[
         size -= 1
         heap[0], heap[size] = heap[size], place
         sift_down(keys, heap, size, 0)
-        job, memo = seen.jobs[seen.active[place]], scratch.numbers[place]
-        at = _at(job, memo, seen.on_offer, seen.num_executors)
+        job, memo = observation.jobs[observation.active[place]], scratch.numbers[place]
+        at = _at(job, memo, observation.on_offer, observation.num_executors)
         if at.local != memo[_LOCAL] or at.free != memo[_FREE]:
             _evaluate(scratch.shared, memo, at)
         if memo[_GATE] <= 0.0 and es_rule.is_served(job, around):
@@ -163,7 +163,7 @@ def _choose(seen: Observation, scratch: Scratch, around: Surroundings) -> tuple[
     stored[_SIZE] = size
     for entry in range(size, last):
         if heap[entry] != best:
-            _bound(seen, scratch, around, heap[entry])
+            _bound(observation, scratch, around, heap[entry])
     return int(best), second
 
 
@@ -171,25 +171,27 @@ def _choose(seen: Observation, scratch: Scratch, around: Surroundings) -> tuple[
 
 
 @kernel
-def _bound_all(seen: Observation, scratch: Scratch, around: Surroundings) -> None:
+def _bound_all(observation: Observation, scratch: Scratch, around: Surroundings) -> None:
     """Order all jobs by bounds that hold until a quarter of the executors on offer is given."""
     stored = scratch.stored
-    stored[_DOWN_TO] = seen.on_offer - seen.on_offer // 4
+    stored[_DOWN_TO] = observation.on_offer - observation.on_offer // 4
     stored[_SIZE] = 0
-    for place in range(len(seen.active)):
-        _bound(seen, scratch, around, place)
+    for place in range(len(observation.active)):
+        _bound(observation, scratch, around, place)
 
 
 @kernel
-def _bound(seen: Observation, scratch: Scratch, around: Surroundings, place: int) -> None:
+def _bound(observation: Observation, scratch: Scratch, around: Surroundings, place: int) -> None:
     """Put a job into the heap, by the most that its score can be, if it can be eligible."""
     stored = scratch.stored
-    job, memo = seen.jobs[seen.active[place]], scratch.numbers[place]
-    if scratch.counts[_STAGE, place] == NONE or job["held"] >= seen.num_executors:
+    job, memo = observation.jobs[observation.active[place]], scratch.numbers[place]
+    if scratch.counts[_STAGE, place] == NONE or job["held"] >= observation.num_executors:
         return
     if memo[_IS_KNOWN] == 0.0:
-        _evaluate(scratch.shared, memo, _at(job, memo, seen.on_offer, seen.num_executors))
-    at = _at(job, memo, stored[_DOWN_TO], seen.num_executors)
+        _evaluate(
+            scratch.shared, memo, _at(job, memo, observation.on_offer, observation.num_executors)
+        )
+    at = _at(job, memo, stored[_DOWN_TO], observation.num_executors)
     if _most(scratch.shared, memo, at, 0) <= 0.0 and es_rule.is_served(job, around):
         return
     scratch.keys[place] = -_most(scratch.shared, memo, at, 1)
@@ -199,14 +201,14 @@ def _bound(seen: Observation, scratch: Scratch, around: Surroundings, place: int
 
 
 @kernel
-def _rank(seen: Observation, scratch: Scratch) -> None:
+def _rank(observation: Observation, scratch: Scratch) -> None:
     """Count for each job the jobs with less remaining work."""
-    size = len(seen.active)
+    size = len(observation.active)
     order, less = scratch.counts[_HEAP], scratch.counts[_LESS]
     keys = scratch.keys
     for place in range(size):
         order[place] = place
-        keys[place] = -seen.jobs[seen.active[place]]["remaining_ms"]
+        keys[place] = -observation.jobs[observation.active[place]]["remaining_ms"]
     heapify(keys, order, size)
     for last in range(size - 1, 0, -1):
         order[0], order[last] = order[last], order[0]
@@ -218,13 +220,13 @@ def _rank(seen: Observation, scratch: Scratch) -> None:
 
 
 @kernel
-def _describe(seen: Observation, scratch: Scratch, around: Surroundings, place: int) -> None:
+def _describe(observation: Observation, scratch: Scratch, around: Surroundings, place: int) -> None:
     """Store the features of one job."""
-    stage = on_critical_path(seen, seen.active[place])
+    stage = on_critical_path(observation, observation.active[place])
     scratch.counts[_STAGE, place] = stage
     if stage != NONE:
         less = scratch.counts[_LESS, place]
-        features = es_rule.features_of(es_rule.candidate(seen, stage, 0, less), around)
+        features = es_rule.features_of(es_rule.candidate(observation, stage, 0, less), around)
         _store(scratch.shared, features, scratch.numbers[place])
 
 
@@ -320,22 +322,24 @@ def _evaluate(common: Float64, memo: Float64, at: _Changing) -> None:
 
 
 @kernel
-def _extended(seen: Observation, scratch: Scratch, best: tuple[int, int], second: float) -> int:
+def _extended(
+    observation: Observation, scratch: Scratch, best: tuple[int, int], second: float
+) -> int:
     """The limit for the job, as `es_rule.extended` gives it. `best` is the stage and the place."""
     common, memo = scratch.shared, scratch.numbers[best[1]]
-    stage = seen.stages[best[0]]
-    job = seen.jobs[stage["job"]]
+    stage = observation.stages[best[0]]
+    job = observation.jobs[stage["job"]]
     held, left = job["held"], stage["num_tasks"] - stage["covered"]
-    share = seen.num_executors / len(seen.active)
-    most = min(seen.on_offer, left, seen.num_executors - held)
+    share = observation.num_executors / len(observation.active)
+    most = min(observation.on_offer, left, observation.num_executors - held)
     for first in range(1, most, _LANES):
         for lane in range(_LANES):
             given = min(first + lane, most - 1)
             common[_SHARES + lane] = _log_ratio(scratch, held + given + 1, share)
-            common[_CLUSTERS + lane] = (held + given + 1) / seen.num_executors
-            common[_LOCALS + lane] = max(0, job["local"] - given) / (seen.on_offer - given)
+            common[_CLUSTERS + lane] = (held + given + 1) / observation.num_executors
+            common[_LOCALS + lane] = max(0, job["local"] - given) / (observation.on_offer - given)
             common[_ALL_TASKS + lane] = 0.5 * _log_ratio(scratch, left - given, share)
-            common[_FREES + lane] = (seen.on_offer - given - 1) / seen.num_executors
+            common[_FREES + lane] = (observation.on_offer - given - 1) / observation.num_executors
         _evaluate_lanes(common, memo)
         for given in range(first, min(first + _LANES, most)):
             lane = given - first

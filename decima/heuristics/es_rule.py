@@ -118,21 +118,23 @@ _LONGEST_WAIT = 100.0
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, parameters: Numbers, _scratch: Scratch
+) -> tuple[int, int, int]:
     """The eligible job with the best score, and as many executors as it may take at once."""
-    around = surroundings(seen)
+    around = surroundings(observation)
     best = NONE
     best_score = -math.inf
     second = -math.inf
-    for job in seen.active:
-        held = seen.jobs[job]["held"]
-        if held >= seen.num_executors:
+    for job in observation.active:
+        held = observation.jobs[job]["held"]
+        if held >= observation.num_executors:
             continue
-        stage = on_critical_path(seen, job)
+        stage = on_critical_path(observation, job)
         if stage == NONE:
             continue
-        gate, score = gate_and_score(parameters, describe(seen, stage, around, 0))
-        if gate <= 0.0 and is_served(seen.jobs[job], around):
+        gate, score = gate_and_score(parameters, describe(observation, stage, around, 0))
+        if gate <= 0.0 and is_served(observation.jobs[job], around):
             continue
         if best == NONE or score > best_score:
             second = best_score
@@ -142,7 +144,7 @@ def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[i
             second = score
     if best == NONE:
         return NONE, 0, ANY
-    return best, extended(seen, parameters, best, around, second), ANY
+    return best, extended(observation, parameters, best, around, second), ANY
 
 
 @kernel
@@ -153,15 +155,17 @@ def is_served(job: Row, around: Surroundings) -> bool:
 
 @kernel
 def extended(
-    seen: Observation, parameters: Numbers, stage: int, around: Surroundings, second: float
+    observation: Observation, parameters: Numbers, stage: int, around: Surroundings, second: float
 ) -> int:
     """The limit for the job of `stage`: one executor, and more while gate and score allow it."""
-    row = seen.stages[stage]
-    held = seen.jobs[row["job"]]["held"]
-    most = min(seen.on_offer, row["num_tasks"] - row["covered"], seen.num_executors - held)
+    row = observation.stages[stage]
+    held = observation.jobs[row["job"]]["held"]
+    most = min(
+        observation.on_offer, row["num_tasks"] - row["covered"], observation.num_executors - held
+    )
     given = 1
     while given < most:
-        gate, score = gate_and_score(parameters, describe(seen, stage, around, given))
+        gate, score = gate_and_score(parameters, describe(observation, stage, around, given))
         if gate <= 0.0 or score <= second:
             break
         given += 1
@@ -204,33 +208,33 @@ def tanh(value: float) -> float:
 
 
 @kernel
-def describe(seen: Observation, stage: int, around: Surroundings, given: int) -> Features:
+def describe(observation: Observation, stage: int, around: Surroundings, given: int) -> Features:
     """Return the features of one more executor for `stage`, after its job got `given` just now."""
-    remaining_ms = seen.jobs[seen.stages[stage]["job"]]["remaining_ms"]
+    remaining_ms = observation.jobs[observation.stages[stage]["job"]]["remaining_ms"]
     less = 0
-    for job in seen.active:
-        if seen.jobs[job]["remaining_ms"] < remaining_ms:
+    for job in observation.active:
+        if observation.jobs[job]["remaining_ms"] < remaining_ms:
             less += 1
-    return features_of(candidate(seen, stage, given, less), around)
+    return features_of(candidate(observation, stage, given, less), around)
 
 
 @kernel
-def candidate(seen: Observation, stage: int, given: int, less: int) -> Candidate:
+def candidate(observation: Observation, stage: int, given: int, less: int) -> Candidate:
     """Return `stage` after its job got `given` executors; `less` jobs have less remaining work."""
-    row = seen.stages[stage]
-    job = seen.jobs[row["job"]]
+    row = observation.stages[stage]
+    job = observation.jobs[row["job"]]
     return Candidate(
         job["remaining_ms"],
         less,
         job["held"] + given,
         max(0, job["local"] - given),
-        seen.on_offer - given,
+        observation.on_offer - given,
         row["num_tasks"] - row["covered"] - given,
-        row["job"] == seen.source_job,
+        row["job"] == observation.source_job,
         row["critical_path_ms"],
         row["mean_ms"],
         row["runnable"] == 1,
-        wait_ms(seen.jobs, seen.stages, stage),
+        wait_ms(observation.jobs, observation.stages, stage),
     )
 
 
@@ -295,27 +299,27 @@ def _wait(wait_ms: float, around: Surroundings) -> float:
 
 
 @kernel
-def surroundings(seen: Observation) -> Surroundings:
+def surroundings(observation: Observation) -> Surroundings:
     """Return the features that all jobs share."""
-    return surroundings_of(seen, mean_remaining_ms(seen))
+    return surroundings_of(observation, mean_remaining_ms(observation))
 
 
 @kernel
-def surroundings_of(seen: Observation, mean_ms: float) -> Surroundings:
+def surroundings_of(observation: Observation, mean_ms: float) -> Surroundings:
     """Return them for a known mean of the jobs' remaining work."""
-    quiet_ms = (seen.time_ms - seen.last_arrival_ms) * seen.num_executors
+    quiet_ms = (observation.time_ms - observation.last_arrival_ms) * observation.num_executors
     return Surroundings(
         mean_ms,
-        len(seen.active),
-        seen.num_executors,
-        seen.moving_delay_ms,
-        1.0 + 0.5 * math.log(max(1, len(seen.active)) / seen.num_executors),
-        1.0 if seen.protocol == SESSION else 0.0,
-        0.5 * math.log(seen.num_executors / _TYPICAL_EXECUTORS),
+        len(observation.active),
+        observation.num_executors,
+        observation.moving_delay_ms,
+        1.0 + 0.5 * math.log(max(1, len(observation.active)) / observation.num_executors),
+        1.0 if observation.protocol == SESSION else 0.0,
+        0.5 * math.log(observation.num_executors / _TYPICAL_EXECUTORS),
         0.5 * _half_log(quiet_ms, mean_ms),
-        max(seen.typical_ms, LEAST_WORK_MS),
-        2.0 * seen.inflation,
-        seen.protocol == DECIMA_SIM,
+        max(observation.typical_ms, LEAST_WORK_MS),
+        2.0 * observation.inflation,
+        observation.protocol == DECIMA_SIM,
     )
 
 
@@ -328,8 +332,8 @@ def _half_log(amount: float, reference: float) -> float:
 
 
 @kernel
-def mean_remaining_ms(seen: Observation) -> float:
+def mean_remaining_ms(observation: Observation) -> float:
     total_ms = 0.0
-    for job in seen.active:
-        total_ms += seen.jobs[job]["remaining_ms"]
-    return total_ms / max(1, len(seen.active))
+    for job in observation.active:
+        total_ms += observation.jobs[job]["remaining_ms"]
+    return total_ms / max(1, len(observation.active))

@@ -10,12 +10,14 @@ from spark_sim.tables import ANY, FULL_LIMIT, NONE
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, _parameters: Numbers, _scratch: Scratch
+) -> tuple[int, int, int]:
     """The first job by arrival that has a stage to run, without a limit."""
-    for job in seen.active:
-        stage = on_critical_path(seen, job)
+    for job in observation.active:
+        stage = on_critical_path(observation, job)
         if stage != NONE:
-            return stage, seen.num_executors, ANY
+            return stage, observation.num_executors, ANY
     return NONE, 0, ANY
 
 

@@ -30,42 +30,52 @@ FACTOR, JOBS_POWER, WORK_POWER, PACKING, SIZE = range(5)
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, parameters: Numbers, _scratch: Scratch
+) -> tuple[int, int, int]:
     """The stage, its job's limit, and the class of executors with the largest score."""
-    if len(seen.active) == 0:  # decima-sim's rules ask even then
+    if len(observation.active) == 0:  # decima-sim's rules ask even then
         return NONE, 0, NONE
     mean_ms = 0.0
-    for job in seen.active:
-        mean_ms += max(LEAST_WORK_MS, seen.jobs[job]["remaining_ms"]) / len(seen.active)
-    common = parameters[FACTOR] * seen.num_executors / len(seen.active) ** parameters[JOBS_POWER]
+    for job in observation.active:
+        mean_ms += max(LEAST_WORK_MS, observation.jobs[job]["remaining_ms"]) / len(
+            observation.active
+        )
+    common = (
+        parameters[FACTOR]
+        * observation.num_executors
+        / len(observation.active) ** parameters[JOBS_POWER]
+    )
     best = best_kind = NONE
     best_limit = 0
     best_score = -math.inf
-    for job in seen.active:
-        row = seen.jobs[job]
+    for job in observation.active:
+        row = observation.jobs[job]
         left = max(LEAST_WORK_MS, row["remaining_ms"]) / mean_ms
-        limit = min(seen.num_executors, max(1, math.ceil(common * left ** parameters[WORK_POWER])))
+        limit = min(
+            observation.num_executors, max(1, math.ceil(common * left ** parameters[WORK_POWER]))
+        )
         if row["open_stages"] == 0 or row["held"] >= limit:
             continue
-        stage = _first_planned(seen, job, parameters)
+        stage = _first_planned(observation, job, parameters)
         if stage == NONE:
             continue
-        for kind in range(len(seen.classes)):
-            if is_on_offer(seen.classes, seen.stages[stage], kind):
-                score = parameters[PACKING] * alignment(seen, stage, kind) - left
+        for kind in range(len(observation.classes)):
+            if is_on_offer(observation.classes, observation.stages[stage], kind):
+                score = parameters[PACKING] * alignment(observation, stage, kind) - left
                 if score > best_score:
                     best, best_kind, best_limit, best_score = stage, kind, limit, score
     return best, best_limit, best_kind
 
 
 @kernel
-def _first_planned(seen: Observation, job: int, parameters: Numbers) -> int:
+def _first_planned(observation: Observation, job: int, parameters: Numbers) -> int:
     """The open stage of `job` that comes first in its plan, runnable ones before others."""
-    row = seen.jobs[job]
+    row = observation.jobs[job]
     best = NONE
     best_place = math.inf
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-        candidate = seen.stages[stage]
+        candidate = observation.stages[stage]
         if candidate["open"] == 0:
             continue
         place = parameters[SIZE + candidate["template"]]

@@ -13,23 +13,25 @@ from spark_sim.tables import ANY, NONE
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, _parameters: Numbers, scratch: Scratch
+) -> tuple[int, int, int]:
     """A uniform choice among the open stages, then among the limits legal for its job."""
     count = 0
-    for job in seen.active:
-        count += seen.jobs[job]["open_stages"]
+    for job in observation.active:
+        count += observation.jobs[job]["open_stages"]
     if count == 0:
         return NONE, 0, ANY
     skip = _draw(scratch.draws, count)
-    for job in seen.active:
-        row = seen.jobs[job]
+    for job in observation.active:
+        row = observation.jobs[job]
         if skip >= row["open_stages"]:
             skip -= row["open_stages"]
             continue
         for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-            if seen.stages[stage]["open"] == 1:
+            if observation.stages[stage]["open"] == 1:
                 if skip == 0:
-                    more = 1 + _draw(scratch.draws, seen.num_executors - row["held"])
+                    more = 1 + _draw(scratch.draws, observation.num_executors - row["held"])
                     return stage, row["held"] + more, ANY
                 skip -= 1
     return NONE, 0, ANY

@@ -19,20 +19,22 @@ heuristic's"""
 
 
 @inlined_kernel
-def has_room(seen: Observation, scratch: Scratch) -> bool:
+def has_room(observation: Observation, scratch: Scratch) -> bool:
     """Return whether the scratch has a place for every job."""
-    return bool(scratch.counts.shape[1] >= len(seen.active) > 0)
+    return bool(scratch.counts.shape[1] >= len(observation.active) > 0)
 
 
 @inlined_kernel
-def is_new(seen: Observation, scratch: Scratch) -> bool:
+def is_new(observation: Observation, scratch: Scratch) -> bool:
     """Return whether nothing is stored of the open round yet."""
     stored = scratch.stored
-    is_same = stored[_ROUND] == seen.round_number and stored[_JOBS] == len(seen.active)
-    if seen.protocol == SESSION and is_same:
+    is_same = stored[_ROUND] == observation.round_number and stored[_JOBS] == len(
+        observation.active
+    )
+    if observation.protocol == SESSION and is_same:
         return False
-    stored[_ROUND] = seen.round_number
-    stored[_JOBS] = len(seen.active)
+    stored[_ROUND] = observation.round_number
+    stored[_JOBS] = len(observation.active)
     return True
 
 

@@ -64,10 +64,10 @@ _processor_us: Any = types.ExternalFunction("clock", types.int64())
 
 @inlined_kernel
 def decide(
-    number: int, seen: Observation, parameters: Numbers, scratch: Scratch
+    number: int, observation: Observation, parameters: Numbers, scratch: Scratch
 ) -> tuple[int, int, int]:
     """(stage, limit, class of executors) by the heuristic of that number; stage NONE passes."""
-    stage, limit, kind = _call(number, (seen, parameters, scratch))
+    stage, limit, kind = _call(number, (observation, parameters, scratch))
     return stage, limit, kind
 
 
@@ -91,8 +91,8 @@ def run(
         if is_sample:
             _processor_us()  # the first call after a while takes longer
         began_us = _processor_us() if is_sample else 0
-        seen = observed(state)
-        stage, limit, kind = decide(number, seen, parameters, scratch)
+        observation = observed(state)
+        stage, limit, kind = decide(number, observation, parameters, scratch)
         if is_sample:
             ended_us = _processor_us()
             spent_us += (ended_us - began_us) - (_processor_us() - ended_us)

@@ -13,19 +13,21 @@ from spark_sim.tables import ANY, FULL_LIMIT, NONE
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, _parameters: Numbers, _scratch: Scratch
+) -> tuple[int, int, int]:
     """The open stage with the longest critical path, of the shortest job that has one."""
     best = NONE
     least_ms = 0.0
-    for job in seen.active:
-        work_ms = seen.jobs[job]["work_ms"]
+    for job in observation.active:
+        work_ms = observation.jobs[job]["work_ms"]
         if best != NONE and work_ms >= least_ms:
             continue
-        stage = on_critical_path(seen, job)
+        stage = on_critical_path(observation, job)
         if stage != NONE:
             best = stage
             least_ms = work_ms
-    return best, seen.num_executors, ANY
+    return best, observation.num_executors, ANY
 
 
 HEURISTICS = {

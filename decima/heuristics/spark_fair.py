@@ -26,42 +26,44 @@ fewest held first"""
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, _parameters: Numbers, scratch: Scratch
+) -> tuple[int, int, int]:
     """The job with the fewest executors, up to the level that all those on offer would fill."""
-    is_quick = seen.protocol != SESSION and len(seen.active) <= _FEW_JOBS
-    if is_quick or not has_room(seen, scratch):
-        return _search(seen)
+    is_quick = observation.protocol != SESSION and len(observation.active) <= _FEW_JOBS
+    if is_quick or not has_room(observation, scratch):
+        return _search(observation)
     stored, held, heap = scratch.stored, scratch.counts[_HELD], scratch.counts[_HEAP]
     job = scratch.counts[_JOB]
-    if is_new(seen, scratch):
-        _look(seen, scratch)
+    if is_new(observation, scratch):
+        _look(observation, scratch)
     elif stored[_SIZE] > 0:
-        _count_choice(seen, scratch)
+        _count_choice(observation, scratch)
     # Slots left over by rounding go to the jobs with the fewest slots, the oldest first.
     level = int(stored[_LEVEL] + (stored[_SPARE] > 0))
-    limit = min(seen.num_executors, level)
+    limit = min(observation.num_executors, level)
     if stored[_SIZE] == 0 or held[heap[0]] >= level:
         return NONE, limit, ANY
-    return on_critical_path(seen, job[heap[0]]), limit, ANY
+    return on_critical_path(observation, job[heap[0]]), limit, ANY
 
 
 @kernel
-def _look(seen: Observation, scratch: Scratch) -> None:
+def _look(observation: Observation, scratch: Scratch) -> None:
     """Look at all jobs: what those with open stages hold and can use, and the level."""
     stored = scratch.stored
     job, held, heap = scratch.counts[_JOB], scratch.counts[_HELD], scratch.counts[_HEAP]
-    size = _list_open(seen, job, held, heap)
+    size = _list_open(observation, job, held, heap)
     if size == NONE:
-        stored[_SIZE] = stored[_SPARE] = seen.on_offer
+        stored[_SIZE] = stored[_SPARE] = observation.on_offer
         stored[_LEVEL] = 0
         return
     usable = scratch.counts[_USABLE]
-    most = seen.num_executors
-    if seen.on_offer < size:
+    most = observation.num_executors
+    if observation.on_offer < size:
         # Each job below the level gets one at least, so at most `on_offer` jobs are below it.
         for place in range(size):
             heap[place] = held[place]
-        most = min(most, _smallest(heap[:size], seen.on_offer))
+        most = min(most, _smallest(heap[:size], observation.on_offer))
         few = 0  # jobs that hold at most so many
         for place in range(size):
             if held[place] <= most:
@@ -69,10 +71,10 @@ def _look(seen: Observation, scratch: Scratch) -> None:
                 few += 1
         size = few
     for place in range(size):
-        usable[place] = _usable(seen, job[place]) if held[place] < most else 0
-    level = _level(held[:size], usable[:size], seen.on_offer, most)
+        usable[place] = _usable(observation, job[place]) if held[place] < most else 0
+    level = _level(held[:size], usable[:size], observation.on_offer, most)
     stored[_LEVEL] = level
-    stored[_SPARE] = seen.on_offer - _filled(held[:size], usable[:size], level)[0]
+    stored[_SPARE] = observation.on_offer - _filled(held[:size], usable[:size], level)[0]
     # No other job is chosen.
     below = 0
     for place in range(size):
@@ -84,7 +86,7 @@ def _look(seen: Observation, scratch: Scratch) -> None:
 
 
 @kernel
-def _list_open(seen: Observation, job: Int64, held: Int64, heap: Int64) -> int:
+def _list_open(observation: Observation, job: Int64, held: Int64, heap: Int64) -> int:
     """List the jobs with open stages, by arrival, and what they hold; returns how many.
 
     If more of them hold nothing than executors are on offer, it fills the heap with the first of
@@ -92,12 +94,12 @@ def _list_open(seen: Observation, job: Int64, held: Int64, heap: Int64) -> int:
     """
     size = 0
     without = 0
-    for number in seen.active:
-        row = seen.jobs[number]
+    for number in observation.active:
+        row = observation.jobs[number]
         if row["open_stages"] == 0:
             continue
         if row["held"] == 0:
-            if without == seen.on_offer:
+            if without == observation.on_offer:
                 return NONE
             heap[without] = size
             without += 1
@@ -133,13 +135,13 @@ def _smallest(values: Int64, rank: int) -> int:
 
 
 @kernel
-def _count_choice(seen: Observation, scratch: Scratch) -> None:
+def _count_choice(observation: Observation, scratch: Scratch) -> None:
     """Note what the last choice gave to the job on top of the heap.
 
     The level stays: what a job gets up to it fills a part of its share, and one more is spare.
     """
     stored, held, heap = scratch.stored, scratch.counts[_HELD], scratch.counts[_HEAP]
-    row = seen.jobs[scratch.counts[_JOB, heap[0]]]
+    row = observation.jobs[scratch.counts[_JOB, heap[0]]]
     held[heap[0]] = row["held"]
     stored[_SPARE] -= max(0, row["held"] - stored[_LEVEL])
     if row["open_stages"] == 0:
@@ -191,14 +193,14 @@ def _filled(held: Int64, usable: Int64, level: int) -> tuple[int, int]:
 
 
 @inlined_kernel
-def _usable(seen: Observation, job: int) -> int:
+def _usable(observation: Observation, job: int) -> int:
     """Tasks of the job's open stages that no executor covers."""
-    row = seen.jobs[job]
+    row = observation.jobs[job]
     usable = 0
-    if seen.protocol == SESSION:
+    if observation.protocol == SESSION:
         return int(row["uncovered"])
     for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-        candidate = seen.stages[stage]
+        candidate = observation.stages[stage]
         if candidate["open"] == 1:
             usable += candidate["num_tasks"] - candidate["covered"]
     return usable
@@ -208,31 +210,31 @@ def _usable(seen: Observation, job: int) -> int:
 
 
 @kernel
-def _search(seen: Observation) -> tuple[int, int, int]:
-    level = water_level(seen)
-    if _needed(seen, level) < seen.on_offer:
+def _search(observation: Observation) -> tuple[int, int, int]:
+    level = water_level(observation)
+    if _needed(observation, level) < observation.on_offer:
         level += 1
     best = NONE
     fewest = 0
-    for job in seen.active:
-        held = seen.jobs[job]["held"]
+    for job in observation.active:
+        held = observation.jobs[job]["held"]
         if held >= level or (best != NONE and held >= fewest):
             continue
-        stage = on_critical_path(seen, job)
+        stage = on_critical_path(observation, job)
         if stage != NONE:
             best = stage
             fewest = held
-    return best, min(seen.num_executors, level), ANY
+    return best, min(observation.num_executors, level), ANY
 
 
 @kernel
-def water_level(seen: Observation) -> int:
+def water_level(observation: Observation) -> int:
     """The largest level to which all jobs that can use it are raised by what is on offer."""
     low = 0
-    high = seen.num_executors
+    high = observation.num_executors
     while low < high:
         middle = (low + high + 1) // 2
-        if _needed(seen, middle) <= seen.on_offer:
+        if _needed(observation, middle) <= observation.on_offer:
             low = middle
         else:
             high = middle - 1
@@ -240,13 +242,13 @@ def water_level(seen: Observation) -> int:
 
 
 @kernel
-def _needed(seen: Observation, level: int) -> int:
+def _needed(observation: Observation, level: int) -> int:
     """Executors that bring every job up to `level`, as far as its open stages can use them."""
     needed = 0
-    for job in seen.active:
-        row = seen.jobs[job]
+    for job in observation.active:
+        row = observation.jobs[job]
         if row["open_stages"] > 0 and row["held"] < level:
-            needed += min(_usable(seen, job), level - row["held"])
+            needed += min(_usable(observation, job), level - row["held"])
     return needed
 
 

@@ -15,37 +15,39 @@ from spark_sim.tables import ANY, NONE
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, _parameters: Numbers, _scratch: Scratch
+) -> tuple[int, int, int]:
     """Return free executors to their own job first, then fill jobs to their fair share."""
     wanting = 0  # jobs that still want executors
-    for job in seen.active:
-        row = seen.jobs[job]
+    for job in observation.active:
+        row = observation.jobs[job]
         for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-            if seen.stages[stage]["covered"] < seen.stages[stage]["num_tasks"]:
+            if observation.stages[stage]["covered"] < observation.stages[stage]["num_tasks"]:
                 wanting += 1
                 break
-    cap = math.ceil(seen.num_executors / max(1, wanting))
-    source = seen.source_job
-    if source != NONE and seen.jobs[source]["active"] == 1:
-        stage = first_runnable(seen, source)
-        if stage != NONE and seen.jobs[source]["local"] > 0:
-            return stage, _own_or_share(seen, source, cap), ANY
-    for job in seen.active:
-        row = seen.jobs[job]
+    cap = math.ceil(observation.num_executors / max(1, wanting))
+    source = observation.source_job
+    if source != NONE and observation.jobs[source]["active"] == 1:
+        stage = first_runnable(observation, source)
+        if stage != NONE and observation.jobs[source]["local"] > 0:
+            return stage, _own_or_share(observation, source, cap), ANY
+    for job in observation.active:
+        row = observation.jobs[job]
         if row["local"] > 0 and row["open_stages"] > 0:
-            return first_runnable(seen, job), _own_or_share(seen, job, cap), ANY
-    for job in seen.active:
-        row = seen.jobs[job]
+            return first_runnable(observation, job), _own_or_share(observation, job, cap), ANY
+    for job in observation.active:
+        row = observation.jobs[job]
         if row["held"] < cap and row["open_stages"] > 0:
-            return first_runnable(seen, job), cap, ANY
+            return first_runnable(observation, job), cap, ANY
     return NONE, 0, ANY
 
 
 @kernel
-def _own_or_share(seen: Observation, job: int, cap: int) -> int:
+def _own_or_share(observation: Observation, job: int, cap: int) -> int:
     """All executors on offer that are in the job already, even above its share."""
-    row = seen.jobs[job]
-    return int(min(seen.num_executors, max(cap, row["held"] + row["local"])))
+    row = observation.jobs[job]
+    return int(min(observation.num_executors, max(cap, row["held"] + row["local"])))
 
 
 HEURISTICS = {

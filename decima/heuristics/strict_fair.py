@@ -19,29 +19,35 @@ _PASS, _PLACE, _LOCAL = 1, 2, 3
 
 
 @kernel
-def decide(seen: Observation, _parameters: Numbers, scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, _parameters: Numbers, scratch: Scratch
+) -> tuple[int, int, int]:
     """Fill jobs to the share: first those with executors on offer, then by arrival."""
-    cap = math.ceil(seen.num_executors / max(1, seen.num_jobs))
-    if not has_room(seen, scratch):
-        return _search(seen, cap), cap, ANY
+    cap = math.ceil(observation.num_executors / max(1, observation.num_jobs))
+    if not has_room(observation, scratch):
+        return _search(observation, cap), cap, ANY
     stored = scratch.stored
-    if is_new(seen, scratch):
+    if is_new(observation, scratch):
         stored[_PASS] = stored[_PLACE] = stored[_LOCAL] = 0
     if stored[_PASS] == 0:
         # The first jobs hold what there is, so this pass ends early while others wait.
-        while stored[_PLACE] < len(seen.active) and stored[_LOCAL] < seen.local:
-            row = seen.jobs[seen.active[stored[_PLACE]]]
+        while stored[_PLACE] < len(observation.active) and stored[_LOCAL] < observation.local:
+            row = observation.jobs[observation.active[stored[_PLACE]]]
             if row["local"] > 0:
                 if _wants(row, cap):
-                    return on_critical_path(seen, seen.active[stored[_PLACE]]), cap, ANY
+                    return (
+                        on_critical_path(observation, observation.active[stored[_PLACE]]),
+                        cap,
+                        ANY,
+                    )
                 stored[_LOCAL] += row["local"]
             stored[_PLACE] += 1
         stored[_PASS] = 1
         stored[_PLACE] = 0
-    while stored[_PLACE] < len(seen.active):
-        job = seen.active[stored[_PLACE]]
-        if _wants(seen.jobs[job], cap):
-            return on_critical_path(seen, job), cap, ANY
+    while stored[_PLACE] < len(observation.active):
+        job = observation.active[stored[_PLACE]]
+        if _wants(observation.jobs[job], cap):
+            return on_critical_path(observation, job), cap, ANY
         stored[_PLACE] += 1
     return NONE, cap, ANY
 
@@ -52,19 +58,19 @@ def _wants(job: Row, cap: int) -> bool:
 
 
 @kernel
-def _search(seen: Observation, cap: int) -> int:
+def _search(observation: Observation, cap: int) -> int:
     """Return the stage by one look at the jobs, storing nothing."""
     fallback = NONE
     local = 0
-    for job in seen.active:
-        row = seen.jobs[job]
+    for job in observation.active:
+        row = observation.jobs[job]
         if row["local"] > 0:
             if _wants(row, cap):
-                return on_critical_path(seen, job)
+                return on_critical_path(observation, job)
             local += row["local"]
         elif fallback == NONE and _wants(row, cap):
-            fallback = on_critical_path(seen, job)
-        if fallback != NONE and local >= seen.local:
+            fallback = on_critical_path(observation, job)
+        if fallback != NONE and local >= observation.local:
             break
     return fallback
 

@@ -24,34 +24,40 @@ WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, parameters: Numbers, _scratch: Scratch
+) -> tuple[int, int, int]:
     """The stage and the class of executors with the largest score."""
     mean_ms = LEAST_WORK_MS
-    for job in seen.active:
-        mean_ms += max(0.0, seen.jobs[job]["remaining_ms"]) / len(seen.active)
+    for job in observation.active:
+        mean_ms += max(0.0, observation.jobs[job]["remaining_ms"]) / len(observation.active)
     best = best_kind = NONE
     best_score = -math.inf
-    for job in seen.active:
-        row = seen.jobs[job]
-        if row["open_stages"] == 0 or row["held"] >= seen.num_executors:
+    for job in observation.active:
+        row = observation.jobs[job]
+        if row["open_stages"] == 0 or row["held"] >= observation.num_executors:
             continue
         penalty = parameters[WORK_WEIGHT] * max(0.0, row["remaining_ms"]) / mean_ms
         for stage in range(row["first_stage"], row["first_stage"] + row["num_stages"]):
-            if seen.stages[stage]["open"] == 0:
+            if observation.stages[stage]["open"] == 0:
                 continue
-            for kind in range(len(seen.classes)):
-                if not is_on_offer(seen.classes, seen.stages[stage], kind):
+            for kind in range(len(observation.classes)):
+                if not is_on_offer(observation.classes, observation.stages[stage], kind):
                     continue
-                score = alignment(seen, stage, kind) - penalty
+                score = alignment(observation, stage, kind) - penalty
                 if score > best_score:
                     best, best_kind, best_score = stage, kind, score
-    return best, seen.num_executors, best_kind
+    return best, observation.num_executors, best_kind
 
 
 @kernel
-def alignment(seen: Observation, stage: int, kind: int) -> float:
+def alignment(observation: Observation, stage: int, kind: int) -> float:
     """Return the dot product; a resource that the trace or the cluster lacks adds nothing."""
-    row, size, largest = seen.stages[stage], seen.classes[kind], seen.classes[-1]
+    row, size, largest = (
+        observation.stages[stage],
+        observation.classes[kind],
+        observation.classes[-1],
+    )
     total = 0.0
     if row["memory_mb"] > 0 and largest["memory_mb"] < math.inf:
         total += row["memory_mb"] * size["memory_mb"] / largest["memory_mb"] ** 2

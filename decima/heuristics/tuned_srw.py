@@ -23,27 +23,35 @@ POWERS = tuple(round(0.1 * step, 1) for step in range(-5, 16))
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, parameters: Numbers, _scratch: Scratch
+) -> tuple[int, int, int]:
     """The job with the least work left that is under its limit and has an open stage."""
-    if len(seen.active) == 0:  # decima-sim's rules ask even then
+    if len(observation.active) == 0:  # decima-sim's rules ask even then
         return NONE, 0, ANY
     mean_ms = 0.0
-    for job in seen.active:
-        mean_ms += max(LEAST_WORK_MS, seen.jobs[job]["remaining_ms"]) / len(seen.active)
-    common = parameters[FACTOR] * seen.num_executors / len(seen.active) ** parameters[JOBS_POWER]
+    for job in observation.active:
+        mean_ms += max(LEAST_WORK_MS, observation.jobs[job]["remaining_ms"]) / len(
+            observation.active
+        )
+    common = (
+        parameters[FACTOR]
+        * observation.num_executors
+        / len(observation.active) ** parameters[JOBS_POWER]
+    )
     best = NONE
     best_limit = 0
     least_ms = 0.0
-    for job in seen.active:
-        row = seen.jobs[job]
+    for job in observation.active:
+        row = observation.jobs[job]
         left_ms = max(LEAST_WORK_MS, row["remaining_ms"])
         if row["open_stages"] == 0 or (best != NONE and left_ms >= least_ms):
             continue
         wanted = math.ceil(common * (left_ms / mean_ms) ** parameters[WORK_POWER])
-        limit = min(seen.num_executors, max(1, wanted))
+        limit = min(observation.num_executors, max(1, wanted))
         if row["held"] >= limit:
             continue
-        stage = on_critical_path(seen, job)
+        stage = on_critical_path(observation, job)
         if stage != NONE:
             best = stage
             best_limit = limit

@@ -22,23 +22,25 @@ ALPHA, LIMIT_FACTOR = range(2)  # positions in the parameters
 
 
 @kernel
-def decide(seen: Observation, parameters: Numbers, _scratch: Scratch) -> tuple[int, int, int]:
+def decide(
+    observation: Observation, parameters: Numbers, _scratch: Scratch
+) -> tuple[int, int, int]:
     """Fill jobs to their share: first those with executors on offer, then by arrival."""
     total = 0.0
-    for job in seen.active:
-        total += max(LEAST_WORK_MS, seen.jobs[job]["work_ms"]) ** parameters[ALPHA]
+    for job in observation.active:
+        total += max(LEAST_WORK_MS, observation.jobs[job]["work_ms"]) ** parameters[ALPHA]
     fallback = NONE
     fallback_cap = 0
-    for job in seen.active:
-        row = seen.jobs[job]
+    for job in observation.active:
+        row = observation.jobs[job]
         if row["open_stages"] == 0 or (fallback != NONE and row["local"] == 0):
             continue
         weight = max(LEAST_WORK_MS, row["work_ms"]) ** parameters[ALPHA] / total
-        share = math.ceil(parameters[LIMIT_FACTOR] * seen.num_executors * weight)
-        cap = min(seen.num_executors, max(1, share))
+        share = math.ceil(parameters[LIMIT_FACTOR] * observation.num_executors * weight)
+        cap = min(observation.num_executors, max(1, share))
         if row["held"] >= cap:
             continue
-        stage = on_critical_path(seen, job)
+        stage = on_critical_path(observation, job)
         if stage == NONE:
             continue
         if row["local"] > 0:

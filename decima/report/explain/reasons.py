@@ -157,8 +157,8 @@ def reasons_of(
             0.0 if choice.kind is None else float(log_prob.kind[choice.kind]),
         )
 
-    seen, choices = scored.observation, scored.choices
-    num_stages = seen.jobs["num_stages"][seen.rows]
+    observation, choices = scored.observation, scored.choices
+    num_stages = observation.jobs["num_stages"][observation.rows]
     ranges = map(np.arange, scored.memory.first_stage, scored.memory.first_stage + num_stages)
     nodes = np.concatenate(list(ranges))
     inputs = {
