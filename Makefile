@@ -24,7 +24,7 @@ run: .venv/train
 	else $(TRAIN) --config docs/examples/small-training.toml; fi
 	@touch $(SMALL)/done
 	$(BIN)/decima report $(SMALL) -o $(SMALL)/training.html --figures $(SMALL)/figures
-	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10 --workers 2
+	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10
 
 # The picture of the README, from the training of `make run`.
 figures: .venv/installed
@@ -56,7 +56,7 @@ PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 .venv/train: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --editable .
-	$(PIP) torch & torch=$$!; $(BIN)/decima evaluate --policies $(POLICIES),decima --jobs 20 --sequences 2; wait $$torch
+	$(PIP) torch & torch=$$!; $(BIN)/decima evaluate --policies $(POLICIES),decima --jobs 50 --sequences 10; wait $$torch
 	$(PIP) --editable '.[train,plots]'
 	touch $@
 

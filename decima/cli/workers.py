@@ -75,10 +75,19 @@ def resumable(how: Callable[[], str | None]) -> Iterator[None]:
 
 @contextmanager
 def open_pool(where: Where, name: str) -> Iterator[WorkerPool]:
-    """Open the workers that compute all of a command; they end with the block."""
+    """Open the workers that compute all of a command; they end with the block.
+
+    Kernels are compiled once, in this process.
+    """
     if where.cluster is not None and where.workers != 1:
         raise ConfigError("--workers counts processes on this machine: it contradicts --cluster")
     with open_machine(where) if where.cluster is None else open_cluster(where, name) as pool:
+        if where.cluster is None and pool is not HERE:
+            # torch takes a second to load, and a single process may not need it.
+            from decima.prepare import prepare_once
+
+            announce()
+            prepare_once()
         yield pool
 
 
@@ -95,16 +104,10 @@ def refuse_own_code(where: Where, objective: str, policies: Iterable[str] = ()) 
 
 @contextmanager
 def open_machine(where: Where) -> Iterator[WorkerPool]:
-    """Start the processes of `--workers`. Their kernels are compiled once, in this process."""
+    """Start the processes of `--workers`."""
     if where.cluster is None and where.archive is not None:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
     with HERE if where.workers == 1 else LocalPool(where.workers) as pool:
-        if pool is not HERE:
-            # torch takes a second to load, and a single process may not need it.
-            from decima.prepare import prepare_once
-
-            announce()
-            prepare_once()
         yield pool
 
 

@@ -13,7 +13,8 @@ from decima.spark.settings import WEIGHTS, AttachError, check_count, check_withi
 from spark_sim.cluster import MAX_EXECUTORS, MOVING_DELAY_S
 
 SharesOf = Literal["applications", "jobs"]
-STAND_IN = "strict_fair"
+_EQUAL_SHARES = "strict_fair"
+STAND_IN = _EQUAL_SHARES
 """decides where the policy fails"""
 _HOUR_S = 3_600.0
 _GROUP = re.compile(r"(user|queue)(?::(.+))?")
@@ -80,7 +81,7 @@ class CoordinatorSettings:
         (Smith's rule); `strict_fair` is fair to applications.
         """
         if self.shares_of is None:
-            return self.policy != STAND_IN
+            return self.policy != _EQUAL_SHARES
         return self.shares_of == "jobs"
 
     def caps_of(self, user: str, queue: str) -> dict[str, int]:
