@@ -16,10 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,6 +29,7 @@ from benchmarks.task_slots import (
     MASTER,
     WARM,
     mean_task_s,
+    record,
     recording_of_run,
     sleep,
     submit_at,
@@ -113,26 +111,14 @@ def run(name: str, folder: Path, settings: dict[str, str]) -> None:
     spark.stop()
 
 
-def record(name: str, label: str, settings: dict[str, str], spark: Path, logs: Path) -> Path:
-    """Return the folder with the log of a run, which is recorded if it is missing."""
-    folder = logs / f"{name}-{label}"
-    if not folder.is_dir() or not any(folder.iterdir()):
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = f"{spark.resolve()}{os.pathsep}{Path(__file__).resolve().parents[1]}"
-        subprocess.run(  # noqa: S603 - this program
-            [sys.executable, "-m", "benchmarks.budget", "--run", name, json.dumps(settings),
-             "--logs", str(folder.resolve())],
-            env={**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable,
-                 "SPARK_LOCAL_IP": "127.0.0.1"},
-            cwd=logs,
-            check=True,
-        )  # fmt: skip
-    return folder
-
-
 def rows(name: str, spark: Path, logs: Path) -> Iterator[str]:
     """Compare the run with the advised settings, once recorded, with its prediction."""
-    log = record(name, "recorded", {}, spark, logs)
+
+    def recorded(label: str, settings: dict[str, str]) -> Path:
+        arguments = name, json.dumps(settings)
+        return record(logs / f"{name}-{label}", spark, "benchmarks.budget", *arguments)
+
+    log = recorded("recorded", {})
     recording = recording_of_run(log)
     policy = recorded_reference(recording)
     settings = WhatIfSettings.fitting(
@@ -146,10 +132,10 @@ def rows(name: str, spark: Path, logs: Path) -> Iterator[str]:
     lines = budget_files(study, best.policy, best.executors, best.change)[DEFAULTS]
     asked = dict(line.split(" ", 1) for line in lines.splitlines())
     label = re.sub(r"[^a-z0-9]+", "-", f"{best.policy} {best.cell()}")
-    run_log = record(name, label, asked, spark, logs)
+    run_log = recorded(label, asked)
     measured = recording_of_run(run_log)
 
-    again = record(name, "again", {}, spark, logs)
+    again = recorded("again", {})
 
     task_s = [mean_task_s(each) for each in (recording, measured)]
     start_ms = [each.behaviours[0].start_ms or 0.0 for each in (recording, measured)]

@@ -134,18 +134,16 @@ def sleep(spark: Any, name: str, tasks: int, seed: int, *, is_shuffled: bool) ->
     (rows.groupBy("part").agg({"slept": "max"}) if is_shuffled else rows).collect()
 
 
-def record(name: str, question: str, number: int, spark: Path, logs: Path) -> Path:
-    """Return the folder with the log of a run, which is recorded if it is missing."""
-    folder = logs / f"{name}-{question}-{number}"
+def record(folder: Path, spark: Path, module: str, *arguments: str) -> Path:
+    """Return the folder with the log of `module`'s run, which is recorded if it is missing."""
     if not folder.is_dir() or not any(path for path in folder.iterdir() if path.name[0] != "."):
         folder.mkdir(parents=True, exist_ok=True)
         paths = f"{spark.resolve()}{os.pathsep}{Path(__file__).resolve().parents[1]}"
-        subprocess.run(  # noqa: S603 - this program
-            [sys.executable, "-m", "benchmarks.task_slots", "--run", name, question, str(number),
-             "--logs", str(folder.resolve())],
+        subprocess.run(  # noqa: S603 - a program of this folder
+            [sys.executable, "-m", module, "--run", *arguments, "--logs", str(folder.resolve())],
             env={**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable,
                  "SPARK_LOCAL_IP": "127.0.0.1"},
-            cwd=logs,
+            cwd=folder.parent,
             check=True,
         )  # fmt: skip
     return folder
@@ -159,7 +157,17 @@ def lines(spark: Path, logs: Path) -> Iterator[str]:
     )
     for name in PROGRAMS:
         for question in QUESTIONS:
-            folders = {number: record(name, question, number, spark, logs) for number in NUMBERS}
+            folders = {
+                number: record(
+                    logs / f"{name}-{question}-{number}",
+                    spark,
+                    "benchmarks.task_slots",
+                    name,
+                    question,
+                    str(number),
+                )
+                for number in NUMBERS
+            }
             for number, other in (NUMBERS, NUMBERS[::-1]):
                 yield row(f"{name}, {question} {number} -> {other}", question, other, folders)
 
