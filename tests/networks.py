@@ -25,6 +25,13 @@ def random_network(seed: int = 0, config: NetworkConfig | None = None) -> Policy
     return network.eval()
 
 
+def described(seen: ObservationBatch, units: Scales) -> Choices:
+    """Return what may be chosen, with the columns of all limits."""
+    choices = feature_kernels.describe(seen, units)
+    feature_kernels.describe_limits(seen, choices, np.ones(len(seen.rows), np.bool_))
+    return choices
+
+
 def whole_graph(
     seen: ObservationBatch, sorter: GraphSorter, units: Scales
 ) -> tuple[Graph, Choices]:
@@ -32,7 +39,7 @@ def whole_graph(
 
     Tensors share the memory of the choices' arrays.
     """
-    choices = feature_kernels.describe(seen, units)
+    choices = described(seen, units)
     table = seen.jobs[seen.rows]
     template = table["template"].astype(np.int64)
     size = table["num_stages"].astype(np.int64)
@@ -40,7 +47,8 @@ def whole_graph(
     node_x = np.full((int(size.sum()), len(columns.NODE)), np.nan, np.float32)
     known = np.full((len(node_x), feature_kernels.KNOWN), np.nan)
     changed = np.empty(len(template), np.int64)
-    feature_kernels.remember_nodes(seen, first, units, known, node_x, changed)
+    is_stale = np.zeros(len(node_x), np.bool_)
+    feature_kernels.remember_nodes(seen, first, units, known, node_x, is_stale, changed)
     local = choices.open_stage - table["first_stage"][choices.open_job]
     own_graph = np.arange(len(template))
     nodes = sorter.nodes(template, first, node_x, own_graph, (choices.open_job, local))

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from decima.agent import columns
-from decima.agent.feature_kernels import describe, most_limits
+from decima.agent.feature_kernels import most_limits
 from decima.agent.graph import GraphSorter
 from decima.agent.scales import Scales
 from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation
 from spark_sim.observation import observe
 from spark_sim.vector import VectorSimulator
-from tests.networks import whole_graph
+from tests.networks import described, whole_graph
 from tests.stories import build, job, stage
 from tests.test_agent_support import ARRAYS, SCALES, each_protocol, run_of
 from traces import Trace, to_arrays
@@ -45,9 +45,9 @@ def test_a_batch_tells_of_each_decision_what_it_tells_of_it_alone(cluster: Clust
         if not simulators.alive[[0, 2]].all():
             break
         batch = simulators.observation()
-        together = describe(batch, SCALES)
+        together = described(batch, SCALES)
         for index in (0, 2):
-            alone = describe(observe(simulators.state(index)).as_batch(), SCALES)
+            alone = described(observe(simulators.state(index)).as_batch(), SCALES)
             jobs = slice(*together.job_ptr[index : index + 2])
             stages = slice(*together.open_ptr[index : index + 2])
             limits = slice(together.limit_ptr[jobs.start], together.limit_ptr[jobs.stop])
@@ -74,7 +74,7 @@ def test_the_columns_of_executor_classes_by_hand() -> None:
     stages = (replace(stage(name, 1, 1_000), memory_mb=size) for name, size in SIZES)
     classes = (ExecutorClass(1, memory_mb=250.0), ExecutorClass(3, memory_mb=1_000.0))
     simulator = build([job("a", *stages)], Cluster(num_executors=4, classes=classes))
-    choices = describe(simulator.observation().as_batch(), SCALES)
+    choices = described(simulator.observation().as_batch(), SCALES)
     assert choices.kind.tolist() == [0, 1, 1]
     assert choices.kind_stage.tolist() == [0, 0, 1]
     expected = [
@@ -115,7 +115,7 @@ def two_jobs() -> Observation:
 
 def test_the_heads_columns_of_two_jobs_by_hand() -> None:
     """Typical: tasks of 1 s, jobs of 8 s; the jobs that came so far, 8 s, too."""
-    features = describe(two_jobs().as_batch(), SCALES_OF_TWO)
+    features = described(two_jobs().as_batch(), SCALES_OF_TWO)
     a, b = features.job_x
     assert_row(a, columns.JOB, {
         "held": 5 / 8, "share": np.log2(5.5 / 4) / 4, "idle": 0, "local": 0, "source": 0,
@@ -186,7 +186,7 @@ def menu(sizes: list[int], executors: int, others: int = 0) -> list[int]:
     first = job("a", *(stage(f"s{number}", size, 1_000) for number, size in enumerate(sizes)))
     rest = [job(f"b{number}", stage("x", 1, 1_000)) for number in range(others)]
     simulator = build([first, *rest], Cluster(num_executors=executors))
-    choices = describe(simulator.observation().as_batch(), SCALES)
+    choices = described(simulator.observation().as_batch(), SCALES)
     return [int(limit) for limit in choices.limit[: choices.limit_ptr[1]]]
 
 
@@ -225,7 +225,7 @@ def test_menus_ascend_and_have_room(sizes: list[int], executors: int, others: in
     rest = [job(f"b{number}", stage("x", 1, 1_000)) for number in range(others)]
     simulator = build([first, *rest], Cluster(num_executors=executors))
     seen = simulator.observation().as_batch()
-    choices = describe(seen, SCALES)
+    choices = described(seen, SCALES)
     assert len(choices.limit) <= most_limits(seen)
     for begin, end in itertools.pairwise(choices.limit_ptr.tolist()):
         assert (np.diff(choices.limit[begin:end]) > 0).all()
@@ -242,6 +242,6 @@ def test_a_job_that_holds_every_executor_may_choose_nothing() -> None:
     seen = two_jobs()
     jobs = seen.jobs.copy()
     jobs["held"][0] = 8
-    choices = describe(seen._replace(jobs=jobs).as_batch(), SCALES_OF_TWO)
+    choices = described(seen._replace(jobs=jobs).as_batch(), SCALES_OF_TWO)
     assert choices.open_job.tolist() == [1]
     assert np.diff(choices.limit_ptr).tolist() == [0, 3]

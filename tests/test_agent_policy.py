@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from decima.agent import plans
+from decima.agent.plans import Plans
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
+from decima.agent.scorer import Scored, Scorer
 from spark_sim import PASS, Action, Cluster, Observation, Status
-from spark_sim.observation import read_only
+from spark_sim.observation import ObservationBatch, read_only
 from spark_sim.vector import Run
 from tests.test_agent_support import (
     ARRAYS,
@@ -26,6 +31,7 @@ from tests.test_agent_support import (
 )
 from tests.workloads import Workload, workloads
 from traces import to_arrays
+from traces.numbers import Int64
 
 RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
 
@@ -122,6 +128,35 @@ def test_drawn_runs_repeat_themselves_and_do_not_depend_on_their_neighbours() ->
     assert together[0] != together[2]
 
 
+@given(workload=workloads(), seed=st.integers(0, 10**6), is_sampled=st.booleans())
+@settings(max_examples=60)
+def test_a_plan_has_every_limit_that_its_round_looks_at(
+    workload: Workload, seed: int, is_sampled: bool
+) -> None:
+    """Runs are the same as with the limits of all jobs scored."""
+
+    def completion_ms() -> list[float]:
+        simulator = workload.simulator()
+        key = seed + 1 if is_sampled else None
+        policy = LearnedPolicy(random_network(seed), to_arrays(workload.trace), key=key)
+        while simulator.status is Status.DECIDE:
+            simulator.step(policy.decide(simulator.observation()))
+        return simulator.completion_ms().tolist()
+
+    class EveryLimit(Scorer):
+        """Scores and draws the limits of all jobs."""
+
+        def plan(
+            self, observation: ObservationBatch, lanes: Int64, key: NDArray[np.uint64] | None
+        ) -> tuple[Scored, Plans]:
+            scored = self.score(observation)
+            return scored, plans.draw(scored.scores, scored.choices, lanes, key)
+
+    few = completion_ms()
+    with patch("decima.agent.policy.Scorer", EveryLimit):
+        np.testing.assert_array_equal(completion_ms(), few)
+
+
 def test_a_round_is_planned_once() -> None:
     """One pass of the network for all choices of a round, and one more where choices open stages:
     in a session, where they open none, one for each round.
@@ -142,9 +177,9 @@ class Counting(LearnedPolicy):
 
     passes = 0
 
-    def score(self, observation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    def plan(self, observation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
         self.passes += 1
-        return super().score(observation)
+        return super().plan(observation)
 
 
 @pytest.mark.parametrize("label", ["full", "no limits"])

@@ -97,7 +97,7 @@ def recorded(network: Network, setting: Setting, seed: int) -> Iterator[Recorded
         number = seen.round_number
         tables, place = tables_of(seen)
         tables |= edges_of(seen, arrays) | {"units": [scales.task_ms, scales.work_ms]}
-        scored = policy.plan(seen)
+        scored = policy.score(seen)
         scores, ends = scored.scores, scored.choices.limit_ptr[1:-1]
         record = Recorded(tables, scores.stage.tolist(), float(scores.end[0]),
                          [part.tolist() for part in np.split(scores.limit, ends)], [])  # fmt: skip

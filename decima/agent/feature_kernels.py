@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decima.agent import columns
 from decima.agent.columns import Choices
@@ -59,6 +60,7 @@ def remember_nodes(
     units: Scales,
     known: Float64,
     node_x: Float32,
+    is_stale: NDArray[np.bool_],
     changed: Int64,
 ) -> int:
     """Write the features of all stages to `node_x`; list the jobs in which one has changed.
@@ -66,11 +68,12 @@ def remember_nodes(
     Most stages are unchanged, and comparing them with `known` costs a tenth of the logarithms.
 
     Args:
-        seen: B decisions with J jobs.
+        observation: B decisions with J jobs.
         first_row: (J,) row of `known` and `node_x` for the first stage of each job.
         units: of the workload.
         known: (rows, KNOWN) inputs of the features at the last call, NaN for new stages.
         node_x: (rows, len(NODE)).
+        is_stale: (rows,) to be set for the stages that have changed.
         changed: (J,) to fill.
 
     Returns:
@@ -101,8 +104,9 @@ def remember_nodes(
                     if known[row, column] != numbers[column]:
                         known[row, column] = numbers[column]
                         is_new = True
-                if is_new:
-                    differs |= _describe_node(numbers, units, node_x[row])
+                if is_new and _describe_node(numbers, units, node_x[row]):
+                    is_stale[row] = True
+                    differs = True
             if differs:
                 changed[count] = index
                 count += 1
@@ -159,7 +163,7 @@ def fill(observation: ObservationBatch, units: Scales, out: Choices) -> tuple[in
         for index in range(first_job, last_job):
             _describe_job(observation, decision, index, units, total_ms, out)
             out.limit_ptr[index] = limits
-            limits = _describe_limits(observation, decision, index, limits, out)
+            limits = _list_limits(observation, decision, index, limits, out)
         cluster_x = out.cluster_x[decision]
         cluster_x[14] = _mean(out.job_x, 9, first_job, last_job)
         cluster_x[15] = _deviation(out.job_x, 9, first_job, last_job)
@@ -347,20 +351,17 @@ def most_limits(observation: ObservationBatch) -> int:
 
 
 @inlined_kernel
-def _describe_limits(
+def _list_limits(
     observation: ObservationBatch, decision: int, index: int, row: int, out: Choices
 ) -> int:
-    """Write columns `LIMIT` of the limits that a job may be given; return the next free row.
+    """List the limits that a job may be given from `row` on; return the next free row.
 
     The executors added are 1 to `EVERY`, then in steps of a quarter octave, as 41 and 42 executors
     hardly differ. Added too are the numbers that bring the job to half, all or twice its fair
     share, that a single open stage can use, and that the whole job can use (with classes, plus
     those in the job already). The steps continue from each of these.
     """
-    wanted = 0
-    for entry in range(out.first_open[index], out.first_open[index + 1]):
-        stage = observation.stages[out.open_stage[entry]]
-        wanted += stage["num_tasks"] - stage["covered"]
+    wanted = _wanted(observation, out, index)
     job = observation.jobs[observation.rows[index]]
     offered = observation.on_offer[decision]
     usable = wanted
@@ -374,21 +375,49 @@ def _describe_limits(
     while added < room:
         following = _next_added(observation, out, index, added, math.ceil(size / jobs), room)
         added = _sooner(following, added, wanted)
-        limit = job["held"] + added
-        out.limit[row] = limit
+        out.limit[row] = job["held"] + added
         out.limit_job[row] = index
-        limit_x = out.limit_x[row]
-        limit_x[0] = limit / size
-        limit_x[1] = log2_column(limit * jobs / size)
-        limit_x[2] = added / size
-        limit_x[3] = log2_column(float(added))
-        limit_x[4] = max(0.0, added - job["local"]) / added
-        limit_x[5] = min(1.0, added / wanted)
-        limit_x[6] = log2_column(wanted / added)
-        limit_x[7] = (offered - added) / offered
-        limit_x[8] = (offered - added) / size
         row += 1
     return row
+
+
+@inlined_kernel
+def _wanted(observation: ObservationBatch, choices: Choices, index: int) -> int:
+    """Return the tasks of a job's open stages that have no executor."""
+    wanted = 0
+    for entry in range(choices.first_open[index], choices.first_open[index + 1]):
+        stage = observation.stages[choices.open_stage[entry]]
+        wanted += stage["num_tasks"] - stage["covered"]
+    return wanted
+
+
+@kernel
+def describe_limits(
+    observation: ObservationBatch, choices: Choices, is_needed: NDArray[np.bool_]
+) -> None:
+    """Write columns `LIMIT` of all limits of the jobs that are needed (J,)."""
+    for index in range(len(is_needed)):
+        if not is_needed[index]:
+            continue
+        decision = choices.decision_of_job[index]
+        job = observation.jobs[observation.rows[index]]
+        wanted = _wanted(observation, choices, index)
+        offered = observation.on_offer[decision]
+        size = float(observation.num_executors[decision])
+        jobs = observation.job_ptr[decision + 1] - observation.job_ptr[decision]
+        for row in range(choices.limit_ptr[index], choices.limit_ptr[index + 1]):
+            limit = choices.limit[row]
+            added = limit - job["held"]
+            limit_x = choices.limit_x[row]
+            limit_x[0] = limit / size
+            limit_x[1] = log2_column(limit * jobs / size)
+            limit_x[2] = added / size
+            limit_x[3] = log2_column(float(added))
+            limit_x[4] = max(0.0, added - job["local"]) / added
+            limit_x[5] = min(1.0, added / wanted)
+            limit_x[6] = log2_column(wanted / added)
+            limit_x[7] = (offered - added) / offered
+            limit_x[8] = (offered - added) / size
 
 
 @inlined_kernel
@@ -454,7 +483,10 @@ def _describe_classes(
 
 
 def describe(observation: ObservationBatch, units: Scales) -> Choices:
-    """Return what may be chosen in the decisions, with the columns of the heads."""
+    """Return what may be chosen in the decisions, with the columns of the heads but `LIMIT`.
+
+    `describe_limits` writes those of the jobs whose limits matter, which are few.
+    """
     decisions, jobs = len(observation.time_ms), len(observation.rows)
     stages = int(observation.jobs["open_stages"][observation.rows].sum())
     limits = int(most_limits(observation))

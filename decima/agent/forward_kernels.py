@@ -10,12 +10,15 @@ from __future__ import annotations
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decima.agent.columns import Choices
+from decima.agent.feature_kernels import remember_nodes
 from decima.agent.graph_kernels import Graphs
 from decima.agent.kernels import inlined_kernel, kernel
+from decima.agent.scales import Scales
 from spark_sim.observation import ObservationBatch
-from traces.numbers import Float32, Int64
+from traces.numbers import Float32, Float64, Int64
 
 (
     LIFT, F_NODE, G_NODE, F_JOB, G_JOB, F_CLUSTER, G_CLUSTER,
@@ -26,6 +29,8 @@ from traces.numbers import Float32, Int64
 ) = range(24)  # fmt: skip
 """parts of the network, rows of `Weights.part`"""
 
+CERTAIN = 1e4
+"""scale of a limit's logit where the ablation leaves no choice"""
 SLOPE = 0.2  # slope of LeakyReLU below zero, `gnn.encoder.NEGATIVE_SLOPE`
 
 
@@ -56,6 +61,8 @@ class Memory(NamedTuple):
     y: Float32  # (jobs, D)
     added: Float32  # (jobs, D) f3(y_i)
     sent: Float32  # (stages, D) f(e_v)
+    summand: Float32  # (stages, D) f2(x_v, e_v)
+    is_stale: NDArray[np.bool_]  # (stages,) its features differ from those that were embedded
     stage_part: Float32  # (stages, H) e_v's part of the stage head; NaN until it is needed
     job_part: Float32  # (jobs, H) y_i's part of it, likewise
     job: Int64  # (J,) row of each job that is in the system
@@ -68,8 +75,7 @@ class Scratch(NamedTuple):
     one: Float32  # (W,)
     other: Float32  # (W,)
     hidden: Float32  # (W,)
-    total: Float32  # (3 D + F,)
-    z: Float32  # (D,)
+    total: Float32  # (2 D + F,)
     cluster: Float32  # (3, H) a cluster's part of the stage, limit and class heads
     job: Float32  # (3, H) a job's part, likewise
     stage: Float32  # (H,) a stage's part of the class head
@@ -243,9 +249,12 @@ def embed(
     memory: Memory,
     at: Scratch,
 ) -> None:
-    """Embed the jobs `changed`, ascending indices among the J jobs, and store the results."""
+    """Embed the jobs `changed`, ascending indices among the J jobs, and store the results.
+
+    Only stages that are stale or have a stale descendant are embedded again.
+    """
     size = memory.e.shape[1]
-    total, hidden, joined = at.total[:size], at.total[size : 2 * size], at.total[2 * size :]
+    total, joined = at.total[:size], at.total[size:]
     decision = 0
     for index in changed:
         while observation.job_ptr[decision + 1] <= index:
@@ -256,6 +265,11 @@ def embed(
         for place in range(first, first + job["num_stages"]):  # children before their parents
             local = graphs.order[place]
             row, stage = base + local, first + local
+            for edge in range(graphs.first_child[stage], graphs.first_child[stage + 1]):
+                if memory.is_stale[base + graphs.children[edge]]:
+                    memory.is_stale[row] = True
+            if not memory.is_stale[row]:
+                continue
             _apply(weights, weights.part[LIFT, 0], memory.x[row], memory.e[row])
             begin, end = graphs.first_child[stage], graphs.first_child[stage + 1]
             if begin < end:
@@ -268,15 +282,43 @@ def embed(
             memory.stage_part[row, 0] = np.nan
         total[:] = 0.0
         for row in range(base, base + job["num_stages"]):
-            x = memory.x[row]
-            _copy(x, joined)
-            _copy(memory.e[row], joined[len(x) :])
-            _transform(weights, F_JOB, at, joined, hidden)
-            _add(hidden, total)
+            if memory.is_stale[row]:
+                x = memory.x[row]
+                _copy(x, joined)
+                _copy(memory.e[row], joined[len(x) :])
+                _transform(weights, F_JOB, at, joined, memory.summand[row])
+                memory.is_stale[row] = False
+            _add(memory.summand[row], total)
         row = memory.job[index]
         _transform(weights, G_JOB, at, total, memory.y[row])
         memory.job_part[row, 0] = np.nan
         _transform(weights, F_CLUSTER, at, memory.y[row], memory.added[row])
+
+
+@kernel
+def forward(
+    networks: Networks,
+    graphs: Graphs,
+    observation: ObservationBatch,
+    units: Scales,
+    known: Float64,
+    choices: Choices,
+    changed: Int64,
+    memory: Memory,
+    at: Scratch,
+    clusters: Float32,
+    out: Scores[Float32],
+) -> int:
+    """Embed the jobs that changed, list them in `changed`, and score as `score` does.
+
+    Returns how many changed.
+    """
+    count = remember_nodes(
+        observation, memory.first_stage, units, known, memory.x, memory.is_stale, changed
+    )
+    embed(networks, graphs, observation, changed[:count], memory, at)
+    score(networks, observation, choices, memory, at, clusters, out)
+    return int(count)
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -289,11 +331,12 @@ def score(
     choices: Choices,
     memory: Memory,
     at: Scratch,
+    clusters: Float32,
     out: Scores[Float32],
 ) -> None:
-    """Fill `out` from the columns of B decisions and the stored embeddings.
+    """Fill `out` but for the limits, from the columns of B decisions and the stored embeddings.
 
-    The limit of a job that has no other gets 0: its score does not matter.
+    `clusters` (B, D) gets the embedding z of each decision's cluster.
     """
     size, width = memory.y.shape[1], at.cluster.shape[1]
     has_classes = len(out.kind) > 0
@@ -306,10 +349,9 @@ def score(
             _add(memory.added[memory.job[job]], total)
         for column in range(size):
             total[column] /= max(1, last_job - first_job)
-        z, cluster_x = at.z, choices.cluster_x[decision]
+        z, cluster_x = clusters[decision], choices.cluster_x[decision]
         _transform(weights, G_CLUSTER, at, total, z)
         _map(weights, STAGE_CLUSTER, z, cluster_x, at.cluster[0])
-        _map(weights, LIMIT_CLUSTER, z, cluster_x, at.cluster[1])
         if has_classes:
             _map(weights, KIND_CLUSTER, z, cluster_x, at.cluster[2])
         hidden = at.hidden[: weights.layer[weights.part[END_CLUSTER, 0], 1]]
@@ -321,7 +363,6 @@ def score(
         for job in range(first_job, last_job):
             if choices.first_open[job] < choices.first_open[job + 1]:
                 _score_stages(weights, observation, choices, memory, at, out, job)
-                _score_limits(weights, choices, memory, at, out, job)
 
 
 @inlined_kernel
@@ -359,19 +400,44 @@ def _score_stages(
                 out.kind[kind] = _finish(weights, KIND_BODY, at, hidden)
 
 
-@inlined_kernel
-def _score_limits(
-    weights: Weights, choices: Choices, memory: Memory, at: Scratch, out: Scores[Float32], job: int
+@kernel
+def score_limits(
+    networks: Networks,
+    has_limit_head: bool,
+    choices: Choices,
+    memory: Memory,
+    at: Scratch,
+    clusters: Float32,
+    is_needed: NDArray[np.bool_],
+    out: Scores[Float32],
 ) -> None:
-    """Fill `limit` of a job."""
-    first, last = choices.limit_ptr[job], choices.limit_ptr[job + 1]
-    if last - first == 1:
-        out.limit[first] = 0.0
-        return
-    _map(weights, LIMIT_JOB, memory.y[memory.job[job]], choices.job_x[job], at.job[1])
-    _add(at.cluster[1], at.job[1])
+    """Fill `limit` for the jobs that are needed (J,), whose limits are described; see `score`.
+
+    The limit of a job that has no other gets 0: its score does not matter. Without the head, the
+    largest is certain.
+    """
     hidden = at.hidden[: at.cluster.shape[1]]
-    for row in range(first, last):
-        _apply(weights, weights.part[LIMIT_LIMIT, 0], choices.limit_x[row], hidden)
-        _add(at.job[1], hidden)
-        out.limit[row] = _finish(weights, LIMIT_BODY, at, hidden)
+    mapped = -1  # decision whose cluster's part is in `at`
+    for job in range(len(is_needed)):
+        first, last = choices.limit_ptr[job], choices.limit_ptr[job + 1]
+        if not is_needed[job] or first == last:
+            continue
+        if not has_limit_head:
+            for row in range(first, last):
+                out.limit[row] = np.float32(CERTAIN) * choices.limit_x[row, 0]
+            continue
+        if last - first == 1:
+            out.limit[first] = 0.0
+            continue
+        decision = choices.decision_of_job[job]
+        weights = _network_of(networks, decision)
+        if decision != mapped:
+            cluster_x = choices.cluster_x[decision]
+            _map(weights, LIMIT_CLUSTER, clusters[decision], cluster_x, at.cluster[1])
+            mapped = decision
+        _map(weights, LIMIT_JOB, memory.y[memory.job[job]], choices.job_x[job], at.job[1])
+        _add(at.cluster[1], at.job[1])
+        for row in range(first, last):
+            _apply(weights, weights.part[LIMIT_LIMIT, 0], choices.limit_x[row], hidden)
+            _add(at.job[1], hidden)
+            out.limit[row] = _finish(weights, LIMIT_BODY, at, hidden)

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from decima.agent import columns
-from decima.agent.forward_kernels import Scores
+from decima.agent.forward_kernels import CERTAIN, Scores
 from decima.agent.graph import Graph
-from decima.agent.weights import CERTAIN, NetworkConfig, NetworkWeights
+from decima.agent.weights import NetworkConfig, NetworkWeights
 from gnn.encoder import Encoder
 from gnn.heads import Head
 

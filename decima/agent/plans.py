@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decima.agent.columns import Choices
-from decima.agent.forward_kernels import Scores
+from decima.agent.feature_kernels import describe_limits
+from decima.agent.forward_kernels import Memory, Networks, Scores, Scratch, score_limits
 from decima.agent.kernels import inlined_kernel, kernel
 from decima.agent.sort_kernels import sort_entries
 from spark_sim.kernels.dispatch import Preferences
 from spark_sim.kernels.durations import task_hash
+from spark_sim.observation import ObservationBatch
 from spark_sim.tables import ANY, NONE
 from traces.numbers import Float32, Float64, Int64
 
@@ -33,8 +35,24 @@ class Plans(NamedTuple):
     # after which entries are unused and unsorted
     used: Int64  # (Q,) entries that were used
     job_ptr: Int64  # (Q + 1,)
-    limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none
+    limit: Int64  # (jobs,) limit of each job of the decision, among the decision's; -1: none, or
+    # one that the plan cannot reach
     kind: Int64  # (K,) class for each stage by its number, among the decision's; -1: any
+
+
+class Room(NamedTuple):
+    """Room for drawing plans with K entries, of decisions with J jobs."""
+
+    height: Float64  # (K,)
+    order: Int64  # (K,)
+    is_needed: NDArray[np.bool_]  # (J,) jobs whose limit matters
+
+    @classmethod
+    def of(cls, plans: Plans, choices: Choices) -> Room:
+        """Return room for some plans; no limit matters yet."""
+        entries = len(plans.order)
+        jobs = len(choices.limit_ptr) - 1
+        return cls(np.empty(entries), np.empty(entries, np.int64), np.zeros(jobs, np.bool_))
 
 
 def draw(
@@ -45,14 +63,26 @@ def draw(
     Without keys the likeliest: the likeliest order and classes, and of each job's limits, which are
     ordered, the median.
     """
+    plans, keys = plans_for(choices, decision), keys_for(decision, key)
+    room = Room.of(plans, choices)
+    draw_order(scores, choices, keys, room, plans)
+    room.is_needed[:] = True
+    draw_limits(scores, choices, keys, room.is_needed, plans)
+    return plans
+
+
+def plans_for(choices: Choices, decision: Int64) -> Plans:
+    """Return plans for the (Q,) decisions, to be filled."""
     counts = choices.open_ptr[decision + 1] - choices.open_ptr[decision] + 1
     ptr = pointers(counts)
     job_ptr = pointers(choices.job_ptr[decision + 1] - choices.job_ptr[decision])
-    order, scratch, kind = np.empty((3, ptr[-1]), np.int64)
-    plans = Plans(decision, ptr, order, counts, job_ptr, np.empty(job_ptr[-1], np.int64), kind)
-    keys = np.zeros(len(decision), np.uint64) if key is None else key
-    _draw(scores, choices, keys, np.empty(ptr[-1]), scratch, plans)
-    return plans
+    order, kind = np.empty((2, ptr[-1]), np.int64)
+    return Plans(decision, ptr, order, counts, job_ptr, np.full(job_ptr[-1], -1), kind)
+
+
+def keys_for(decision: Int64, key: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
+    """Return the keys as kernels take them: 0 is none."""
+    return np.zeros(len(decision), np.uint64) if key is None else key
 
 
 @inlined_kernel
@@ -66,19 +96,40 @@ def _gumbel(key: np.uint64, number: int) -> float:
 
 
 @kernel
-def _draw(
-    scores: Scores[Float32],
+def plan(
+    networks: Networks,
+    has_limit_head: bool,
+    observation: ObservationBatch,
     choices: Choices,
+    memory: Memory,
+    at: Scratch,
+    clusters: Float32,
     key: NDArray[np.uint64],
-    height: Float64,
-    scratch: Int64,
+    scores: Scores[Float32],
+    room: Room,
     out: Plans,
 ) -> None:
-    """Fill the `order`, `limit` and `kind` of plans; `height` and `scratch` have a place an entry.
+    """Draw plans as `draw` does, but describe, score and draw only limits that matter.
+
+    One call for all, since to pass the arrays takes as long as many of the steps.
+    """
+    is_needed = room.is_needed
+    draw_order(scores, choices, key, room, out)
+    reach(out, choices, observation, is_needed)
+    describe_limits(observation, choices, is_needed)
+    score_limits(networks, has_limit_head, choices, memory, at, clusters, is_needed, scores)
+    draw_limits(scores, choices, key, is_needed, out)
+
+
+@kernel
+def draw_order(
+    scores: Scores[Float32], choices: Choices, key: NDArray[np.uint64], room: Room, out: Plans
+) -> None:
+    """Fill the `order` and `kind` of plans.
 
     Sorting logits with Gumbel noise draws without replacement (Plackett-Luce). The largest of them
     is a draw from their softmax (Gumbel-max). Without a key the result is the likeliest order and
-    classes, and the median limits.
+    classes.
     """
     for plan in range(len(out.decision)):
         decision = out.decision[plan]
@@ -87,13 +138,67 @@ def _draw(
         base = out.ptr[plan]
         for entry in range(count + 1):
             logit = scores.end[decision] if entry == count else scores.stage[first + entry]
-            height[base + entry] = logit + _gumbel(key[plan], entry)
+            room.height[base + entry] = logit + _gumbel(key[plan], entry)
         end = base + count + 1
-        _order(height[base:end], out.order[base:end], scratch[base:end])
+        _order(room.height[base:end], out.order[base:end], room.order[base:end])
+        first_kind = choices.kind_ptr[first]
+        first_job, last_job = choices.job_ptr[decision], choices.job_ptr[decision + 1]
+        number = count + 1 + choices.limit_ptr[last_job] - choices.limit_ptr[first_job]
+        for entry in range(count):
+            best = _highest(
+                scores.kind, choices.kind_ptr, first + entry, key[plan], number - first_kind
+            )
+            out.kind[base + entry] = best - first_kind if best >= 0 else -1
+        out.kind[base + count] = -1
+
+
+@kernel
+def reach(
+    plans: Plans, choices: Choices, observation: ObservationBatch, is_needed: NDArray[np.bool_]
+) -> None:
+    """Set those of the jobs (J,) whose limit a round that follows a plan can look at.
+
+    A round ends at the end of the plan, or when no executor is left. The first choice of a job
+    takes at least one, so limits behind as many jobs as there are executors on offer do not matter.
+    """
+    has_classes = observation.classes.shape[1] > 1
+    for plan in range(len(plans.decision)):
+        decision = plans.decision[plan]
+        first, last = choices.open_ptr[decision], choices.open_ptr[decision + 1]
+        left = observation.on_offer[decision]
+        for entry in range(plans.ptr[plan], plans.ptr[plan + 1]):
+            row = first + plans.order[entry]
+            if row == last or left == 0:
+                break
+            index = choices.open_job[row]
+            if is_needed[index]:
+                continue
+            is_needed[index] = True
+            stage = observation.stages[choices.open_stage[row]]
+            job = observation.jobs[observation.rows[index]]
+            # Other choices may close a stage that needs a class, several slots or room under a
+            # cap: such a job may take nothing.
+            if not has_classes and stage["slots"] == 1 and stage["barrier"] == 0:
+                left -= job["cap"] == NONE
+
+
+@kernel
+def draw_limits(
+    scores: Scores[Float32],
+    choices: Choices,
+    key: NDArray[np.uint64],
+    is_needed: NDArray[np.bool_],
+    out: Plans,
+) -> None:
+    """Fill the `limit` of plans for the jobs that are needed; without a key the medians."""
+    for plan in range(len(out.decision)):
+        decision = out.decision[plan]
+        count = choices.open_ptr[decision + 1] - choices.open_ptr[decision]
         first_job = choices.job_ptr[decision]
         first_limit = choices.limit_ptr[first_job]
-        last_job = choices.job_ptr[decision + 1]
-        for job in range(first_job, last_job):
+        for job in range(first_job, choices.job_ptr[decision + 1]):
+            if not is_needed[job]:
+                continue
             if key[plan] == np.uint64(0):
                 best = _median(scores.limit, choices.limit_ptr, job)
             else:
@@ -101,14 +206,6 @@ def _draw(
                     scores.limit, choices.limit_ptr, job, key[plan], count + 1 - first_limit
                 )
             out.limit[out.job_ptr[plan] + job - first_job] = best - first_limit if best >= 0 else -1
-        first_kind = choices.kind_ptr[first]
-        number = count + 1 + choices.limit_ptr[last_job] - first_limit
-        for entry in range(count):
-            best = _highest(
-                scores.kind, choices.kind_ptr, first + entry, key[plan], number - first_kind
-            )
-            out.kind[base + entry] = best - first_kind if best >= 0 else -1
-        out.kind[base + count] = -1
 
 
 @inlined_kernel
@@ -201,7 +298,9 @@ def _prefer(plans: Plans, choices: Choices, out: Preferences) -> None:
                 continue
             out.stage[entry] = choices.open_stage[row]
             job = choices.open_job[row] - first_job
-            out.limit[entry] = choices.limit[first_limit + plans.limit[plans.job_ptr[plan] + job]]
+            limit = plans.limit[plans.job_ptr[plan] + job]
+            if limit >= 0:
+                out.limit[entry] = choices.limit[first_limit + limit]
             if len(choices.kind) > 0:
                 number = plans.kind[plans.ptr[plan] + plans.order[entry]]
                 out.kind[entry] = choices.kind[choices.kind_ptr[first] + number]

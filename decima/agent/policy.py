@@ -12,7 +12,7 @@ from decima.agent.scales import Scales
 from decima.agent.scorer import Scored, Scorer
 from decima.agent.weights import Network
 from spark_sim.kernels.dispatch import Preferences
-from spark_sim.observation import PASS, Action, Observation, for_kernels
+from spark_sim.observation import PASS, Action, Observation, ObservationBatch, for_kernels
 from spark_sim.tables import ANY, NONE, Table
 from traces.arrays import TraceArrays
 
@@ -70,25 +70,28 @@ class LearnedPolicy:
         self._last = NONE if action.kind == ANY else action.stage
         return action
 
-    def plan(self, observation: Observation) -> Scored:
-        """Plan the open round, replacing any plan; return the scores."""
-        scored = self.score(observation)
+    def plan(self, observation: Observation) -> None:
+        """Plan the open round, replacing any plan."""
+        batch = self._batch(observation)
         key = None if self._key is None else plans.key_of(self._key, self._count)
         self._count += np.uint64(1)
-        plan = plans.draw(scored.scores, scored.choices, np.zeros(1, np.int64), key)
+        scored, plan = self._scorer.plan(batch, np.zeros(1, np.int64), key)
         self._plan = plans.preferences(plan, scored.choices)
         self.planned = Planned(scored, plan)
         self._round, self._next, self._last = observation.round_number, 0, NONE
-        return scored
 
     def score(self, observation: Observation) -> Scored:
         """Return the scores of all choices of the open round."""
+        return self._scorer.score(self._batch(observation))
+
+    def _batch(self, observation: Observation) -> ObservationBatch:
+        """Return the observation as a batch of one that the scorer has room for."""
         if not self._knows(observation.jobs):  # another run, or tables that have grown
             self._scorer.forget()
             self._jobs, self._round = observation.jobs, -1
         observation = for_kernels(observation)
         self._scorer.make_room(len(observation.jobs), len(observation.stages))
-        return self._scorer.score(observation.as_batch())
+        return observation.as_batch()
 
     def _knows(self, jobs: Table) -> bool:
         """Return whether the table is the last one, or another view of it."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from decima.agent import feature_kernels
 from decima.agent.columns import Choices
 from decima.agent.graph import Graph, GraphSorter
 from decima.agent.plans import Plans, asked_of, picked, pointers, rows_of
@@ -154,6 +155,8 @@ class Recorder:
         job = choices.open_job[choices.open_ptr[plans.decision[asked.plan]] + asked.stage]
         of_job = np.zeros(len(choices.limit_ptr) - 1, np.int64)
         of_job[job] = np.diff(choices.limit_ptr)[job]
+        # A teacher's plan may have used limits that the network's own could not reach.
+        feature_kernels.describe_limits(observation, choices, of_job > 0)
         limits = rows_of(choices.limit_ptr, jobs[of_job[jobs] > 0])
         kind_ptr = choices.kind_ptr[choices.open_ptr]
         kinds = rows_of(kind_ptr, lane)

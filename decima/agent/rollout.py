@@ -65,10 +65,10 @@ class Lockstep:
         lanes = np.arange(len(simulators))
         count = np.zeros(len(simulators), np.uint64)
         while simulators.alive.any():
-            scored = self.scorer.score(simulators.observation())
             keys = None if self._keys is None else plans.key_of(self._keys, count)
-            count += scored.observation.alive
-            yield Step(scored, plans.draw(scored.scores, scored.choices, lanes, keys))
+            step = Step(*self.scorer.plan(simulators.observation(), lanes, keys))
+            count += step.scored.observation.alive
+            yield step
 
     def states(self) -> list[State]:
         """The tables of each run."""

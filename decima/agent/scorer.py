@@ -12,17 +12,18 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decima.agent import columns, feature_kernels, forward_kernels
+from decima.agent import columns, feature_kernels, forward_kernels, plans
 from decima.agent.columns import Choices
 from decima.agent.forward_kernels import Memory, Scores, Scratch
 from decima.agent.graph_kernels import graphs_of
+from decima.agent.plans import Plans, Room
 from decima.agent.scales import Scales
-from decima.agent.weights import CERTAIN, Network, packed
+from decima.agent.weights import Network, packed
 from spark_sim.observation import ObservationBatch
 from traces.arrays import TraceArrays
 from traces.numbers import Float32, Int64
 
-Numbers = TypeVar("Numbers", NDArray[np.float32], NDArray[np.float64])
+Numbers = TypeVar("Numbers", NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_])
 
 
 class Scored(NamedTuple):
@@ -33,6 +34,7 @@ class Scored(NamedTuple):
     scores: Scores[Float32]
     memory: Memory  # overwritten by the next decisions
     changed: Int64  # jobs, by index among the J jobs, that were embedded again
+    clusters: Float32  # (B, D) embedding of each decision's cluster
 
 
 class Scorer:
@@ -57,15 +59,26 @@ class Scorer:
         none, no_rows = np.empty((0, size), np.float32), np.empty(0, np.int64)
         node_x = np.empty((0, len(columns.NODE)), np.float32)
         no_part = np.empty((0, hidden), np.float32)
-        self._memory = Memory(node_x, none, none, none, none, no_part, no_part, no_rows, no_rows)
+        self._memory = Memory(
+            x=node_x,
+            e=none,
+            y=none,
+            added=none,
+            sent=none,
+            summand=none,
+            is_stale=np.empty(0, np.bool_),
+            stage_part=no_part,
+            job_part=no_part,
+            job=no_rows,
+            first_stage=no_rows,
+        )
         widest = int(self._networks.layer[:, :2].max())
         first, second, row = np.empty((3, widest), np.float32)
         self._scratch = Scratch(
             first,
             second,
             row,
-            total=np.empty(3 * size + len(columns.NODE), np.float32),
-            z=np.empty(size, np.float32),
+            total=np.empty(2 * size + len(columns.NODE), np.float32),
             cluster=np.empty((3, hidden), np.float32),
             job=np.empty((3, hidden), np.float32),
             stage=np.empty(hidden, np.float32),
@@ -89,6 +102,8 @@ class Scorer:
             y=_grown(memory.y, jobs),
             added=_grown(memory.added, jobs),
             sent=_grown(memory.sent, stages),
+            summand=_grown(memory.summand, stages),
+            is_stale=_grown(memory.is_stale, stages),
             stage_part=_grown(memory.stage_part, stages),
             job_part=_grown(memory.job_part, jobs),
         )
@@ -102,6 +117,38 @@ class Scorer:
 
     def score(self, observation: ObservationBatch) -> Scored:
         """Embed the jobs that changed since the last call, and score all choices."""
+        scored = self._score_stages(observation)
+        every_job = np.ones(len(observation.rows), np.bool_)
+        feature_kernels.describe_limits(observation, scored.choices, every_job)
+        self._score_limits(scored)
+        return scored
+
+    def plan(
+        self, observation: ObservationBatch, lanes: Int64, key: NDArray[np.uint64] | None
+    ) -> tuple[Scored, Plans]:
+        """Score the choices and draw a plan for each of the lanes, as `plans.draw` does.
+
+        Limits are described and scored only of jobs that a round can reach by its plan.
+        """
+        scored = self._score_stages(observation)
+        drawn = plans.plans_for(scored.choices, lanes)
+        plans.plan(
+            self._networks,
+            self._config.limit_head,
+            observation,
+            scored.choices,
+            scored.memory,
+            self._scratch,
+            scored.clusters,
+            plans.keys_for(lanes, key),
+            scored.scores,
+            Room.of(drawn, scored.choices),
+            drawn,
+        )
+        return scored, drawn
+
+    def _score_stages(self, observation: ObservationBatch) -> Scored:
+        """Score all but the limits."""
         choices = feature_kernels.describe(observation, self._units)
         simulation = choices.decision_of_job
         jobs_each, stages_each = self._room
@@ -111,17 +158,21 @@ class Scorer:
             first_stage=simulation * stages_each + first_stage,
         )
         changed = np.empty(len(observation.rows), np.int64)
-        count = feature_kernels.remember_nodes(
-            observation, memory.first_stage, self._units, self._known, memory.x, changed
+        scored = self._unscored(observation, choices, memory, changed)
+        count = forward_kernels.forward(
+            self._networks,
+            self._graphs,
+            observation,
+            self._units,
+            self._known,
+            choices,
+            changed,
+            memory,
+            self._scratch,
+            scored.clusters,
+            scored.scores,
         )
-        changed = changed[:count]
-        if count:
-            forward_kernels.embed(
-                self._networks, self._graphs, observation, changed, memory, self._scratch
-            )
-        return Scored(
-            observation, choices, self._scores(observation, choices, memory), memory, changed
-        )
+        return scored._replace(changed=changed[:count])
 
     def score_columns(
         self, scored: Scored, choices: Choices, x: Float32, *, messages: bool
@@ -138,6 +189,8 @@ class Scorer:
             y=np.empty_like(scored.memory.y),
             added=np.empty_like(scored.memory.added),
             sent=np.empty_like(scored.memory.sent),
+            summand=np.empty_like(scored.memory.summand),
+            is_stale=np.ones_like(scored.memory.is_stale),
             stage_part=np.empty_like(scored.memory.stage_part),
             job_part=np.empty_like(scored.memory.job_part),
         )
@@ -146,27 +199,49 @@ class Scorer:
             graphs = graphs._replace(first_child=np.zeros_like(graphs.first_child))
         jobs = np.arange(len(observation.rows))
         forward_kernels.embed(self._networks, graphs, observation, jobs, memory, self._scratch)
-        return self._scores(observation, choices, memory)
+        again = self._unscored(observation, choices, memory, jobs)
+        forward_kernels.score(
+            self._networks,
+            observation,
+            choices,
+            memory,
+            self._scratch,
+            again.clusters,
+            again.scores,
+        )
+        self._score_limits(again)
+        return again.scores
 
-    def _scores(
-        self, observation: ObservationBatch, choices: Choices, memory: Memory
-    ) -> Scores[Float32]:
+    def _unscored(
+        self, observation: ObservationBatch, choices: Choices, memory: Memory, changed: Int64
+    ) -> Scored:
+        """Return room for the scores of all choices."""
         decisions = len(observation.time_ms)
         scores = Scores(
             stage=np.empty(len(choices.stage_x), np.float32),
             end=np.empty(decisions, np.float32),
-            limit=np.empty(len(choices.limit_x), np.float32),
+            limit=np.full(len(choices.limit_x), np.nan, np.float32),
             kind=np.empty(len(choices.class_x), np.float32),
             value=np.empty(decisions, np.float32),
         )
-        forward_kernels.score(self._networks, observation, choices, memory, self._scratch, scores)
-        if not self._config.limit_head:
-            limit = choices.limit_x[:, columns.LIMIT.index("limit")]
-            scores = scores._replace(limit=np.float32(CERTAIN) * limit)
-        return scores
+        clusters = np.empty((decisions, self._config.embedding), np.float32)
+        return Scored(observation, choices, scores, memory, changed, clusters)
+
+    def _score_limits(self, scored: Scored) -> None:
+        """Fill the scores of all limits."""
+        forward_kernels.score_limits(
+            self._networks,
+            self._config.limit_head,
+            scored.choices,
+            scored.memory,
+            self._scratch,
+            scored.clusters,
+            np.ones(len(scored.choices.job_x), np.bool_),
+            scored.scores,
+        )
 
 
 def _grown(values: Numbers, rows: int) -> Numbers:
-    grown = np.full((rows, values.shape[1]), np.nan, values.dtype)
+    grown = np.full((rows, *values.shape[1:]), np.nan, values.dtype)
     grown[: len(values)] = values
     return grown

@@ -18,8 +18,6 @@ from decima.agent.forward_kernels import Networks
 from gnn.config import EncoderConfig
 from traces.numbers import Float32
 
-CERTAIN = 1e4  # scale of a limit's logit where the ablation leaves no choice
-
 
 @dataclass(frozen=True)
 class NetworkConfig:
