@@ -6,27 +6,21 @@ the kernels; others of that host wait for it and load them.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from decima.agent.columns import FEATURE_VERSION
 from decima.agent.kernels import AGENT
-from decima.kernels import POLICIES
-from spark_sim.compiled.cache import trusted_folder
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
 
 _LIBRARIES = ("numpy", "numba", "torch", "pyarrow")
 _OURS = "decima-scheduler"
-COMPILING_S = 900.0  # a process that has waited so long for another one's compilation compiles too
 _DECIMALS = 2
 """decimals that are hashed, in milliseconds and logits: far above the last bits in which processors
 of different kinds differ, far below the differences of another version of the code"""
@@ -48,8 +42,7 @@ def versions() -> Mapping[str, str]:
 @cache
 def fingerprint() -> Mapping[str, str]:
     """`versions`, and a digest of what the kernels and the shipped network make of a few jobs."""
-    with one_process_of_this_host():
-        values = np.concatenate([*played()])
+    values = np.concatenate([*played()])
     return {**versions(), "computed": digest(values)}
 
 
@@ -64,22 +57,6 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "unknown"
-
-
-@contextlib.contextmanager
-def one_process_of_this_host() -> Iterator[None]:
-    """Compile in one process only; without a trusted cache every process compiles."""
-    folder = Path(POLICIES.folder)
-    base = trusted_folder(folder.parent)
-    lock = None if base is None else FileLock(base / f"{folder.name}.lock", mode=0o600)
-    with contextlib.suppress(OSError, Timeout):
-        if lock is not None:
-            lock.acquire(timeout=COMPILING_S)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
 
 
 def played() -> Iterator[NDArray[np.float64]]:

@@ -4,8 +4,6 @@ on the types of a function's arguments, so only a call compiles it.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import shutil
 import subprocess
@@ -18,50 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from llvmlite import binding
 
-from decima.agent.kernels import AGENT
 from decima.evaluation import EvaluationConfig, evaluate
-from decima.fingerprint import one_process_of_this_host, played
+from decima.fingerprint import played
 from decima.heuristics import run as heuristics
-from decima.kernels import POLICIES
 from decima.policies import policy_named
 from decima.policy_names import SHIPPED_MODEL
 from spark_sim import Cluster, Protocol, Simulator
-from spark_sim.compiled.cache import MADE_BY, trusted_folder
 from spark_sim.compiled.shipped import ARCHIVES, archive_of, baseline, pack
 from spark_sim.kernels import dispatch
 from traces import load_trace, to_arrays
-from traces.files.private import read_private, write_private
 
 _TRACE = "random-dag"  # generated, so nothing is read
 _OLDER = ("deeprm", "harmony")
 """packages with commands and kernels of their own, each with a module `prepare`"""
 
 Step = tuple[str, Callable[[], object]]
-
-
-def prepare_once() -> None:
-    """Compile what `decima` needs, unless that was done on this machine or cannot be cached."""
-    folder = trusted_folder(Path(POLICIES.folder))
-    if folder is None or not os.access(folder, os.W_OK) or is_prepared():
-        return
-    with one_process_of_this_host():
-        if not is_prepared():  # by another process, meanwhile
-            for _, step in decima_steps():
-                step()
-
-
-def is_prepared() -> bool:
-    """Return whether everything has been compiled and cached."""
-    return read_private(_mark()) is not None
-
-
-def _mark() -> Path:
-    """Path of the marker file for these sources and this kind of processor."""
-    processor = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
-    digest = hashlib.sha256(repr((AGENT.fingerprint(), processor, MADE_BY)).encode()).hexdigest()
-    return Path(POLICIES.folder) / f"prepared-{digest[:16]}"
 
 
 def decima_steps() -> Iterator[Step]:
@@ -72,7 +42,7 @@ def decima_steps() -> Iterator[Step]:
     yield "decisions of a live session", _decide
     yield "replays of event logs", _replay
     yield "explanations", _explain
-    yield "training", _train_and_mark
+    yield "training", _train
 
 
 def all_steps() -> Iterator[Step]:
@@ -156,11 +126,8 @@ def _explain() -> None:
     explain_decision(load(SHIPPED_MODEL), workload, moment)
 
 
-def _train_and_mark() -> None:
+def _train() -> None:
     from decima.training.config import TrainConfig
     from decima.training.warm_up import warm_up
 
     warm_up(TrainConfig())
-    if trusted_folder(Path(POLICIES.folder)) is not None:
-        with contextlib.suppress(OSError):  # a cache that is shared to be read
-            write_private(_mark(), b"")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,6 +135,44 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(tmp_path: Path
     """A cluster unpacks an archive anew for each executor; only the first of a host compiles."""
     places = [tiny_package(tmp_path / place) for place in ("one", "two")]
     assert [tiny(place, tmp_path / "cache") for place in places] == [["6.0", "0"], ["6.0", "1"]]
+
+
+def test_processes_that_need_the_same_kernel_compile_it_once(tmp_path: Path) -> None:
+    """The others wait and load it; a process that was killed while it compiled holds nobody up."""
+    package = tiny_package(tmp_path / "package")
+    slowly = """
+import runpy, time
+from spark_sim.compiled.cache import KernelCache
+save = KernelCache.save_overload
+def save_late(*arguments):
+    print("compiled", flush=True)
+    time.sleep(1.5)
+    save(*arguments)
+KernelCache.save_overload = save_late
+runpy.run_module("spark_sim.tiny", run_name="__main__")
+"""
+
+    def begun() -> subprocess.Popen[str]:
+        place = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(package)}
+        return subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", slowly],
+            env={**os.environ, **place},
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=package,
+        )
+
+    killed = begun()
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == "compiled\n"
+    killed.kill()
+    killed.communicate()
+    first = begun()
+    assert first.stdout is not None
+    assert first.stdout.readline() == "compiled\n"
+    second = begun()
+    assert second.communicate()[0].split() == ["6.0", "1"]
+    assert first.communicate()[0].split()[-2:] == ["6.0", "0"]
 
 
 @pytest.mark.skipif(shipped.baseline() is None, reason="this processor is below the baseline")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from decima.agent.columns import FEATURE_VERSION
-from decima.fingerprint import digest, fingerprint, one_process_of_this_host, played, versions
-from decima.kernels import POLICIES
+from decima.fingerprint import digest, fingerprint, played, versions
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +35,3 @@ def test_last_bits_do_not_matter_and_anything_more_does(
         other = numbers.copy()
         other[index] += 0.02
         assert digest(other) != digest(numbers)
-
-
-def test_a_host_without_a_place_for_machine_code_answers_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It compiles without waiting for others."""
-    monkeypatch.setitem(vars(POLICIES), "folder", "/proc/none/policies")
-    with one_process_of_this_host():
-        pass

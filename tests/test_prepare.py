@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from decima import prepare
-from decima.kernels import POLICIES
 from tests.commands import decima, succeeded
-from traces.files.private import write_private
 
 ROOT = Path(__file__).parents[1]
 TINY = """
@@ -69,36 +67,5 @@ def test_one_command_compiles_what_all_need(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("name", [name for name, _ in prepare.all_steps()])
-def test_every_step_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "write_private", lambda *_: None)
+def test_every_step_runs(name: str) -> None:
     dict(prepare.all_steps())[name]()
-
-
-def test_several_processes_find_everything_compiled(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The first command with `--workers` does it, in one process; later ones do not."""
-    done = []
-    monkeypatch.setitem(vars(POLICIES), "folder", str(tmp_path / "policies"))
-    (tmp_path / "policies").mkdir(0o700)
-    monkeypatch.setattr(prepare, "decima_steps", lambda: iter([("one", lambda: done.append(1))]))
-    prepare.prepare_once()
-    assert done == [1]
-    assert not prepare.is_prepared()
-    write_private(prepare._mark(), b"")
-    prepare.prepare_once()
-    assert done == [1]
-    assert prepare.is_prepared()
-
-
-def test_what_cannot_be_kept_is_not_prepared(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A folder that others may write to is no cache: other processes would not find it."""
-    done = []
-    monkeypatch.setitem(vars(POLICIES), "folder", str(tmp_path / "policies"))
-    (tmp_path / "policies").mkdir()
-    (tmp_path / "policies").chmod(0o777)
-    monkeypatch.setattr(prepare, "decima_steps", lambda: iter([("one", lambda: done.append(1))]))
-    prepare.prepare_once()
-    assert done == []

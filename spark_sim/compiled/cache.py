@@ -9,14 +9,21 @@ each compiled function is one file, which begins with a digest of the rest. It i
 
 The digest is no signature: a process of the user or of root can write a matching file, but needs no
 cache to run code.
+
+Processes that need the same function at the same time, such as the workers of a command, compile it
+once: the others wait for its file (`Turns`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import logging
+import os
 import pickle
 import sys
+import time
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -97,7 +104,7 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
                 path.unlink(missing_ok=True)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for these types, or None."""
+        """The machine code for these types, or None, and then it is this process's to compile."""
         target_context.refresh()
         key = self._index_key(sig, target_context.codegen())
         signature, (triple, *_), code = key
@@ -105,6 +112,19 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         common = baseline()
         if common is not None:
             keys.append((signature, (triple, common.processor, ""), code))
+        reduced = self._stored(keys)
+        path = self._path(key)
+        if reduced is None and path is not None and TURNS.wait(path):
+            reduced = self._stored(keys)
+            if reduced is not None:
+                TURNS.end(path)
+        if reduced is None:
+            return None
+        self._count()
+        return _Compiled._rebuild(target_context, *reduced)
+
+    def _stored(self, keys: list[Any]) -> Any:
+        """Return what is stored of the first of the keys that has a file, or None."""
         for wanted in keys:
             path = self._path(wanted)
             content = None if path is None else _unsealed(read_private(path))
@@ -113,24 +133,25 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
             # Only bytes that this program has written: see above.
             stored_key, reduced = pickle.loads(content)  # noqa: S301
             if stored_key == wanted:
-                self._count()
-                return _Compiled._rebuild(target_context, *reduced)
+                return reduced
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store machine code; if that fails, the next run compiles again."""
         self._count()
-        if data.library.has_dynamic_globals or any(not lifted.can_cache for lifted in data.lifted):
-            return
         key = self._index_key(sig, data.codegen)
         path = self._path(key)
         if path is None:
             return
         try:
+            if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
+                return
             content = _dumps((key, data._reduce()))
             write_private(path, _FORMAT + hashlib.sha256(content).digest() + content)
         except OSError as fault:
             warn_once(f"{path.parent}: cannot write: {fault.strerror}")
+        finally:
+            TURNS.end(path)
 
     def _count(self) -> None:
         if self._inner is not None:
@@ -149,6 +170,58 @@ class KernelCache(_FunctionCache):  # type: ignore[misc]
         text = repr((key, self._place.stamp, MADE_BY))
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return folder / f"{self._place.name}.{digest}{SUFFIX}"
+
+
+class Turns:
+    """Turns of the processes of this user at compiling a function.
+
+    A turn is a lock on one byte of a file beside the code, which ends with the process at the
+    latest. Functions call each other in no circle, so no two processes wait for each other.
+    """
+
+    _MOST_S = 300.0  # then the other process is taken for stuck
+    _EVERY_S = 0.05
+
+    def __init__(self) -> None:
+        self._files: dict[Path, int] = {}  # open for good: closing one would end all its locks
+
+    def wait(self, path: Path) -> bool:
+        """Take the turn for the file of a function; return whether another process had it."""
+        has_waited = False
+        last_s = time.monotonic() + self._MOST_S
+        try:
+            file = self._file(path.parent)
+            while True:
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(path))
+                    break
+                except (BlockingIOError, PermissionError):
+                    if time.monotonic() > last_s:
+                        break
+                    has_waited = True
+                    time.sleep(self._EVERY_S)
+        except OSError:  # a file system without locks: compile at once
+            pass
+        return has_waited
+
+    def end(self, path: Path) -> None:
+        """Let another process have the turn."""
+        with contextlib.suppress(OSError):
+            fcntl.lockf(self._file(path.parent), fcntl.LOCK_UN, 1, _byte(path))
+
+    def _file(self, folder: Path) -> int:
+        if folder not in self._files:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._files[folder] = os.open(folder / "turns", flags, 0o600)
+        return self._files[folder]
+
+
+TURNS = Turns()
+
+
+def _byte(path: Path) -> int:
+    """Return the byte of `turns` that stands for a file."""
+    return int.from_bytes(hashlib.sha256(path.name.encode()).digest()[:4], "big")
 
 
 @cache
