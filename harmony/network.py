@@ -18,7 +18,8 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from decima.rl.model_files import MAX_LAYERS, MAX_UNITS
+from decima.rl.errors import StudyError
+from decima.rl.model_files import MAX_LAYERS, check_layers
 from decima.rl.study.settings import AtLeastOne, Range, Settings
 from harmony.config import MOST_GPU_TYPES
 from harmony.measured import MOST_MODELS
@@ -35,7 +36,7 @@ class Size(Settings):
 
     SECTION = "size"
 
-    width: Annotated[int, Range(1, MAX_UNITS)] = 128
+    width: AtLeastOne = 128
     """D, also of the hidden layer after each attention"""
     layers: Annotated[int, Range(1, MAX_LAYERS)] = 2
     """of the encoder, and as many of the decoder"""
@@ -47,9 +48,10 @@ class Size(Settings):
     """types of GPUs that there are; with 1 the network ignores them"""
 
     def check(self) -> None:
-        """Refuse heads of unequal widths."""
+        """Refuse heads of unequal widths, and wide layers."""
         heads = f"width {self.width}, {self.heads} heads: heads must divide the width"
         self.require(self.width % self.heads == 0, heads)
+        check_layers({"width": (self.width,)}, StudyError)
 
 
 def attention_mask(near: Tensor, is_job: Tensor, heads: int) -> Tensor:
