@@ -91,28 +91,22 @@ def read_table(path: str, config: Config) -> JobTable:
         arrival_min = row.number("arrival_min", 0.0, MAX_MIN)
         workers, ps = row.whole("workers", 1, most), row.whole("ps", 0, most)
         minutes = row.number("minutes", 1e-3, MAX_MIN)
-        gpu = _needed_gpu(row, config, workers)
+        gpu = NONE
+        if gpu_name := row.cells.get(GPU_COLUMN, ""):
+            try:
+                gpu = config.gpu_number(gpu_name)
+            except StudyError as fault:
+                raise StudyError(f"{row.where}: {fault}") from fault
+            count = config.gpu_table[gpu].servers * config.gpus
+            if workers > count:
+                message = f"{workers} workers, but there are {count} GPUs of {gpu_name}"
+                raise StudyError(f"{row.where}: {message}")
         jobs.append((arrival_min, models.index(name), workers, ps, minutes, gpu))
     if not jobs:
         raise StudyError(f"{path}: no jobs: at least 1 is needed")
     arrival_min, model, workers, ps, minutes, gpu = np.array(sorted(jobs)).T
     types, sizes, servers, gpus = (column.astype(np.int32) for column in (model, workers, ps, gpu))
     return JobTable(arrival_min - arrival_min[0], types, sizes, servers, minutes, gpus)
-
-
-def _needed_gpu(row: Row, config: Config, workers: int) -> int:
-    """Return the type of GPU that a row asks for, or NONE."""
-    name = row.cells.get(GPU_COLUMN, "")
-    if not name:
-        return NONE
-    try:
-        number = config.gpu_number(name)
-    except StudyError as fault:
-        raise StudyError(f"{row.where}: {fault}") from fault
-    num_gpus = config.gpu_table[number].servers * config.gpus
-    if workers > num_gpus:
-        raise StudyError(f"{row.where}: {workers} workers, but there are {num_gpus} GPUs of {name}")
-    return number
 
 
 def write_import(
