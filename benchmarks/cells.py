@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.quality import TUNABLE, figures_of, percent
 from decima import EvaluationConfig, evaluate
 from decima.cli.options import read_all_tuned
 from decima.evaluation.config import gap_at
@@ -44,6 +43,7 @@ LOADS = (0.7, 0.9, 1.1)
 FIRST_SEED = 7_000
 """other arrivals and durations than the seeds 0, 1, ... of everything else"""
 REFERENCE, BEST_TUNED = "strict_fair", "best tuned"
+TUNABLE = ("tuned_weighted_fair", "tuned_srw")
 TUNING_SEQUENCES, HELD_BACK = 4, 8
 
 Sizes = tuple[list[int], list[int]]
@@ -84,9 +84,11 @@ def play(
     if not names:
         return {}
     parameters = {name: tuned[name] for name in names if name in tuned}
-    return figures_of(
-        evaluate(replace(config, policies=tuple(names), parameters=parameters), pool=pool)
-    )
+    report = evaluate(replace(config, policies=tuple(names), parameters=parameters), pool=pool)
+    return {
+        name: {"avg_jct_s": result.avg_jct_s.tolist(), "p95_jct_s": result.p95_jct_s.tolist()}
+        for name, result in report.policies.items()
+    }
 
 
 def play_best_tuned(config: EvaluationConfig, pool: WorkerPool) -> Figures:
@@ -105,6 +107,11 @@ def difference(
     """Percent of `name` above `reference_name`."""
     values, reference = (np.array(figures[policy][figure]) for policy in (name, reference_name))
     return difference_percent(values, reference)
+
+
+def percent(estimate: Estimate) -> str:
+    """Mean and interval."""
+    return estimate.words("+.1f", " %")
 
 
 def line_of(label: str, figures: Figures) -> str:

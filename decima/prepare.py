@@ -29,7 +29,7 @@ from traces import load_trace, to_arrays
 
 _TRACE = "random-dag"  # generated, so nothing is read
 _OLDER = ("deeprm", "harmony")
-"""packages with commands and kernels of their own, each with a module `prepare`"""
+"""packages with commands and kernels of their own, each with a function `session.prepare`"""
 
 Step = tuple[str, Callable[[], object]]
 
@@ -49,7 +49,7 @@ def all_steps() -> Iterator[Step]:
     """Yield the steps of `decima_steps`, and one for each older system."""
     yield from decima_steps()
     for package in _OLDER:
-        yield package, import_module(f"{package}.prepare").prepare
+        yield package, import_module(f"{package}.session").prepare
 
 
 def ship_kernels() -> list[Path]:

@@ -26,7 +26,8 @@ from decima.rl.study.command import (
     train_in,
 )
 from deeprm.config import CONFIGS, Config
-from deeprm.training_config import OBJECTIVES, TrainConfig
+from deeprm.tables import OBJECTIVES
+from deeprm.training_config import TrainConfig
 from traces.files.settings import changed
 
 FIGURES = {"figure4": 15, "figure5": 4, "figure6": 1, "figure7": 1, "sizes": 6}
@@ -49,15 +50,13 @@ def _cluster(cluster: str, load: float | None = None, jobs: Path | None = None) 
     return config if jobs is None else replace(config, jobs_file=str(jobs.resolve()))
 
 
-_MOST_LOAD = 100.0
-
 _OPTIONS = {
     "cluster": click.option(
         "--cluster", type=click.Choice(list(CONFIGS)), default="paper", show_default=True
     ),
     "load": click.option(
         "--load",
-        type=Number(0.0, _MOST_LOAD, above=True),
+        type=Number(0.0, 100.0, above=True),
         help="0.7 is 70 %; else the cluster's own.",
     ),
     "jobs": click.option("--jobs", type=INPUT, help="Table of jobs, in place of drawn ones (CSV)."),

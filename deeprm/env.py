@@ -14,7 +14,8 @@ from gymnasium.error import ResetNeeded
 
 from decima.rl.errors import StudyError
 from decima.rl.study import env
-from decima.rl.study.env import ONLY, StudyEnv
+from decima.rl.study.env import StudyEnv
+from decima.rl.study.lockstep import ONLY
 from decima.rl.study.streams import Purpose
 from deeprm.config import CONFIGS, Config
 from deeprm.episodes import Episodes
@@ -101,8 +102,7 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
             observation: what is seen, see above.
             render_mode: "rgb_array" or None.
 
-        Raises:
-            StudyError: a name is unknown, or the load cannot be reached.
+        Raises StudyError if a name is unknown, or the load cannot be reached.
         """
         cluster = env.configuration(config, CONFIGS)
         env.check_choice("objective", objective, [known.value for known in Objective])
@@ -124,8 +124,7 @@ class DeepRmEnv(StudyEnv[Episodes, Float32]):
     def render(self) -> UInt8:
         """(H, W, 3) the image of the state, each job in a colour of its own.
 
-        Raises:
-            ResetNeeded: no episode has begun.
+        Raises ResetNeeded if no episode has begun.
         """
         if self._episodes is None:
             raise ResetNeeded("nothing to render: call reset() first")

@@ -57,8 +57,8 @@ class Episodes(Lockstep):
             entered=zeros(),
             finished=zeros(),
             last_arrival=zeros(),
-            slot=zeros(config.slots),
-            start=zeros(most),
+            slot=zeros(config.slots) + NONE,
+            start=zeros(most) + NONE,
             machine=zeros(most),
             used=zeros(config.horizon, config.pools),
             ending=zeros(config.horizon),
@@ -74,14 +74,9 @@ class Episodes(Lockstep):
         return np.asarray(self.state.time >= self.rules.last_step)
 
     def step(self, rows: Int32, action: Int32) -> Steps:
-        """Let the episodes `rows` act; each must be under way.
+        """Let the (n,) episodes `rows`, all under way, take (n,) actions: 0 is void, m is slot m.
 
-        Args:
-            rows: (n,) numbers of episodes.
-            action: (n,) 0 for void, m for the job in slot m.
-
-        Raises:
-            StudyError: an action is none.
+        Raises StudyError for an action that is none.
         """
         if action.size and not 0 <= action.min() <= action.max() <= self.config.slots:
             raise StudyError(f"an action is not in 0..{self.config.slots}: {action}")
@@ -90,10 +85,9 @@ class Episodes(Lockstep):
         return steps
 
     def delays(self, rows: Int32) -> Int32:
-        """Return how soon the job in each slot could start.
+        """(n, M) steps until the job in each slot could start.
 
-        Returns:
-            (n, M) steps; NONE for an empty slot and a job that cannot end within the horizon.
+        NONE for an empty slot, and for a job that cannot end within the horizon.
         """
         wait = np.empty((len(rows), self.config.slots), np.int32)
         sim_kernels.delays(self.rules, self.jobs, self.state, rows, wait)

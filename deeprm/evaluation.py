@@ -63,14 +63,7 @@ def score_of(outcome: Outcome, objective: Objective) -> float:
 
 
 def evaluate(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Outcome:
-    """Let a scheduler play each job set once.
-
-    Args:
-        scheduler: the policy, which chooses the actions.
-        config: the cluster.
-        jobs: S job sets.
-        seed: of what is random in the choices.
-    """
+    """Let a scheduler play each of S job sets once; `seed` is of what is random in its choices."""
     episodes = Episodes(config, jobs)
     watched = _Watched(scheduler, episodes)
     play(watched, episodes, Draws(seed, len(episodes)), watched.acted)
@@ -167,12 +160,10 @@ def compare(
         sets: how many unseen job sets.
         seed: of the job sets and of choices.
 
-    Raises:
-        StudyError: a model is none, or was made for a cluster of another shape.
+    Raises StudyError if a model is none, or was made for a cluster of another shape.
     """
-    learned = {
-        str(path): load_scheduler(path, config) for path in models
-    }  # before anything compiles
+    # Before anything compiles.
+    learned = {str(path): load_scheduler(path, config) for path in models}
     measure = Objective(objective)
     tuning = draw_jobs(config, TUNING_SETS, seed, Purpose.TUNING)
     jobs = draw_jobs(config, sets, seed, Purpose.TEST)

@@ -17,73 +17,39 @@ import numpy as np
 
 from decima.rl.errors import StudyError
 from decima.rl.study.streams import Purpose, each_drawn
-from deeprm.config import MAX_JOBS, Config
+from deeprm.config import MAX_JOBS, Config, Span
 from deeprm.tables import Int32, Jobs
-from traces.files.rows import Row, read_rows, write_rows
+from traces.files.rows import read_rows, write_rows
 
 _MOST_STEPS = 10**9
 _MOST = 1e15
 _COMMON = 0.95
 """quantile of the requests: a handful are far larger than all others"""
 
-_ALIBABA = (
-    "task_name",
-    "instance_num",
-    "job_name",
-    "task_type",
-    "status",
-    "start_time",
-    "end_time",
-    "plan_cpu",
-    "plan_mem",
-)
+# Header lines, which the files lack.
+_ALIBABA = "task_name,instance_num,job_name,task_type,status,start_time,end_time,plan_cpu,plan_mem"
 _GOOGLE = (
-    "time",
-    "missing info",
-    "job ID",
-    "task index",
-    "machine ID",
-    "event type",
-    "user",
-    "scheduling class",
-    "priority",
-    "CPU request",
-    "memory request",
-    "disk space request",
-    "different machines restriction",
+    "time,missing info,job ID,task index,machine ID,event type,user,scheduling class,priority,"
+    "CPU request,memory request,disk space request,different machines restriction"
 )
 _SUBMIT, _SCHEDULE, _FINISH = 0, 1, 4
 _MICROSECONDS = 1e6
 
 
-class JobTable(NamedTuple):
-    """n jobs of a file, in the order of arrival."""
-
-    arrival: Int32
-    """(n,) steps since the first"""
-    duration: Int32
-    """(n,) steps"""
-    demand: Int32
-    """(n, d) units of each resource"""
-
-
 class TraceJob(NamedTuple):
-    """A job of a trace."""
+    """A job of a trace; CPU and memory are in the trace's own units."""
 
     arrival_s: float
     duration_s: float
     cpu: float
-    """in the trace's own unit"""
     memory: float
-    """likewise"""
 
 
 @cache
-def read_table(path: str, config: Config) -> JobTable:
-    """Read a table of jobs for a cluster.
+def read_table(path: str, config: Config) -> Jobs:
+    """Read a table of jobs for a cluster, as one set that begins with the first arrival.
 
-    Raises:
-        StudyError: it cannot be read, holds no job, or one that the cluster cannot hold.
+    Raises StudyError if it cannot be read, holds no job, or one that the cluster cannot hold.
     """
     demands = [f"demand_{r + 1}" for r in range(config.resources)]
     jobs = []
@@ -94,8 +60,9 @@ def read_table(path: str, config: Config) -> JobTable:
         jobs.append((arrival, duration, *units))
     if not jobs:
         raise StudyError(f"{path}: no jobs: at least 1 is needed")
-    table = np.array(sorted(jobs), np.int32)
-    return JobTable(table[:, 0] - table[0, 0], table[:, 1], table[:, 2:])
+    table = np.array([sorted(jobs)], np.int32)
+    number = np.array([len(jobs)], np.int32)
+    return Jobs(number, table[:, :, 0] - table[0, 0, 0], table[:, :, 1], table[:, :, 2:])
 
 
 def write_import(form: str, path: Path, config: Config, step_s: float, out: Path) -> str:
@@ -105,15 +72,8 @@ def write_import(form: str, path: Path, config: Config, step_s: float, out: Path
     the cluster's longest. Requests for CPU, and for memory, are in proportion to `_COMMON` of the
     file, which becomes the largest demand; they are rounded up, and larger ones are cut to it.
 
-    Args:
-        form: a key of `READERS`.
-        path: of the trace.
-        config: the cluster, with two resources.
-        step_s: seconds of a step.
-        out: the table.
-
-    Raises:
-        StudyError: the file is no such trace, holds no job, or the table cannot be written.
+    `form` is a key of `READERS`; the cluster must have two resources. Raises StudyError if the file
+    is no such trace, holds no job, or the table cannot be written.
     """
     if config.resources != 2:
         raise StudyError(f"traces have CPU and memory: the cluster has {config.resources}")
@@ -136,8 +96,8 @@ def write_import(form: str, path: Path, config: Config, step_s: float, out: Path
 
 def _alibaba(path: Path) -> Iterator[TraceJob]:
     """Tasks of Alibaba's `batch_task.csv` of 2018 that ended: all their instances are one job."""
-    for row in read_rows(path, _ALIBABA, StudyError, headless=True):
-        if row.cells["status"] == "Terminated" and _has(row, "plan_cpu", "plan_mem"):
+    for row in read_rows(path, _ALIBABA.split(","), StudyError, headless=True):
+        if row.cells["status"] == "Terminated" and row.cells["plan_cpu"] and row.cells["plan_mem"]:
             instances = row.whole("instance_num", 0, 10**9)
             start, end = (row.number(name, 0, _MOST) for name in ("start_time", "end_time"))
             cpu, memory = (row.number(name, 0, _MOST) for name in ("plan_cpu", "plan_mem"))
@@ -149,7 +109,7 @@ def _google(path: Path) -> Iterator[TraceJob]:
     """Tasks of Google's `task_events` of 2011 with a submission, a start and a normal end."""
     submitted: dict[tuple[str, str], float] = {}
     scheduled: dict[tuple[str, str], float] = {}
-    for row in read_rows(path, _GOOGLE, StudyError, headless=True):
+    for row in read_rows(path, _GOOGLE.split(","), StudyError, headless=True):
         task, time_s = (row.cells["job ID"], row.cells["task index"]), row.number("time", 0, 1e19)
         event = row.whole("event type", 0, 8)
         if event == _SUBMIT:
@@ -158,14 +118,10 @@ def _google(path: Path) -> Iterator[TraceJob]:
             scheduled[task] = time_s / _MICROSECONDS
         elif event == _FINISH and task in submitted and task in scheduled:
             begun, arrival = scheduled.pop(task), submitted.pop(task)
-            if _has(row, "CPU request", "memory request"):
+            if row.cells["CPU request"] and row.cells["memory request"]:
                 cpu, memory = (row.number(f"{kind} request", 0, 1) for kind in ("CPU", "memory"))
                 if min(cpu, memory) > 0:
                     yield TraceJob(arrival, time_s / _MICROSECONDS - begun, cpu, memory)
-
-
-def _has(row: Row, *names: str) -> bool:
-    return all(row.cells[name] for name in names)
 
 
 READERS: Mapping[str, Callable[[Path], Iterator[TraceJob]]] = {
@@ -203,9 +159,8 @@ def stack(sets: list[Jobs]) -> Jobs:
 def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) -> Jobs:
     """One set of jobs made by hand: (arrival, duration, demands) each.
 
-    Raises:
-        StudyError: there is none, they are not in the order of arrival, or one does not fit the
-            cluster.
+    Raises StudyError if there is none, they are not in the order of arrival, or one does not fit
+    the cluster.
     """
     if not jobs:
         raise StudyError("a job set without jobs: at least 1 is needed")
@@ -229,52 +184,37 @@ def job_set(config: Config, jobs: Sequence[tuple[int, int, tuple[int, ...]]]) ->
     return Jobs(np.array([len(jobs)], np.int32), *columns)
 
 
-def _stretch(config: Config, rng: np.random.Generator) -> Jobs:
-    """Return the jobs of a file that arrive in a random stretch, which begins with one of them."""
-    table = read_table(config.jobs_file, config)
-    first = int(rng.integers(len(table.arrival)))
-    begin = int(table.arrival[first])
-    # Jobs that arrive together are all taken, whichever of them was drawn.
-    low, high = np.searchsorted(table.arrival, [begin, begin + config.arrival_steps])
-    if high - low > MAX_JOBS:
-        raise StudyError(
-            f"{config.jobs_file}: {high - low} jobs arrive in {config.arrival_steps} steps: at "
-            f"most {MAX_JOBS} are allowed; import it with shorter steps"
-        )
-    return Jobs(
-        np.array([high - low], np.int32),
-        table.arrival[None, low:high] - np.int32(begin),
-        table.duration[None, low:high],
-        table.demand[None, low:high],
-    )
-
-
 def _draw(config: Config, rng: np.random.Generator) -> Jobs:
     if config.jobs_file:
-        return _stretch(config, rng)
+        # The jobs of the file that arrive in a random stretch, which begins with one of them.
+        _, arrival, duration, demand = read_table(config.jobs_file, config)
+        begin = int(arrival[0, rng.integers(arrival.shape[1])])
+        # Jobs that arrive together are all taken, whichever of them was drawn.
+        low, high = np.searchsorted(arrival[0], [begin, begin + config.arrival_steps])
+        if high - low > MAX_JOBS:
+            raise StudyError(
+                f"{config.jobs_file}: {high - low} jobs arrive in {config.arrival_steps} steps: at "
+                f"most {MAX_JOBS} are allowed; import it with shorter steps"
+            )
+        columns = (arrival - np.int32(begin), duration, demand)
+        number = np.array([high - low], np.int32)
+        return Jobs(number, *(column[:, low:high] for column in columns))
     chance = config.arrival_rate / config.arrival_trials
     shape = (config.arrival_steps, config.arrival_trials)
     arrived = rng.random(shape) < chance
     while not arrived.any():
         arrived = rng.random(shape) < chance
-    arrival = np.nonzero(arrived)[0]
+    arrival = np.nonzero(arrived)[0].astype(np.int32)
     count = len(arrival)
+
+    def uniform(span: Span, *size: int) -> Int32:
+        return rng.integers(span[0], span[1], size=size, endpoint=True, dtype=np.int32)
+
     small = rng.random(count) < config.small_share
     duration = np.where(
-        small,
-        _uniform(rng, config.small_duration, count),
-        _uniform(rng, config.large_duration, count),
+        small, uniform(config.small_duration, count), uniform(config.large_duration, count)
     )
-    demand = _uniform(rng, config.other_demand, (count, config.resources))
+    demand = uniform(config.other_demand, count, config.resources)
     dominant = rng.integers(config.resources, size=count)
-    demand[np.arange(count), dominant] = _uniform(rng, config.dominant_demand, count)
-    return Jobs(
-        np.array([count], np.int32),
-        arrival[None].astype(np.int32),
-        duration[None].astype(np.int32),
-        demand[None].astype(np.int32),
-    )
-
-
-def _uniform(rng: np.random.Generator, span: tuple[int, int], size: int | tuple[int, int]) -> Int32:
-    return rng.integers(span[0], span[1], size=size, endpoint=True, dtype=np.int32)
+    demand[np.arange(count), dominant] = uniform(config.dominant_demand, count)
+    return Jobs(np.array([count], np.int32), arrival[None], duration[None], demand[None])

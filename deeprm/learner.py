@@ -71,8 +71,7 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what `state` gave.
 
-        Raises:
-            ValueError: it is of another network.
+        Raises ValueError if it is of another network.
         """
         super().load(state)
         set_flat_parameters(self._averaged, state["averaged"])
@@ -84,11 +83,16 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
     def iterate(self, iteration: int) -> Mapping[str, float]:
         """Play, improve the weights, and move their mean."""
         config = self._config
-        jobs = self._jobs_of(iteration)
+        turn = iteration % len(config.clusters)
+        jobs = self._jobs
+        if config.fresh_job_sets:
+            first = config.job_sets * iteration
+            cluster = config.clusters[turn]
+            jobs = draw_jobs(cluster, config.job_sets, config.seed, Purpose.TRAINING, first)
         done = iteration / config.iterations
         rate = config.learning_rate + done * (config.final_learning_rate - config.learning_rate)
         if iteration < config.imitation + config.branches:
-            teacher = self._teachers[iteration % len(config.clusters)]
+            teacher = self._teachers[turn]
             if iteration < config.imitation:
                 inputs, action = imitated(self.network.frozen(), teacher, config.cluster, jobs)
                 update = self._update(inputs, action, np.ones(len(action)), rate)
@@ -189,14 +193,6 @@ class DeepRmLearner(NetworkLearner[AnyNetwork]):
             )
             for cluster in config.clusters
         ]
-
-    def _jobs_of(self, iteration: int) -> Jobs:
-        config = self._config
-        if not config.fresh_job_sets:
-            return self._jobs
-        first = config.job_sets * iteration
-        cluster = config.clusters[iteration % len(config.clusters)]
-        return draw_jobs(cluster, config.job_sets, config.seed, Purpose.TRAINING, first)
 
     def _update(
         self, inputs: Input, action: Int32, advantage: Float64, rate: float

@@ -22,7 +22,7 @@ import math
 from enum import Enum
 
 from deeprm.config import Config
-from deeprm.tables import COMPLETION, MAKESPAN, SLOWDOWN, UTILISATION, Float64, Int64
+from deeprm.tables import OBJECTIVES, Float64, Int64
 
 
 def common_multiple(config: Config) -> int:
@@ -31,7 +31,7 @@ def common_multiple(config: Config) -> int:
 
 
 class Objective(Enum):
-    """Cost to minimise, by column of `State.cost`."""
+    """Cost to minimise."""
 
     SLOWDOWN = "slowdown"
     COMPLETION = "completion"
@@ -46,12 +46,7 @@ class Objective(Enum):
     @property
     def column(self) -> int:
         """Column of `State.cost`."""
-        return {
-            Objective.SLOWDOWN: SLOWDOWN,
-            Objective.COMPLETION: COMPLETION,
-            Objective.UTILISATION: UTILISATION,
-            Objective.MAKESPAN: MAKESPAN,
-        }[self]
+        return OBJECTIVES.index(self.value)
 
     def unit(self, config: Config) -> int:
         """Return how many kernel units make one unit of the objective."""

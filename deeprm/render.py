@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from decima.rl.colours import job_colour
+from decima.rl.study.lockstep import ONLY
 from deeprm.episodes import Episodes
 from deeprm.tables import NONE, Int32, UInt8
 
@@ -23,19 +24,18 @@ _FRAME = (60, 60, 60)
 _GREY = (120, 120, 120)
 
 
-def rgb(episodes: Episodes, e: int = 0) -> UInt8:
-    """(H, W, 3) picture of episode `e`."""
+def rgb(episodes: Episodes) -> UInt8:
+    """(H, W, 3) picture of the first episode."""
     config, state, jobs = episodes.config, episodes.state, episodes.jobs
     rows = []
     for resource in range(config.resources):
         parts = [
-            _panel(machine_cells(episodes, e, machine, resource))
-            for machine in range(config.machines)
+            _panel(machine_cells(episodes, machine, resource)) for machine in range(config.machines)
         ]
-        for job in state.slot[e]:
+        for job in state.slot[0]:
             cells = np.full((config.horizon, config.max_demand), NONE, np.int32)
             if job != NONE:
-                s = state.jobs_of[e]
+                s = state.jobs_of[0]
                 cells[: jobs.duration[s, job], : jobs.demand[s, job, resource]] = job
             parts.append(_panel(cells))
         rows.append(np.concatenate(parts, axis=1))
@@ -43,7 +43,7 @@ def rgb(episodes: Episodes, e: int = 0) -> UInt8:
 
     # The count of jobs beyond the slots, up to what the image of the network can show.
     columns = -(-config.backlog // config.horizon)
-    waiting = int(episodes.backlog(np.array([e], np.int32))[0])
+    waiting = int(episodes.backlog(ONLY)[0])
     place = np.arange(config.horizon * columns).reshape(config.horizon, columns)
     shown = np.where(place < min(waiting, config.backlog), MISSING, NONE).astype(np.int32)
     panel = _panel(shown)
@@ -66,17 +66,17 @@ def panel_corners(episodes: Episodes) -> list[tuple[int, int]]:
     return corners
 
 
-def machine_cells(episodes: Episodes, e: int, machine: int, resource: int) -> Int32:
+def machine_cells(episodes: Episodes, machine: int, resource: int) -> Int32:
     """(T, most units) row of the job that holds each unit in each step ahead, NONE or MISSING.
 
     Jobs are drawn in the order of arrival, each in the first units that are free in the step.
     """
     config, state, jobs = episodes.config, episodes.state, episodes.jobs
-    s, now = state.jobs_of[e], state.time[e]
+    s, now = state.jobs_of[0], state.time[0]
     cells = np.full((config.horizon, max(config.capacities)), NONE, np.int32)
     cells[:, config.capacities[resource] :] = MISSING
-    for job in np.nonzero((state.start[e] != NONE) & (state.machine[e] == machine))[0]:
-        start, units = state.start[e, job] - now, jobs.demand[s, job, resource]
+    for job in np.nonzero((state.start[0] != NONE) & (state.machine[0] == machine))[0]:
+        start, units = state.start[0, job] - now, jobs.demand[s, job, resource]
         for step in range(max(start, 0), start + jobs.duration[s, job]):
             free = np.nonzero(cells[step] == NONE)[0][:units]
             cells[step, free] = job

@@ -112,8 +112,7 @@ save_model, load_model = POLICY.save, POLICY.load
 def network_to_begin_with(path: Path, config: TrainConfig) -> AnyNetwork:
     """Load a network whose weights a training with `config` can begin with.
 
-    Raises:
-        StudyError: it is of another kind, or made for a cluster of another shape.
+    Raises StudyError if it is of another kind, or made for a cluster of another shape.
     """
     model = load_model(path)
     if model.config.policy != config.policy or not model.network.fits(config.cluster):
@@ -132,8 +131,7 @@ def scheduler_of(model: Model) -> Scheduler:
 def load_scheduler(path: Path, config: Config) -> Scheduler:
     """Load a model as a scheduler for a cluster.
 
-    Raises:
-        StudyError: it is no model, or was made for a cluster of another shape.
+    Raises StudyError if it is no model, or was made for a cluster of another shape.
     """
     model = load_model(path)
     if not model.network.fits(config):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from decima.rl.progress import Reference
 from decima.rl.run_folder import RunFolder
-from decima.rl.study.models import INITIAL
+from decima.rl.study.models import INITIAL, MODEL
 from decima.rl.study.streams import Purpose
 from decima.rl.study.trainings import Trainer
-from deeprm.evaluation import TUNING_SETS, evaluate, score_of, tuned_hold, tuned_tetris
+from deeprm.config import PAPER
+from deeprm.evaluation import TUNING_SETS, compare, evaluate, score_of, tuned_hold, tuned_tetris
 from deeprm.jobs import draw_jobs
 from deeprm.learner import DeepRmLearner
 from deeprm.objectives import Objective
@@ -23,10 +25,8 @@ from deeprm.training_config import TrainConfig
 def new_run(path: Path, config: TrainConfig, initial: Path | None = None) -> RunFolder:
     """A run folder to train in, with a copy of the model whose weights it begins with, if any.
 
-    Raises:
-        RunError: the folder holds something, or cannot be written.
-        StudyError: the model is none, or of another network; or what is to be trained is too
-            large.
+    Raises RunError if the folder holds something or cannot be written, StudyError if the model is
+    none or of another network, or what is to be trained is too large.
     """
     POLICY.check_size(config)
     if initial is not None:
@@ -38,8 +38,7 @@ def new_run(path: Path, config: TrainConfig, initial: Path | None = None) -> Run
 def references(folder: RunFolder) -> tuple[Reference, ...]:
     """Tetris*, `hold` and SJF on the job sets that choose the best weights of a run.
 
-    Raises:
-        StudyError: the folder is of another kind of training.
+    Raises StudyError if the folder is of another kind of training.
     """
     config = config_of(folder)
     objective = Objective(config.objective)
@@ -67,3 +66,19 @@ def _learner(config: TrainConfig, folder: RunFolder) -> DeepRmLearner:
 
 _TRAINER = Trainer((POLICY,), _learner)
 config_of, run_training = _TRAINER.config_of, _TRAINER.run
+
+
+def prepare() -> None:
+    """Train both networks, compare them and draw a picture, all tiny, to compile every kernel."""
+    from deeprm.figures import picture  # loads matplotlib
+
+    tiny = TrainConfig(iterations=1, job_sets=1, episodes=2, validate_every=1, validation_sets=2)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for config in (tiny, replace(tiny, policy="compact")):
+            with new_run(folder / config.policy, config) as run:
+                run_training(run)
+        models = [folder / policy / MODEL for policy in ("image", "compact")]
+        for _ in compare(PAPER, "slowdown", models, 2, 0):
+            pass
+        picture(PAPER, None, 0, 1, folder / "state.png")

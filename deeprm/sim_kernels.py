@@ -168,25 +168,8 @@ def act(rules: Rules, jobs: Jobs, state: State, e: int, action: int) -> None:
 
 @kernel
 def begin(rules: Rules, jobs: Jobs, state: State, rows: Int32) -> None:
-    """Start the (n,) episodes `rows`, up to the first choice."""
+    """Let in the first jobs of the (n,) episodes `rows`, and go on to the first choice."""
     for e in rows:
-        state.time[e] = 0
-        state.arrived[e] = 0
-        state.entered[e] = 0
-        state.finished[e] = 0
-        state.last_arrival[e] = 0
-        state.weight[e] = 0
-        for m in range(state.slot.shape[1]):
-            state.slot[e, m] = NONE
-        for job in range(state.start.shape[1]):
-            state.start[e, job] = NONE
-        for row in range(state.used.shape[1]):
-            state.ending[e, row] = 0
-            state.ending_weight[e, row] = 0
-            for pool in range(state.used.shape[2]):
-                state.used[e, row, pool] = 0
-        for kind in range(COSTS):
-            state.cost[e, kind] = 0
         _arrive(rules, jobs, state, e)
         _until_choice(rules, jobs, state, e)
 

@@ -21,7 +21,8 @@ from decima.rl.run_folder import read_run
 from decima.rl.study.trainings import ModelFolder, Study
 from deeprm.config import PAPER
 from deeprm.schedulers import POLICY, Model
-from deeprm.training_config import OBJECTIVES, ObjectiveName, TrainConfig
+from deeprm.tables import OBJECTIVES, ObjectiveName
+from deeprm.training_config import TrainConfig
 from traces.files.numbers import is_number
 from traces.files.reading import read_json
 from traces.files.writing import write_json
@@ -134,8 +135,7 @@ class Models(ModelFolder):
     def curves(self) -> dict[str, list[dict[str, float]]]:
         """Return the metrics of each training by name: a row for each iteration.
 
-        Raises:
-            StudyError: the file is there and holds something else.
+        Raises StudyError if the file is there and holds something else.
         """
         path = self.path / CURVES
         curves = read_json(path, StudyError) if path.is_file() else {}

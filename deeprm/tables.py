@@ -6,7 +6,7 @@ machine, machine by machine), T steps of the horizon, M slots.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ UInt8 = NDArray[np.uint8]
 Int16 = NDArray[np.int16]
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
-UInt64 = NDArray[np.uint64]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -26,9 +25,11 @@ NONE = -1
 VOID = 0
 """the action that lets time pass; action m is the job in slot m - 1"""
 
-# What a step costs, by objective (`deeprm.objectives`); COSTS many.
-SLOWDOWN, COMPLETION, UTILISATION, MAKESPAN = range(4)
-COSTS = 4
+ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
+OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
+"""what a step costs is counted for each (`deeprm.objectives`)"""
+COSTS = len(OBJECTIVES)
+SLOWDOWN, COMPLETION, UTILISATION, MAKESPAN = range(COSTS)
 
 
 class Jobs(NamedTuple):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from decima.rl.study.settings import BELOW_1, AtLeastOne, NotNegative, Range, Settings
 from deeprm.config import PAPER, Config
-
-ObjectiveName = Literal["slowdown", "completion", "utilisation", "makespan"]
-OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
+from deeprm.tables import ObjectiveName
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,7 @@ class Clusters(Lockstep):
         priority: (S, J) lower is tried first; None: the order of arrival.
         predictor: of speeds, in place of the configuration's; called before each interval.
 
-    Raises:
-        StudyError: a job would find no room in an empty cluster.
+    Raises StudyError if a job would find no room in an empty cluster.
     """
 
     def __init__(
@@ -147,8 +146,7 @@ class Clusters(Lockstep):
             rows: (n,) numbers of episodes.
             action: (n,) `kind * M + m`: a worker or a parameter server on server m.
 
-        Raises:
-            StudyError: an action is none, or is not allowed by `masks`.
+        Raises StudyError if an action is none, or is not allowed by `masks`.
         """
         if action.size and not 0 <= action.min() <= action.max() < self.config.actions:
             raise StudyError(f"an action is not in 0..{self.config.actions - 1}: {action}")

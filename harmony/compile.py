@@ -8,6 +8,7 @@ HARMONY = Kernels(
     "harmony",
     (
         "spark_sim/compiled/kernels.py",
+        "decima/rl/study/streams.py",
         "harmony/compile.py",
         "harmony/tables.py",
         "harmony/*_kernels.py",

@@ -50,8 +50,7 @@ class GpuType(NamedTuple):
     def parse(cls, text: str) -> GpuType:
         """Return the type that a text describes.
 
-        Raises:
-            StudyError: it describes none.
+        Raises StudyError if it describes none.
         """
         name, *numbers = text.split(":")
         rule = f"gpu_types has {text!r:.60}: NAME:SERVERS:SPEED is needed, such as V100:3:2"
@@ -172,8 +171,7 @@ class Config(Settings):
     def gpu_number(self, name: str) -> int:
         """Return the number of a type of GPU by its name.
 
-        Raises:
-            StudyError: there is no such type.
+        Raises StudyError if there is no such type.
         """
         names = [gpu.name for gpu in self.gpu_table]
         if name not in names:

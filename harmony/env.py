@@ -13,7 +13,8 @@ from gymnasium import spaces
 
 from decima.rl.errors import StudyError
 from decima.rl.study import env
-from decima.rl.study.env import ONLY, StudyEnv
+from decima.rl.study.env import StudyEnv
+from decima.rl.study.lockstep import ONLY
 from decima.rl.study.streams import Purpose
 from harmony.clusters import Clusters
 from harmony.config import CONFIGS, RATES, Arrivals, Config
@@ -95,8 +96,7 @@ class HarmonyEnv(StudyEnv[Clusters, Observation]):
             arrivals: other than the configuration's: "uniform", "poisson" or "trace".
             render_mode: None; there is no picture.
 
-        Raises:
-            StudyError: a name is unknown.
+        Raises StudyError if a name is unknown.
         """
         cluster = env.configuration(config, CONFIGS)
         if arrivals is not None:

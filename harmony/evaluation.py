@@ -28,22 +28,18 @@ from harmony.tables import Float64, Jobs
 
 
 def completion_of(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Float64:
-    """Let a scheduler play each sequence once.
+    """(S,) mean time from arrival to completion in each of S sequences under a scheduler.
 
-    Args:
-        scheduler: the policy, which places the jobs.
-        config: the cluster.
-        jobs: S sequences.
-        seed: of what is random in choices and speeds.
-
-    Returns:
-        (S,) mean time from arrival to completion over the jobs of each sequence, in intervals.
+    In intervals; see `played`.
     """
     return played(scheduler, config, jobs, seed).mean_completion()
 
 
 def played(scheduler: Scheduler, config: Config, jobs: Jobs, seed: int) -> Clusters:
-    """Clusters after a scheduler has played each sequence once; see `completion_of`."""
+    """Clusters after a scheduler has played each sequence once.
+
+    `seed` is of what is random in choices and speeds.
+    """
     clusters = Clusters(config, jobs, seed=seed, priority=scheduler.priority(jobs))
     play(scheduler, clusters, Draws(seed, len(clusters)))
     return clusters
@@ -99,8 +95,7 @@ def compare(
         sequences: how many unseen ones.
         seed: of the sequences and of choices.
 
-    Raises:
-        StudyError: a file is no such model.
+    Raises StudyError if a file is no such model.
     """
     # Before anything compiles.
     learned = {str(path): Learned(load_model(path).network.policy, config) for path in models}

@@ -61,8 +61,7 @@ def draw_samples(config: Config, count: int, seed: int) -> Samples:
     Each choice is that of a baseline, picked at random: least loaded, best fit, consolidating, or
     any server.
 
-    Raises:
-        StudyError: less than 1 is asked for.
+    Raises StudyError if less than 1 is asked for.
     """
     if count < 1:
         raise StudyError(f"{count} samples: at least 1 is needed")
@@ -73,25 +72,21 @@ def draw_samples(config: Config, count: int, seed: int) -> Samples:
         if drawn >= count:
             break
         jobs = draw_jobs(config, _AT_ONCE, seed, Purpose.TUNING, number * _AT_ONCE)
-        clusters = Clusters(config, jobs, seed=seed + number)
-        parts += _played(clusters, mixed, Draws(seed, _AT_ONCE, number))
+        clusters, draws = Clusters(config, jobs, seed=seed + number), Draws(seed, _AT_ONCE, number)
+        state, rows = clusters.state, clusters.under_way()
+        while len(rows) > 0:
+            # States with a job that runs, at choices for a job of which no task is placed yet.
+            whole = state.spread[rows, state.current[rows]] == 0
+            chosen = whole & (state.running_count[rows] > 0) & (draws.next(rows) < _CHANCE)
+            if chosen.any():
+                parts.append(measure(clusters, rows[chosen]))
+            rows = rows[~clusters.step(rows, mixed.choose(clusters, rows, draws)).over]
         drawn = sum(len(part.speed) for part in parts)
     order = np.random.default_rng(seed).permutation(drawn)[:count].astype(np.int32)
     return joined(parts).rows(order)
 
 
-def _played(clusters: Clusters, mixed: Mixed, draws: Draws) -> list[Samples]:
-    """States with a job that runs, at choices for a job of which no task is placed yet."""
-    parts = []
-    rows = clusters.under_way()
-    while len(rows) > 0:
-        state = clusters.state
-        whole = state.spread[rows, state.current[rows]] == 0
-        chosen = whole & (state.running_count[rows] > 0) & (draws.next(rows) < _CHANCE)
-        if chosen.any():
-            parts.append(measure(clusters, rows[chosen]))
-        rows = rows[~clusters.step(rows, mixed.choose(clusters, rows, draws)).over]
-    return parts
+_draw_once = cache(draw_samples)
 
 
 def measure(clusters: Clusters, rows: Int32) -> Samples:
@@ -107,12 +102,7 @@ def measure(clusters: Clusters, rows: Int32) -> Samples:
 
 def samples_of(config: Config, seed: int = SEED) -> Samples:
     """States of a cluster at the default interval and rate, that baselines are fitted to."""
-    return _samples(replace(config.arriving("uniform"), interval_min=20.0), seed)
-
-
-@cache
-def _samples(config: Config, seed: int) -> Samples:
-    return draw_samples(config, SAMPLES, seed)
+    return _draw_once(replace(config.arriving("uniform"), interval_min=20.0), SAMPLES, seed)
 
 
 def fit_lif(samples: Samples, terms: int, gpu_types: int = 1) -> Float64:

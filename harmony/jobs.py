@@ -12,7 +12,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,17 +31,9 @@ COLUMNS = ("arrival_min", "model", "workers", "ps", "minutes")
 GPU_COLUMN = "gpu"
 _HELIOS = ("user", "gpu_num", "submit_time", "duration")
 _ALIBABA = (
-    "job_name",
-    "task_name",
-    "inst_num",
-    "status",
-    "start_time",
-    "end_time",
-    "plan_cpu",
-    "plan_mem",
-    "plan_gpu",
-    "gpu_type",
+    "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type"
 )
+"""header line, which the file lacks"""
 _PHILLY_BYTES = 2**29
 _PHILLY_MACHINES = ("machineId", "number of GPUs", "single GPU mem")
 _MOST_S, _MOST_GPUS = 1e12, 10**6
@@ -89,8 +81,7 @@ class TraceJob(NamedTuple):
 def read_table(path: str, config: Config) -> JobTable:
     """Read a table of jobs for a cluster.
 
-    Raises:
-        StudyError: it cannot be read, holds no job, or one that the cluster cannot hold.
+    Raises StudyError if it cannot be read, holds no job, or one that the cluster cannot hold.
     """
     models, most = measured(config.table_file).models, config.max_workers
     jobs = []
@@ -100,28 +91,22 @@ def read_table(path: str, config: Config) -> JobTable:
         arrival_min = row.number("arrival_min", 0.0, MAX_MIN)
         workers, ps = row.whole("workers", 1, most), row.whole("ps", 0, most)
         minutes = row.number("minutes", 1e-3, MAX_MIN)
-        gpu = _needed_gpu(row, config, workers)
+        gpu = NONE
+        if gpu_name := row.cells.get(GPU_COLUMN, ""):
+            try:
+                gpu = config.gpu_number(gpu_name)
+            except StudyError as fault:
+                raise StudyError(f"{row.where}: {fault}") from fault
+            count = config.gpu_table[gpu].servers * config.gpus
+            if workers > count:
+                message = f"{workers} workers, but there are {count} GPUs of {gpu_name}"
+                raise StudyError(f"{row.where}: {message}")
         jobs.append((arrival_min, models.index(name), workers, ps, minutes, gpu))
     if not jobs:
         raise StudyError(f"{path}: no jobs: at least 1 is needed")
     arrival_min, model, workers, ps, minutes, gpu = np.array(sorted(jobs)).T
     types, sizes, servers, gpus = (column.astype(np.int32) for column in (model, workers, ps, gpu))
     return JobTable(arrival_min - arrival_min[0], types, sizes, servers, minutes, gpus)
-
-
-def _needed_gpu(row: Row, config: Config, workers: int) -> int:
-    """Return the type of GPU that a row asks for, or NONE."""
-    name = row.cells.get(GPU_COLUMN, "")
-    if not name:
-        return NONE
-    try:
-        number = config.gpu_number(name)
-    except StudyError as fault:
-        raise StudyError(f"{row.where}: {fault}") from fault
-    num_gpus = config.gpu_table[number].servers * config.gpus
-    if workers > num_gpus:
-        raise StudyError(f"{row.where}: {workers} workers, but there are {num_gpus} GPUs of {name}")
-    return number
 
 
 def write_import(
@@ -134,15 +119,9 @@ def write_import(
     get the same, by a hash of the name. In a cluster of several types of GPU a job needs the type
     that it ran on, if the cluster has enough of it.
 
-    Args:
-        form: a key of `READERS`.
-        path: of the trace.
-        config: the cluster.
-        out: the table.
-        machines: of Philly, `cluster_machine_list`; None: types of GPU are unknown.
-
-    Raises:
-        StudyError: the file is no such trace, holds no job, or the table cannot be written.
+    `form` is a key of `READERS`; `machines` is Philly's `cluster_machine_list`, without which types
+    of GPU are unknown. Raises StudyError if the file is no such trace, holds no job, or the table
+    cannot be written.
     """
     if machines is not None and form != "philly":
         raise StudyError(f"{machines}: a list of machines belongs to philly, not {form}")
@@ -150,28 +129,23 @@ def write_import(
     jobs = sorted(job for job in read if job.workers > 0 and job.minutes > 0.0)
     if not jobs:
         raise StudyError(f"{path}: no complete job with a GPU")
-    rows = [_cells(job, jobs[0].arrival_s, config) for job in jobs]
-    has_types = bool(config.gpu_types)
-    table = [[*COLUMNS, GPU_COLUMN], *rows]
-    write_rows(out, table if has_types else [row[:-1] for row in table], StudyError)
-    most = config.max_workers
-    cut = sum(max(job.workers, job.ps) > most for job in jobs)
-    typed = f"; {sum(row[-1] != '' for row in rows)} need a type of GPU" if has_types else ""
-    return f"{out}: {len(jobs)} jobs; {cut} cut to {most} workers or parameter servers{typed}"
-
-
-def _cells(job: TraceJob, begin_s: float, config: Config) -> list[str]:
-    """Return the row of a job, the type of GPU last."""
     models, most = measured(config.table_file).models, config.max_workers
-    model = models[int.from_bytes(sha256(clean(job.owner).encode()).digest()[:8]) % len(models)]
-    workers, ps = min(job.workers, most), min(job.ps, most)
-    type_of = {gpu.name: gpu for gpu in config.gpu_table if gpu.name}.get(job.gpu)
-    minutes, gpu = job.minutes, ""
-    if type_of is not None:
-        minutes *= type_of.speed
-        gpu = job.gpu if workers <= type_of.servers * config.gpus else ""
-    arrival_min = (job.arrival_s - begin_s) / _S_PER_MIN
-    return [f"{arrival_min:.3f}", model, str(workers), str(ps), f"{minutes:.3f}", gpu]
+    gpu_types = {gpu.name: gpu for gpu in config.gpu_table if gpu.name}
+    table = [[*COLUMNS, GPU_COLUMN]]
+    for job in jobs:
+        arrival_min = (job.arrival_s - jobs[0].arrival_s) / _S_PER_MIN
+        model = models[int.from_bytes(sha256(clean(job.owner).encode()).digest()[:8]) % len(models)]
+        workers, ps = min(job.workers, most), min(job.ps, most)
+        minutes, gpu = job.minutes, ""
+        if (gpu_type := gpu_types.get(job.gpu)) is not None:
+            minutes *= gpu_type.speed
+            gpu = job.gpu if workers <= gpu_type.servers * config.gpus else ""
+        cells = [f"{arrival_min:.3f}", model, str(workers), str(ps), f"{minutes:.3f}", gpu]
+        table.append(cells)
+    write_rows(out, table if gpu_types else [row[:-1] for row in table], StudyError)
+    cut = sum(max(job.workers, job.ps) > most for job in jobs)
+    typed = f"; {sum(row[-1] != '' for row in table[1:])} need a type of GPU" if gpu_types else ""
+    return f"{out}: {len(jobs)} jobs; {cut} cut to {most} workers or parameter servers{typed}"
 
 
 def _helios(path: Path) -> Iterator[TraceJob]:
@@ -185,7 +159,7 @@ def _helios(path: Path) -> Iterator[TraceJob]:
 def _alibaba(path: Path) -> Iterator[TraceJob]:
     """Jobs of Alibaba's PAI trace of 2020, `pai_task_table.csv`; tasks named ps are servers."""
     tasks: dict[str, list[Row]] = {}
-    for row in read_rows(path, _ALIBABA, StudyError, headless=True):
+    for row in read_rows(path, _ALIBABA.split(","), StudyError, headless=True):
         if row.cells["status"] == "Terminated":
             tasks.setdefault(row.cells["job_name"], []).append(row)
     for name, rows in tasks.items():
@@ -201,7 +175,11 @@ def _alibaba(path: Path) -> Iterator[TraceJob]:
 
 def _philly(path: Path, machines: Path | None = None) -> Iterator[TraceJob]:
     """Jobs of Microsoft's Philly trace, `cluster_job_log`, by their last attempt."""
-    memory = {} if machines is None else _philly_memory(machines)
+    memory: dict[str, str] = {}
+    """of a GPU of each machine, the only mark of its type in the trace"""
+    if machines is not None:
+        rows = read_rows(machines, _PHILLY_MACHINES, StudyError, headless=True)
+        memory = {row.cells["machineId"]: row.cells["single GPU mem"] for row in rows}
     content = read_json(path, StudyError, _PHILLY_BYTES)
     if not isinstance(content, list):
         raise StudyError(f"{path}: no list of jobs, as cluster_job_log is")
@@ -220,12 +198,6 @@ def _philly(path: Path, machines: Path | None = None) -> Iterator[TraceJob]:
             seconds = row.seconds("end_time") - row.seconds("start_time")
             gpu = min(types) if len(types) == 1 else ""
             yield TraceJob(row.seconds("submitted_time"), owner, gpus, 0, seconds / _S_PER_MIN, gpu)
-
-
-def _philly_memory(path: Path) -> dict[str, str]:
-    """Memory of a GPU of each machine, the only mark of its type in the trace."""
-    rows = read_rows(path, _PHILLY_MACHINES, StudyError, headless=True)
-    return {row.cells["machineId"]: row.cells["single GPU mem"] for row in rows}
 
 
 READERS: Mapping[str, Callable[[Path], Iterator[TraceJob]]] = {
@@ -256,8 +228,8 @@ def job_sequence(
         exclusive: whether each job shares no server with another; None: none does so.
         gpu: the type of GPU that each job's workers need, "" for any; None: none needs one.
 
-    Raises:
-        StudyError: there is none, they are not in the order of arrival, or one cannot be placed.
+    Raises StudyError if there is none, they are not in the order of arrival, or one cannot be
+    placed.
     """
     if not jobs:
         raise StudyError("a sequence without jobs: at least 1 is needed")
@@ -281,78 +253,52 @@ def job_sequence(
             raise StudyError(
                 f"job {number} trains {epochs} epochs: more than 0, at most {_MOST_EPOCHS:g}"
             )
-    columns = list(zip(*jobs, strict=True))
+    arrival_min, names, each_workers, each_ps, each_epochs = zip(*jobs, strict=True)
     numbers = [config.gpu_number(name) if name else NONE for name in gpu or [""] * len(jobs)]
     return Jobs(
         np.array([len(jobs)], np.int32),
-        np.array([columns[0]], np.float64),
-        np.array([[models.index(name) for name in columns[1]]], np.int32),
-        np.array([columns[2]], np.int32),
-        np.array([columns[3]], np.int32),
-        np.array([columns[4]], np.float64),
-        np.array([[False] * len(jobs) if exclusive is None else list(exclusive)], np.bool_),
+        np.array([arrival_min], np.float64),
+        np.array([[models.index(name) for name in names]], np.int32),
+        np.array([each_workers], np.int32),
+        np.array([each_ps], np.int32),
+        np.array([each_epochs], np.float64),
+        np.array([exclusive or [False] * len(jobs)], np.bool_),
         np.array([numbers], np.int32),
     )
 
 
 def _draw(config: Config, rng: np.random.Generator) -> Jobs:
-    table = _of_file(config, rng) if config.jobs_file else _drawn(config, rng)
-    # Epochs a minute on the fewest servers whose GPUs suffice.
-    fewest = -(-table.workers // config.gpus)
-    alone = types_of(config).alone[table.model, table.workers, table.ps, fewest]
-    count = config.jobs
-    exclusive = np.zeros(count, np.bool_)
-    if config.exclusive_share > 0.0:
-        exclusive = rng.random(count) < config.exclusive_share
-    return Jobs(
-        np.array([count], np.int32),
-        table.arrival_min[None],
-        table.model[None],
-        table.workers[None],
-        table.ps[None],
-        (table.minutes * alone)[None],
-        exclusive[None],
-        table.gpu[None],
-    )
-
-
-def _drawn(config: Config, rng: np.random.Generator) -> JobTable:
-    count = config.jobs
-    arrival_min = _arrivals(config, rng)
-    models = len(measured(config.table_file).models)
-    model = rng.integers(models, size=count, dtype=np.int32)
-    workers, ps = rng.integers(1, config.max_workers, (2, count), dtype=np.int32, endpoint=True)
-    ps = np.where(rng.random(count) < config.all_reduce_share, 0, ps).astype(np.int32)
-    time_min = config.median_min * np.exp(config.sigma * rng.standard_normal(count))
-    time_min = np.clip(time_min, _SHORTEST * config.median_min, config.longest_min)
-    gpu = np.full(count, NONE, np.int32)
-    if config.gpu_required_share > 0.0:
-        # The type of a random server; none where the workers find no room.
-        servers = np.array([gpu_type.servers for gpu_type in config.gpu_table])
-        drawn = rng.choice(len(servers), count, p=servers / servers.sum())
-        needs = rng.random(count) < config.gpu_required_share
-        room = servers[drawn] * (config.gpus // types_of(config).demand[model, WORKER, GPU])
-        gpu = np.where(needs & (workers <= room), drawn, NONE).astype(np.int32)
-    return JobTable(arrival_min, model, workers, ps, time_min, gpu)
-
-
-def _of_file(config: Config, rng: np.random.Generator) -> JobTable:
-    """Jobs of a file in a row, from a random one on; after the last comes the first."""
-    table = read_table(config.jobs_file, config)
-    first = int(rng.integers(len(table.model)))
-    taken = np.arange(first, first + config.jobs) % len(table.model)
-    if config.arrivals == "trace":
-        arrival_min = _at_mean_rate(config, table.arrival_min, first)
+    count, types = config.jobs, types_of(config)
+    if config.jobs_file:
+        # Jobs of the file in a row, from a random one on; after the last comes the first.
+        table = read_table(config.jobs_file, config)
+        first = int(rng.integers(len(table.model)))
+        taken = np.arange(first, first + count) % len(table.model)
+        model, workers, ps, minutes, gpu = (column[taken] for column in table[1:])
+        if config.arrivals == "trace":
+            arrival_min = _at_mean_rate(config, table.arrival_min, first)
+        else:
+            arrival_min = _arrivals(config, rng)
     else:
         arrival_min = _arrivals(config, rng)
-    return JobTable(
-        arrival_min,
-        table.model[taken],
-        table.workers[taken],
-        table.ps[taken],
-        table.minutes[taken],
-        table.gpu[taken],
-    )
+        model = rng.integers(len(types.demand), size=count, dtype=np.int32)
+        workers, ps = rng.integers(1, config.max_workers, (2, count), dtype=np.int32, endpoint=True)
+        ps = np.where(rng.random(count) < config.all_reduce_share, 0, ps).astype(np.int32)
+        minutes = config.median_min * np.exp(config.sigma * rng.standard_normal(count))
+        minutes = np.clip(minutes, _SHORTEST * config.median_min, config.longest_min)
+        gpu = np.full(count, NONE, np.int32)
+        if config.gpu_required_share > 0.0:
+            # The type of a random server; none where the workers find no room.
+            servers = np.array([gpu_type.servers for gpu_type in config.gpu_table])
+            drawn = rng.choice(len(servers), count, p=servers / servers.sum())
+            needs = rng.random(count) < config.gpu_required_share
+            room = servers[drawn] * (config.gpus // types.demand[model, WORKER, GPU])
+            gpu = np.where(needs & (workers <= room), drawn, NONE).astype(np.int32)
+    # Epochs a minute on the fewest servers whose GPUs suffice.
+    alone = types.alone[model, workers, ps, -(-workers // config.gpus)]
+    exclusive = rng.random(count) < config.exclusive_share
+    columns: Any = (arrival_min, model, workers, ps, minutes * alone, exclusive, gpu)
+    return Jobs(np.array([count], np.int32), *(column[None] for column in columns))
 
 
 def _arrivals(config: Config, rng: np.random.Generator) -> Float64:
@@ -380,8 +326,7 @@ def _at_mean_rate(config: Config, times: Float64, first: int) -> Float64:
 def read_arrivals(path: str) -> Float64:
     """(n,) rising times of a trace file; "" is the package's.
 
-    Raises:
-        StudyError: it cannot be read, or holds no such list.
+    Raises StudyError if it cannot be read, or holds no such list.
     """
     file = Path(path) if path else Path(str(files("harmony") / "data" / "arrivals.json"))
     content = read_json(file, StudyError)

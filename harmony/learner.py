@@ -79,8 +79,20 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         self._averaged = flat_parameters(self.network)
 
     def iterate(self, iteration: int) -> Mapping[str, float]:
-        """Fill the buffer with choices, then learn from minibatches of it."""
-        return self.learn_on(iteration, self._drawn(iteration))
+        """Fill the buffer with choices, then learn from minibatches of it.
+
+        They are of sequences of each pattern, with about `replay` choices in all.
+        """
+        config = self._config
+        wanted = config.replay / (config.cluster.jobs * config.cluster.mean_tasks)
+        count = max(1, round(wanted / len(config.patterns)))
+        clusters = [config.cluster.arriving(pattern) for pattern in config.patterns]
+        first = iteration * count
+        workloads = [
+            (cluster, draw_jobs(cluster, count, config.seed, Purpose.TRAINING, first))
+            for cluster in clusters
+        ]
+        return self.learn_on(iteration, workloads)
 
     def learn_on(self, iteration: int, workloads: Sequence[Workload]) -> Mapping[str, float]:
         """Place the jobs of some sequences, then learn from minibatches of the choices."""
@@ -201,19 +213,6 @@ class HarmonyLearner(NetworkLearner[ActorCritic]):
         if config.tau == 0.0:
             return Sure(scheduler)
         return Branches(scheduler, config.tau, config.coming)
-
-    def _drawn(self, iteration: int) -> list[Workload]:
-        """Sequences of each pattern, with about `replay` choices in all."""
-        config = self._config
-        kinds = len(config.patterns)
-        wanted = config.replay / (config.cluster.jobs * config.cluster.mean_tasks)
-        count = max(1, round(wanted / kinds))
-        clusters = [config.cluster.arriving(pattern) for pattern in config.patterns]
-        first = iteration * count
-        return [
-            (cluster, draw_jobs(cluster, count, config.seed, Purpose.TRAINING, first))
-            for cluster in clusters
-        ]
 
     def _batches(self, count: int, rng: np.random.Generator) -> list[Int32]:
         """Minibatches of choices: drawn at random from the buffer, or as they came."""

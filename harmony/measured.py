@@ -104,8 +104,7 @@ class Measured(NamedTuple):
 def measured(table: str = "") -> Measured:
     """Load measurements: those of the package, or of a file of one's own.
 
-    Raises:
-        StudyError: the file cannot be read, or holds something else.
+    Raises StudyError if the file cannot be read, or holds something else.
     """
     return _read_own(Path(table)) if table else _published()
 

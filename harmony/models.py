@@ -61,8 +61,7 @@ def network_to_begin_with(path: Path, config: TrainConfig) -> ActorCritic:
 
     One that ignores types of GPU is widened to see them: at first it acts as before.
 
-    Raises:
-        StudyError: it is of another size.
+    Raises StudyError if it is of another size.
     """
     network, trained, _ = load_model(path)
     wanted = new_network(config.size)
@@ -93,8 +92,7 @@ def check_network(known: int, gpu_types: int, config: Config) -> None:
 
     One for a single type of GPU ignores types, and fits any cluster.
 
-    Raises:
-        StudyError: the numbers differ.
+    Raises StudyError if the numbers differ.
     """
     count = len(measured(config.table_file).models)
     if known != count:
@@ -118,8 +116,7 @@ class Learned:
         config: the cluster.
         greedy: take the likeliest action instead of drawing one.
 
-    Raises:
-        StudyError: the network was made for another number of models.
+    Raises StudyError if the network was made for another number of models.
     """
 
     def __init__(self, network: PolicyNetwork, config: Config, *, greedy: bool = True) -> None:

@@ -13,50 +13,44 @@ Source: Harmony, section V-A, figure 8: encoder and decoder of 2 layers, 128 wid
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from decima.rl.errors import StudyError
 from decima.rl.model_files import MAX_LAYERS, check_layers
+from decima.rl.study.settings import AtLeastOne, Range, Settings
 from harmony.config import MOST_GPU_TYPES
 from harmony.measured import MOST_MODELS
 from harmony.tables import Float32
 from harmony.tokens import Running, Scene, job_columns, server_columns
-from traces.files.numbers import check_numbers
 
 MAX_PARAMETERS = 2**24
 """of a policy with its critic: those of the paper's size have 1.1 million"""
 
 
 @dataclass(frozen=True)
-class Size:
+class Size(Settings):
     """Size of the Transformers. The defaults are the paper's."""
 
-    width: int = 128
+    SECTION = "size"
+
+    width: AtLeastOne = 128
     """D, also of the hidden layer after each attention"""
-    layers: int = 2
+    layers: Annotated[int, Range(1, MAX_LAYERS)] = 2
     """of the encoder, and as many of the decoder"""
-    heads: int = 8
+    heads: AtLeastOne = 8
     """H"""
-    models: int = 6
+    models: Annotated[int, Range(1, MOST_MODELS)] = 6
     """types of jobs that there are"""
-    gpu_types: int = 1
+    gpu_types: Annotated[int, Range(1, MOST_GPU_TYPES)] = 1
     """types of GPUs that there are; with 1 the network ignores them"""
 
-    def __post_init__(self) -> None:
-        check_numbers(self, StudyError)
-        if min(self.width, self.layers, self.heads) < 1 or self.width % self.heads:
-            raise StudyError(
-                f"width {self.width}, {self.layers} layers, {self.heads} heads: at least 1 of "
-                "each, and heads must divide the width"
-            )
-        if not 1 <= self.models <= MOST_MODELS:
-            raise StudyError(f"{self.models} types of jobs: 1 to {MOST_MODELS} are possible")
-        if not 1 <= self.gpu_types <= MOST_GPU_TYPES:
-            raise StudyError(f"{self.gpu_types} types of GPU: 1 to {MOST_GPU_TYPES} are possible")
-        if self.layers > MAX_LAYERS:
-            raise StudyError(f"{self.layers} layers: at most {MAX_LAYERS} are possible")
+    def check(self) -> None:
+        """Refuse heads of unequal widths, and wide layers."""
+        heads = f"width {self.width}, {self.heads} heads: heads must divide the width"
+        self.require(self.width % self.heads == 0, heads)
         check_layers({"width": (self.width,)}, StudyError)
 
 

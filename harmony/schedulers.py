@@ -68,8 +68,7 @@ class _Heuristic:
     def play_out(self, clusters: Clusters) -> None:
         """Play all episodes to their ends, as `lockstep.play` but in one call of a kernel.
 
-        Raises:
-            StudyError: the rule draws, or a model stands in for the clusters' speeds.
+        Raises StudyError if the rule draws, or a model stands in for the clusters' speeds.
         """
         if self.number == RANDOM or clusters.speeds_are_predicted:
             raise StudyError("a kernel plays neither rules that draw nor predicted speeds")

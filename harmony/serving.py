@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from decima.rl.errors import StudyError
+from decima.rl.study.lockstep import ONLY
 from harmony.clusters import Clusters
 from harmony.config import MAX_SERVERS, Config
 from harmony.jobs import job_sequence
@@ -41,7 +42,6 @@ MOST_CONNECTIONS = 32
 """that have shown the secret, and as many others: beyond it the oldest of these is closed"""
 
 Answer = Callable[[Any], dict[str, Any]]
-_ONLY = np.zeros(1, np.int32)
 _EPOCHS = 1e9
 _KINDS = {"workers": WORKER, "ps": PS}
 _MOST_RUNNING = 1_000
@@ -52,8 +52,7 @@ def server_of(
 ) -> PlacementServer:
     """Return a server, listening, that answers by a model.
 
-    Raises:
-        StudyError: the model is none, or the address is not free.
+    Raises StudyError if the model is none, or the address is not free.
     """
     network, config, _ = load_model(model)
     network.eval()
@@ -194,8 +193,7 @@ def place(network: PolicyNetwork, config: Config, description: Any) -> dict[str,
             Where the cluster has several types of GPU, `gpus` has that of each server by its
             name, and a job may have `gpu`, the type that it needs.
 
-    Raises:
-        StudyError: the description contradicts itself, or the cluster.
+    Raises StudyError if the description contradicts itself, or the cluster.
     """
     names = _names(description)
     jobs = [_Job(job, number) for number, job in enumerate(_jobs(description))]
@@ -220,15 +218,15 @@ def place(network: PolicyNetwork, config: Config, description: Any) -> dict[str,
             if name not in servers:
                 raise StudyError(f"job {number}: {name!r:.40} is no server")
             action = _KINDS[kind] * len(servers) + servers.index(name)
-            if clusters.state.current[0] != number or not clusters.masks(_ONLY)[0, action]:
+            if clusters.state.current[0] != number or not clusters.masks(ONLY)[0, action]:
                 raise StudyError(f"job {number}: server {name!r:.40} has no room for what is there")
-            clusters.step(_ONLY, np.array([action], np.int32))
+            clusters.step(ONLY, np.array([action], np.int32))
     # What is left of the job: the likeliest server for each task.
     chosen: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     while not clusters.over[0]:
-        action = int(log_probabilities(network, see(clusters, _ONLY))[0].argmax())
+        action = int(log_probabilities(network, see(clusters, ONLY))[0].argmax())
         kind_code, server = divmod(action, len(servers))
-        clusters.step(_ONLY, np.array([action], np.int32))
+        clusters.step(ONLY, np.array([action], np.int32))
         chosen["ps" if kind_code == PS else "workers"].append(servers[server])
     return dict(chosen)
 

@@ -14,31 +14,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from decima.rl.study.streams import uniform
 from harmony.compile import inlined_kernel, kernel
 from harmony.tables import ANALYTIC, MEASURED_WORST, PS, WORKER, Jobs, K, Rules, State, Types
 
 _CORES, _NETWORK = 1, K - 1
-# The constants of splitmix64 (Steele, Lea, Flood 2014).
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-
-
-@inlined_kernel
-def uniform(key: np.uint64, counter: int) -> float:
-    """Return a number in [0, 1) by the first 53 of 64 bits, which depend on both alone."""
-    bits = key + np.uint64(counter + 1) * _GAMMA
-    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
-    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
-    bits = bits ^ (bits >> np.uint64(31))
-    return float(np.float64(bits >> np.uint64(11)) * 2.0**-53)
+_uniform = inlined_kernel(uniform)
 
 
 @inlined_kernel
 def _noise(rules: Rules, state: State, e: int, job: int) -> float:
     """Factor on the job's speed in this interval; its logarithm is normal (Box and Muller)."""
     counter = 2 * (state.interval[e] * state.done.shape[1] + job)
-    first, second = uniform(state.key[e], counter), uniform(state.key[e], counter + 1)
+    first = _uniform(state.key[e], np.uint64(counter + 1))
+    second = _uniform(state.key[e], np.uint64(counter + 2))
     normal = np.sqrt(-2.0 * np.log(1.0 - first)) * np.cos(2.0 * np.pi * second)
     return float(np.exp(rules.noise * normal))
 

@@ -85,22 +85,15 @@ class Training(NamedTuple):
 
     @property
     def needs(self) -> tuple[Training | None, Training | None]:
-        """The trainings whose models this one takes: `initial` and `reward`."""
-        return self.initial, self.reward
+        """The policy whose weights this one begins with, and the reward model it trains on."""
+        reward = Training("reward", self.servers, self.seed) if self.kind == "model" else None
+        return self.initial, reward
 
     @property
     def initial(self) -> Training | None:
         """The policy whose weights this one begins with."""
-        if self.kind == "policy" and self.servers != "6":
-            return Training("policy", "6", self.seed)
-        if self.kind == "analytic" and self.servers == "6":
-            return Training("policy", "6", self.seed)
-        return None
-
-    @property
-    def reward(self) -> Training | None:
-        """The reward model that this one trains on."""
-        return Training("reward", self.servers, self.seed) if self.kind == "model" else None
+        begins = {"policy": self.servers != "6", "analytic": self.servers == "6"}
+        return Training("policy", "6", self.seed) if begins.get(self.kind) else None
 
     def config(self) -> AnyConfig:
         """Return the training's settings."""

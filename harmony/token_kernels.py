@@ -117,7 +117,7 @@ def read_choices(
     """Write what a policy sees; all outputs are zero before.
 
     Args:
-        rules, types, jobs, state: the clusters.
+        rules: with `types`, `jobs` and `state` the clusters.
         rows: (n,) episodes, each with a job to place.
         allowed: (n, 2 M) as `masks` gives.
         job: (n, N, F) the present job first, then those that run, then those that

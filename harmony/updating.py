@@ -110,8 +110,8 @@ def use(
         changes: of settings of the updates, as `--set` takes them.
         output: file for the policy after the last update; only for a single one.
 
-    Raises:
-        StudyError: a file is no such model, a setting is wrong, or an output has several models.
+    Raises StudyError if a file is no such model, a setting is wrong, or an output has several
+    models.
     """
     if output is not None and len(paths) > 1:
         raise StudyError(f"{output}: one model is written, but {len(paths)} are updated")

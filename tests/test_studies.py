@@ -176,7 +176,7 @@ IMPOSSIBLE: list[tuple[type, dict[str, Any], str]] = [
     (DeepRmTraining, {"cluster": {"colour": 0}}, "unknown setting cluster.colour"),
     (HarmonyTraining, {"patterns": ["often"]}, "patterns.0 is 'often'"),
     (HarmonyTraining, {"size": {"heads": 3}}, "heads must divide"),
-    (HarmonyTraining, {"size": {"models": 65}}, "65 types of jobs: 1 to 64"),
+    (HarmonyTraining, {"size": {"models": 65}}, "size.models is 65: at most 64"),
     (HarmonyTraining, {"size": {"width": 100_000}}, "at most 16 layers of 1,024 units"),
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -112,7 +111,7 @@ def draw_cdf(measured: Measured) -> Figure:
     return figure
 
 
-def _draw_means(axes: Axes, avg_jct_s: Mapping[str, Any]) -> None:
+def _draw_means(axes: Axes, avg_jct_s: Measured) -> None:
     entries = {name: mean_of(np.array(jct_s)).to_json() for name, jct_s in avg_jct_s.items()}
     low, high = errors(list(entries.values()))
     for row, (name, entry) in enumerate(entries.items()):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from decima.objectives import objective_named
@@ -153,17 +154,19 @@ def draw_figure_13(measured: Measured) -> Figure:
     figure, axes_of = panels(len(measured["objectives"]))
     for axes, (objective, networks) in zip(axes_of, measured["objectives"].items(), strict=True):
         shown = {name: entry["percent"] for name, entry in networks.items() if name != DECIMA}
-        axes.barh(
-            list(shown),
-            [entry["mean"] for entry in shown.values()],
-            xerr=errors(list(shown.values())),
-            color=["tab:blue" if name == f"for {objective}" else "silver" for name in shown],
-        )
-        axes.axvline(0.0, color="black", linewidth=0.8)
-        axes.invert_yaxis()
-        axes.tick_params(axis="y", labelsize=7)
-        axes.set(xlabel=f"{objective} against {DECIMA}, %")
+        colours = ["tab:blue" if name == f"for {objective}" else "silver" for name in shown]
+        _bars(axes, shown, f"{objective} against {DECIMA}, %", colours)
     return figure
+
+
+def _bars(axes: Axes, entries: Measured, label: str, colours: Sequence[str] | None = None) -> None:
+    """Draw differences in percent with their intervals."""
+    means, reach = [entry["mean"] for entry in entries.values()], errors(list(entries.values()))
+    axes.barh(list(entries), means, xerr=reach, color=colours)
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", labelsize=7)
+    axes.set(xlabel=label)
 
 
 def _trained(bench: Bench) -> dict[str, str]:
@@ -289,14 +292,5 @@ def _against(reference: Any, jct_s: Mapping[str, Any]) -> dict[str, Any]:
 def draw_table(measured: Measured) -> Figure:
     """Differences in percent with their intervals."""
     figure, (axes,) = panels(1)
-    entries = measured["percent"]
-    axes.barh(
-        list(entries),
-        [entry["mean"] for entry in entries.values()],
-        xerr=errors(list(entries.values())),
-    )
-    axes.axvline(0.0, color="black", linewidth=0.8)
-    axes.invert_yaxis()
-    axes.tick_params(axis="y", labelsize=7)
-    axes.set(xlabel="difference in average JCT, %")
+    _bars(axes, measured["percent"], "difference in average JCT, %")
     return figure

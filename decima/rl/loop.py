@@ -300,7 +300,21 @@ class _Session:
                     state = replace(state, validations_since_best=worse)
             after = snapshot(learner.state())
         except NotFiniteError as error:
-            raise self._failed(iteration, metrics, error) from error
+            # Keep the state before the iteration beside a report; `train` makes it the checkpoint.
+            folder.report_failure(
+                {
+                    "iteration": iteration,
+                    "problem": str(error),
+                    "metrics": {name: str(value) for name, value in metrics.items()},
+                    "config": folder.config,
+                }
+            )
+            saved = folder.failure_folder / "state.safetensors"
+            save_tensors(saved, self.tensors, asdict(self.state))
+            raise NotFiniteError(
+                f"iteration {iteration}: {error}; the state before it is in {saved},"
+                " and resuming the run repeats that iteration exactly"
+            ) from error
         elapsed_s = self._clock() - self._start_s
         folder.append_metrics(iteration, {**metrics, "elapsed_s": elapsed_s})
         # Only now: an error before this leaves the run where the iteration began.
@@ -322,25 +336,6 @@ class _Session:
         self._is_saved = True
         self._saved_at_s = self._clock()
         self._saving_s = self._saved_at_s - begun_s
-
-    def _failed(
-        self, iteration: int, metrics: Mapping[str, float], error: NotFiniteError
-    ) -> NotFiniteError:
-        """Keep the state before the iteration beside a report; `train` makes it the checkpoint."""
-        self._folder.report_failure(
-            {
-                "iteration": iteration,
-                "problem": str(error),
-                "metrics": {name: str(value) for name, value in metrics.items()},
-                "config": self._folder.config,
-            }
-        )
-        saved = self._folder.failure_folder / "state.safetensors"
-        save_tensors(saved, self.tensors, asdict(self.state))
-        return NotFiniteError(
-            f"iteration {iteration}: {error}; the state before it is in {saved},"
-            " and resuming the run repeats that iteration exactly"
-        )
 
 
 def _floats(metrics: Mapping[str, float]) -> dict[str, float]:

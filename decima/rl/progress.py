@@ -109,9 +109,13 @@ class RichProgress(Observer):
             return f"{left} left"
         if self._reference is None:
             return f"score {self._score:.4g}, best {state.best_score:.4g}, {left} left"
-        score, best = map(self._reference.shown, (self._score, state.best_score))
-        name, against = self._reference.score_name, _compared(best, self._reference)
-        return f"{name} {score:.4g}, best {best:.4g}{against}, {left} left"
+        reference = self._reference
+        score, best, base = map(reference.shown, (self._score, state.best_score, reference.score))
+        percent = "" if base == 0.0 else f"{100.0 * (best - base) / abs(base):+.1f} % "
+        return (
+            f"{reference.score_name} {score:.4g}, best {best:.4g} ({percent}against "
+            f"{reference.name} {base:.4g}), {left} left"
+        )
 
 
 def time_left_s(begin: LoopState, now: LoopState, settings: LoopSettings) -> float:
@@ -147,11 +151,3 @@ def compared(score: float | None, references: Sequence[Reference]) -> str:
     )
     first = references[0]
     return f"{first.shown(score):.4g}, {first.score_name} ({others} on the same data)"
-
-
-def _compared(shown: float, reference: Reference) -> str:
-    base = reference.shown(reference.score)
-    if base == 0.0:
-        return f" (against {reference.name} 0)"
-    percent = 100.0 * (shown - base) / abs(base)
-    return f" ({percent:+.1f} % against {reference.name} {base:.4g})"

@@ -74,15 +74,14 @@ def _metric_lines(path: Path) -> Iterator[tuple[bytes, dict[str, float]]]:
             return
         if not isinstance(row, dict) or not is_count(row.get(_NUMBER)):
             raise RunError(f"{path}: {line[:40]!r} is not a line of metrics")
-        # One object for a name that stands in each of many lines.
-        yield line, {intern(clean(name)): _metric(path, name, value) for name, value in row.items()}
-
-
-def _metric(path: Path, name: str, value: object) -> float:
-    if not is_number(value):
-        raise RunError(f"{path}: {name[:40]!r} is {value!r:.40}: no finite number")
-    # As floats: an array of whole numbers beyond 64 bits would not be one of numbers.
-    return value if name == _NUMBER else float(value)
+        metrics = {}
+        for name, value in row.items():
+            if not is_number(value):
+                raise RunError(f"{path}: {name[:40]!r} is {value!r:.40}: no finite number")
+            # One object for a name that stands in each of many lines. As floats: an array of whole
+            # numbers beyond 64 bits would not be one of numbers.
+            metrics[intern(clean(name))] = value if name == _NUMBER else float(value)
+        yield line, metrics
 
 
 class RunFolder:
@@ -131,8 +130,8 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open a run to resume it; RunError if the folder is no run, is in use, or is read-only."""
-        if not (path / "config.json").is_file():
-            raise RunError(f"{path}: not a run folder: it has no config.json")
+        if not (path / _CONFIG).is_file():
+            raise RunError(f"{path}: not a run folder: it has no {_CONFIG}")
         with _locked(path) as lock:
             folder = cls(path, lock)
             folder._remove_partial_files()
@@ -146,7 +145,7 @@ class RunFolder:
 
     def append_metrics(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Add the line of one iteration; RunError if the file cannot be written."""
-        line = json.dumps({"iteration": iteration, **metrics}, allow_nan=False)
+        line = json.dumps({_NUMBER: iteration, **metrics}, allow_nan=False)
         append(self.metrics_file, line.encode() + b"\n", RunError)
 
     def metrics(self) -> list[dict[str, float]]:
@@ -155,10 +154,9 @@ class RunFolder:
 
     def keep_metrics_before(self, iteration: int) -> None:
         """Drop the lines of this iteration and later ones: they will be written again."""
-        lines = [
-            line for line, row in _metric_lines(self.metrics_file) if row["iteration"] < iteration
-        ]
-        write_whole(self.metrics_file, b"".join(line + b"\n" for line in lines), RunError)
+        rows = _metric_lines(self.metrics_file)
+        lines = [line + b"\n" for line, row in rows if row[_NUMBER] < iteration]
+        write_whole(self.metrics_file, b"".join(lines), RunError)
 
     def report_failure(self, report: Mapping[str, object]) -> None:
         """Write `failure/report.json`, and make its folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 from collections import deque
@@ -58,22 +59,18 @@ class LocalPool(WorkerPool):
     ) -> Iterator[tuple[K, R]]:
         """Map tasks; see `WorkerPool.map`."""
         if self._workers == 1:
-            return _here(function, shared, tasks, label)
-        return self._spread(function, shared, tasks, label)
-
-    def close(self) -> None:
-        """End the processes, whatever they do."""
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.join()
-        self._processes = []
-
-    def _spread(
-        self, function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], label: str
-    ) -> Iterator[tuple[K, R]]:
+            for key, task in tasks.items():
+                try:
+                    result = function(shared, task)
+                except Exception as error:
+                    raise Failure.of(error).error(label, key) from error
+                yield key, result
+            return
         keys = list(tasks)
-        work = self._work(function, shared)
+        rest, kept = without_sent(shared)
+        for value in kept.values():
+            self._alive[value.name] = value
+        work = _Work(function, rest, kept, frozenset(self._alive))
         waiting = deque(enumerate(tasks.values()))
         answers: dict[int, Any] = {}
         try:
@@ -90,11 +87,13 @@ class LocalPool(WorkerPool):
             if any(process.task is not None for process in self._processes):
                 self.close()
 
-    def _work(self, function: Callable[..., Any], shared: Any) -> _Work:
-        rest, kept = without_sent(shared)
-        for value in kept.values():
-            self._alive[value.name] = value
-        return _Work(function, rest, kept, frozenset(self._alive))
+    def close(self) -> None:
+        """End the processes, whatever they do."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.join()
+        self._processes = []
 
     def _hand_out(self, waiting: deque[tuple[int, Any]], work: _Work) -> None:
         """The next tasks, to processes without one."""
@@ -112,33 +111,16 @@ class LocalPool(WorkerPool):
             try:
                 answers[number] = process.pipe.recv()
             except (EOFError, OSError):  # OSError: in the middle of an answer
-                cause = _cause(process.join())
+                code = process.join()
+                cause = f"ended with exit code {code}"
+                with contextlib.suppress(ValueError):
+                    name = signal.Signals(-(code or 0)).name
+                    cause = f"was ended by {name}, exit code {code}{_LIKELY.get(name, '')}"
                 raise WorkerLostError(
                     f"a worker process {cause} ({label}, task {plain(keys[number])})"
                 ) from None
             process.task = None
         return answers
-
-
-def _cause(code: int | None) -> str:
-    """Say how a process ended, by its exit code, and the likely cause."""
-    try:
-        name = signal.Signals(-(code or 0)).name
-    except ValueError:
-        return f"ended with exit code {code}"
-    likely = _LIKELY.get(name, "")
-    return f"was ended by {name}, exit code {code}{likely}"
-
-
-def _here(
-    function: Callable[[S, T], R], shared: S, tasks: Mapping[K, T], label: str
-) -> Iterator[tuple[K, R]]:
-    for key, task in tasks.items():
-        try:
-            result = function(shared, task)
-        except Exception as error:
-            raise Failure.of(error).error(label, key) from error
-        yield key, result
 
 
 HERE: WorkerPool = LocalPool(1)
@@ -192,20 +174,16 @@ class _Process:
         self.task = number
         try:
             if work is not self._work:
-                self.pipe.send(self._order(work))
+                sent = work.kept.values()
+                places = {place: value.name for place, value in work.kept.items()}
+                new = {value.name: value.value for value in sent if value.name not in self._names}
+                gone = self._names - work.alive
+                self._names = (self._names - gone) | new.keys()
+                self.pipe.send(_Order(work.function, work.rest, places, new, gone))
                 self._work = work
             self.pipe.send(task)
         except (BrokenPipeError, ConnectionResetError):
             pass  # it has died, which shows when waiting for the answer
-
-    def _order(self, work: _Work) -> _Order:
-        places = {place: value.name for place, value in work.kept.items()}
-        new = {
-            value.name: value.value for value in work.kept.values() if value.name not in self._names
-        }
-        gone = self._names - work.alive
-        self._names = (self._names - gone) | new.keys()
-        return _Order(work.function, work.rest, places, new, gone)
 
     def terminate(self) -> None:
         """Ask the process to end."""

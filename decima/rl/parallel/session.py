@@ -27,7 +27,7 @@ ENVIRONMENT = "environment"
 """folder as which an executor finds the archive"""
 PROBE_S = 3.0
 """a master that does not answer within so many seconds is not there"""
-_KUBERNETES_PORT = 443
+_KUBERNETES_PORT = "443"
 
 _LOCAL = re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?")
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]")
@@ -119,31 +119,23 @@ def _check_there(master: str) -> None:
         if not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
             raise ClusterError("yarn: HADOOP_CONF_DIR or YARN_CONF_DIR must name its settings")
         return
+    addresses: list[tuple[str, str]] = []
+    if _STANDALONE.fullmatch(master):  # which may have standbys
+        parts = (part.rpartition(":") for part in master.removeprefix("spark://").split(","))
+        addresses = [(host, port) for host, _, port in parts]
+    elif (match := _KUBERNETES.fullmatch(master)) is not None:
+        addresses = [(match[2], match[4] or _KUBERNETES_PORT)]
     refused = []
-    for host, port in _addresses(master):
+    for host, port in addresses:
+        if not 0 < int(port) < 2**16:
+            raise ClusterError(f"{master}: {port} is no port")
         try:
-            socket.create_connection((host, port), timeout=PROBE_S).close()
+            socket.create_connection((host, int(port)), timeout=PROBE_S).close()
             return
         except (OSError, UnicodeError) as error:  # a name may be no name at all
             refused.append(f"{host}:{port} ({getattr(error, 'strerror', None) or error})")
     if refused:
         raise ClusterError(f"{master}: no master answers: {', '.join(refused)}")
-
-
-def _addresses(master: str) -> Iterator[tuple[str, int]]:
-    """Yield the addresses in the URL; a standalone master may have standbys."""
-    if _STANDALONE.fullmatch(master):
-        for address in master.removeprefix("spark://").split(","):
-            host, _, port = address.rpartition(":")
-            yield host, _port(master, port)
-    elif (match := _KUBERNETES.fullmatch(master)) is not None:
-        yield match[2], _KUBERNETES_PORT if match[4] is None else _port(master, match[4])
-
-
-def _port(master: str, digits: str) -> int:
-    if not 0 < int(digits) < 2**16:
-        raise ClusterError(f"{master}: {digits} is no port")
-    return int(digits)
 
 
 @contextmanager

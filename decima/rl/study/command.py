@@ -7,7 +7,7 @@ command runs, as torch and numba take a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -18,22 +18,13 @@ import click
 from decima.rl.command import Refused, refuse_beside_resume
 from decima.rl.entry import INTERRUPTED
 from decima.rl.errors import StudyError
-from decima.rl.option_types import (
-    FOLDER,
-    INPUT_FOLDER,
-    MINUTES,
-    OUTPUT,
-    SEED,
-    Whole,
-)
+from decima.rl.option_types import FOLDER, INPUT_FOLDER, MINUTES, OUTPUT, SEED, Whole
 from traces.files.names import suggestion
 
 if TYPE_CHECKING:
     from decima.rl.loop import StopReason, TrainingResult
     from decima.rl.run_folder import RunFolder
 
-
-_MOST_INPUTS = 1_000_000
 
 out_option = click.option("--out", required=True, type=FOLDER, help="Run folder.")
 resume_option = click.option("--resume", is_flag=True, help="Go on with the run in that folder.")
@@ -48,7 +39,7 @@ def minutes_option(words: str) -> Callable[[Any], Any]:
 
 def inputs_option(name: str, count: int = 100) -> Callable[[Any], Any]:
     """Return the option for the number of inputs to play."""
-    return click.option(f"--{name}", default=count, show_default=True, type=Whole(2, _MOST_INPUTS))
+    return click.option(f"--{name}", default=count, show_default=True, type=Whole(2, 1_000_000))
 
 
 def cluster_options(
@@ -95,7 +86,22 @@ def add_study_commands(main: click.Group, package: str, words: StudyWords) -> No
     @minutes_option("Of each training.")
     @click.option("--only", multiple=True, help=f"Name of a training, as {words.example}.")
     def study(out: Path, minutes: float | None, only: tuple[str, ...]) -> None:
-        _train_named(package, only, out, minutes)
+        from decima.rl.loop import StopReason
+        from decima.rl.study.trainings import open_planned
+
+        # Those that are named, or all of it, until one is asked to stop.
+        planned = _module(package, "study").STUDY.trainings()
+        trainings = {training.name: training for training in planned}
+        unknown = [name for name in only if name not in trainings]
+        if unknown:
+            near = suggestion(unknown[0], trainings)
+            known = ", ".join(trainings)
+            raise StudyError(f"unknown training {unknown[0]!r:.60}{near}; there are {known}")
+        for name in only or trainings:
+            click.echo(name, err=True)
+            folder = open_planned(trainings[name], out, _module(package, "session").new_run)
+            if run_and_tell(package, folder, minutes) is StopReason.SIGNAL:
+                return
 
     @main.command(help=words.gather)
     @click.argument("runs", type=INPUT_FOLDER)
@@ -195,23 +201,3 @@ def run_and_tell(package: str, opened: RunFolder, minutes: float | None) -> Stop
     if result.reason is StopReason.SIGNAL:
         click.get_current_context().exit(INTERRUPTED)
     return result.reason
-
-
-def _train_named(package: str, only: Sequence[str], out: Path, minutes: float | None) -> None:
-    """Train those of a study that are named, or all of it, until one is asked to stop."""
-    from decima.rl.loop import StopReason
-    from decima.rl.study.trainings import open_planned
-
-    trainings = {
-        training.name: training for training in _module(package, "study").STUDY.trainings()
-    }
-    unknown = [name for name in only if name not in trainings]
-    if unknown:
-        near = suggestion(unknown[0], trainings)
-        known = ", ".join(trainings)
-        raise StudyError(f"unknown training {unknown[0]!r:.60}{near}; there are {known}")
-    for name in only or trainings:
-        click.echo(name, err=True)
-        folder = open_planned(trainings[name], out, _module(package, "session").new_run)
-        if run_and_tell(package, folder, minutes) is StopReason.SIGNAL:
-            return

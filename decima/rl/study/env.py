@@ -12,11 +12,8 @@ from gymnasium.error import InvalidAction, ResetNeeded
 from numpy.typing import NDArray
 
 from decima.rl.errors import StudyError
-from decima.rl.study.lockstep import Lockstep
+from decima.rl.study.lockstep import ONLY, Lockstep
 from traces.files.names import suggestion
-
-ONLY = np.zeros(1, np.int32)
-"""the one episode"""
 
 E = TypeVar("E", bound=Lockstep)
 Seen = TypeVar("Seen")

@@ -17,6 +17,9 @@ Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
 R = TypeVar("R", bound=tuple[Any, ...])
 
+ONLY = np.zeros(1, np.int32)
+"""row of an episode that is played alone"""
+
 
 def joined(parts: Sequence[R]) -> R:
     """Return the rows of several records of arrays as one; a column may be such a record itself."""

@@ -65,24 +65,19 @@ class ModelKind(Generic[N, C]):
     """where the package has several kinds"""
     most: int = MAX_PARAMETERS
 
-    def recorded(self, config: C) -> dict[str, Any]:
-        """Return what the run folder of a training holds: settings, and the kind if it has a name.
-
-        `decima.rl.study.trainings.read_config` reads it.
-        """
-        settings = config.to_json()
-        return settings if self.name is None else {"kind": self.name, "config": settings}
-
     def new_folder(
         self, path: Path, config: C, copies: Mapping[str, Path | None] | None = None
     ) -> RunFolder:
         """Make a run folder, with `copies` of models by the names of their files there.
 
+        It holds the settings, and the kind if that has a name: `trainings.read_config` reads them.
         Raises RunError if the folder holds something, StudyError if a model cannot be copied.
         """
         given = {name: model for name, model in (copies or {}).items() if model is not None}
         contents = {name: read_bytes(model, StudyError) for name, model in given.items()}
-        folder = RunFolder.create(path, self.recorded(config))
+        settings = config.to_json()
+        recorded = settings if self.name is None else {"kind": self.name, "config": settings}
+        folder = RunFolder.create(path, recorded)
         try:
             for name, content in contents.items():
                 write_whole(path / name, content, StudyError)

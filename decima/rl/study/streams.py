@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ T = TypeVar("T")
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-_SHARE = 2.0**-53
 
 
 class Purpose(IntEnum):
@@ -88,13 +87,16 @@ class Draws:
     def next(self, rows: NDArray[np.int32]) -> Floats:
         """(n,) numbers in [0, 1) for the episodes `rows`."""
         self._drawn[rows] += np.uint64(1)
-        return uniform(self._key[rows], self._drawn[rows])
+        return np.asarray(uniform(self._key[rows], self._drawn[rows]))
 
 
-def uniform(key: NDArray[np.uint64], counter: NDArray[np.uint64]) -> Floats:
-    """(n,) numbers in [0, 1) that depend on (n,) keys and (n,) counters, from 1, alone."""
+def uniform(key: Any, counter: Any) -> Any:
+    """Number in [0, 1) that depends on a key and a counter, from 1, alone.
+
+    Both are 64-bit words, or (n,) arrays of them; `harmony.speed_kernels` compiles it.
+    """
     bits = key + counter * _GAMMA
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
     bits = bits ^ (bits >> np.uint64(31))
-    return np.asarray((bits >> np.uint64(11)).astype(np.float64) * _SHARE)
+    return (bits >> np.uint64(11)) * 2.0**-53

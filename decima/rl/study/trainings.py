@@ -24,7 +24,7 @@ AnyConfig = TypeVar("AnyConfig")
 def read_config(
     path: Path, recorded: Mapping[str, Any], kinds: Kinds
 ) -> tuple[ModelKind[Any, Any], Any]:
-    """Return what a training makes and its configuration, as `ModelKind.recorded` gave them.
+    """Return what a training makes and its configuration, as `ModelKind.new_folder` records them.
 
     Raises StudyError if it is of another kind of training; `path` is for the message.
     """
