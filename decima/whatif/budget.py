@@ -320,10 +320,8 @@ def budget(
     def simulated(asked: Sequence[_Asked]) -> list[Option]:
         runs = {}
         for place, (policy, executors, change, draws) in enumerate(asked):
-            run = Run(each * executors, policy, None, "recorded", 0)
-            if change is None:
-                run = run._replace(is_fixed=True)
-            else:
+            run = Run(each * executors, policy, is_fixed=change is None)
+            if change is not None:
                 run = run._replace(allocation=change.allocation)
             runs[place] = run, draws
         options = []
