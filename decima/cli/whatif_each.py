@@ -74,8 +74,7 @@ def _write_page_of(rows: list[Row], studied: Studied | str, page: Path) -> str |
 
 def _print(looks: Looks, rows: list[Row]) -> None:
     console = stdout(markup=False)
-    for line in words(looks):
-        wrapped(console, line)
+    wrapped(console, *words(looks))
     if rows:
         console.print()
         print_table(table(rows), console, console.print)

@@ -12,7 +12,7 @@ from rich.table import Table
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, difference_percent, mean_of
-from decima.rl.tables import aligned
+from decima.rl.tables import table_of
 from decima.whatif import load
 from decima.whatif.advice import is_allocation_trusted
 from decima.whatif.changes import MOST_GRID, AllocationChange, allocation_grid
@@ -263,15 +263,12 @@ def _number(value: float) -> str:
     return f"{value:,.2f}" if value >= 1 else f"{value:.2g}"
 
 
+HEADINGS = ("policy", "executors", "slots", "p95 JCT", "executor-hours", "cost", "change")
+
+
 def budget_table(planned: Budget) -> Table:
     """The baseline, then for each policy what it needs."""
-    table = aligned(HEADINGS[:2], HEADINGS[2:])
-    for row in planned.rows():
-        table.add_row(*row)
-    return table
-
-
-HEADINGS = ("policy", "executors", "slots", "p95 JCT", "executor-hours", "cost", "change")
+    return table_of(HEADINGS, planned.rows(), words=2)
 
 
 def is_assumption_trusted(study: WhatIf) -> bool:

@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from rich.table import Table
 
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.statistics import Estimate, difference_percent, mean_of
-from decima.rl.tables import aligned
 from decima.whatif.closed_loop import clients_of, keep_a_timetable
 from decima.whatif.load import recorded_slots, span_s, varying_slots
 from decima.whatif.replay import Recording, ReplayReport, ReplayWorkload
@@ -247,14 +245,6 @@ def _figures(outcome: Outcome) -> dict[str, list[float]]:
     return {"span_s": outcome.span_s.tolist(), "avg_jct_s": outcome.avg_s.tolist()}
 
 
-def submission_table(answer: Submission) -> Table:
-    """The jobs as recorded, then submitted otherwise under each policy."""
-    table = aligned(HEADINGS[:1], HEADINGS[1:])
-    for row in answer.rows():
-        table.add_row(*row)
-    return table
-
-
 @dataclass(frozen=True, eq=False)
 class Rules:
     """When each of J jobs may be submitted; rows are in the order of the trace."""
@@ -300,13 +290,8 @@ class Rules:
         leaders: defaultdict[int, list[int]] = defaultdict(list)
         for each in recording.dependencies:
             leaders[each.job].append(each.on)
-        return cls(
-            order,
-            ready_ms,
-            pause_ms,
-            is_driven,
-            tuple(tuple(leaders[row]) for row in range(len(order))),
-        )
+        each = tuple(tuple(leaders[row]) for row in range(len(order)))
+        return cls(order, ready_ms, pause_ms, is_driven, each)
 
     @property
     def typical_pause_ms(self) -> float:
@@ -393,11 +378,6 @@ def hint(study: WhatIf) -> str | None:
     )
 
 
-def check_waiting(recording: Recording) -> None:
-    """Raise NotWaitingError if no job of the recording waited for another one."""
-    Rules.of(recording)
-
-
 class _Shared(NamedTuple):
     """Inputs that all runs share."""
 
@@ -457,14 +437,8 @@ def submission(
         span_s, avg_s = np.array(columns).T
         return Outcome(span_s, avg_s)
 
-    return Submission(
-        study,
-        limit,
-        outcome(policies[0], None),
-        {policy: outcome(policy, most) for policy in policies},
-        rules,
-        check,
-    )
+    changed = {policy: outcome(policy, most) for policy in policies}
+    return Submission(study, limit, outcome(policies[0], None), changed, rules, check)
 
 
 def policies_of(settings: WhatIfSettings) -> tuple[str, ...]:
@@ -514,18 +488,13 @@ def _play(shared: _Shared, run: _Run) -> tuple[float, float]:
         if previous is not None and (trigger == previous).all():
             break
         previous = trigger
-        course = _course(submitted_ms, trigger, slots)
-        makespan_s, jct_s = played(workload, course)
+        # The jobs by submission, the first of which comes at 0.
+        order = np.argsort(submitted_ms, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        follows = np.where(trigger == NONE, NONE, place[trigger])[order]
+        arrivals = Arrivals(submitted_ms[order] - submitted_ms.min(), order.astype(np.int32))
+        makespan_s, jct_s = played(workload, Course(arrivals, follows, slots))
         took_ms = np.empty(len(jct_s))
-        took_ms[course.arrivals.job] = MS_PER_S * jct_s
+        took_ms[arrivals.job] = MS_PER_S * jct_s
     return makespan_s, float(jct_s.mean())
-
-
-def _course(submitted_ms: Float64, trigger: Int64, slots: Slots | Allocation | None) -> Course:
-    """The jobs by submission, the first of which comes at 0."""
-    order = np.argsort(submitted_ms, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    follows = np.where(trigger == NONE, NONE, place[trigger])[order]
-    arrivals = Arrivals(submitted_ms[order] - submitted_ms.min(), order.astype(np.int32))
-    return Course(arrivals, follows, slots)
