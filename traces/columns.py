@@ -213,7 +213,6 @@ class StoredJobs(Sequence[Job]):
 
 
 def columns_of(jobs: Sequence[Job]) -> Columns:
-    """Return the columns of these jobs."""
     if isinstance(jobs, StoredJobs):
         return jobs.columns
     stages = [stage for job in jobs for stage in job.stages]
@@ -245,7 +244,6 @@ def columns_of(jobs: Sequence[Job]) -> Columns:
 
 
 def names_of(names: Sequence[str]) -> Names:
-    """Return the column of these names."""
     row: dict[str, int] = {}
     index = np.array([row.setdefault(name, len(row)) for name in names], np.int64)
     return Names(index, tuple(row))

@@ -321,7 +321,6 @@ def _session_settings(
 
 
 def _check_submission(recording: Recording, protocol: Sharing) -> None:
-    """Refuse `--submit` where it has no answer."""
     if protocol != Protocol.SESSION.label:
         raise click.UsageError(f"--submit needs --protocol {Protocol.SESSION.label}")
     if len(recording.slots) > 1:
@@ -351,7 +350,6 @@ def _answered(
     driver_times: bool,
     where: Where,
 ) -> _Answers:
-    """Simulate the recording as it was, and all that `settings` and `terms` ask for."""
     announce()
     if isinstance(settings, WhatIfSettings):
         label, runs = "replay check", total_runs(settings)
@@ -402,7 +400,6 @@ def _all_advised(answers: _Answers) -> list[Advised]:
 
 
 def _print(answers: _Answers) -> None:
-    """Print what was asked for, the verdict, the tables, and the settings that are advised."""
     console = stdout(markup=False)
     study, check = answers.study, answers.check
     recording = study.recording
@@ -437,7 +434,6 @@ def _print_submission(console: Console, answer: Submission) -> None:
 
 
 def _print_hint(console: Console, answers: _Answers) -> None:
-    """Print that jobs could be submitted together, where nobody asked about it."""
     study = answers.study
     if isinstance(study, ApplicationsWhatIf) or answers.submitted is not None:
         return
@@ -469,7 +465,6 @@ def _print_advised(console: Console, answers: _Answers) -> None:
 
 
 def _print_all(answers: _Answers) -> None:
-    """Print all sentences and tables (`--explain`)."""
     study, check, lost, *_ = answers
     console, settings = stdout(markup=False), study.settings
     wrapped(console, *facts(study), verdict(check))

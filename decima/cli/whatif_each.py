@@ -26,7 +26,6 @@ _MOST_OF_A_NAME = 60
 def whatif_each(
     ask: Ask, where: Where, json_path: Path | None, page: Path | None, title: str
 ) -> None:
-    """Look at each application, study those that would gain most, print and write the result."""
     if where.cluster is not None:
         raise click.UsageError("--each reads the logs on this machine: it contradicts --cluster")
     if page is not None:

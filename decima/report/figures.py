@@ -144,7 +144,6 @@ def lonely(values: Sequence[float | None]) -> list[bool]:
 
 
 def _forest(axes: Axes, drawn: Forest) -> None:
-    """Means with their intervals, a row each; a dashed line at zero."""
     axis = drawn.axis
     for place, row in enumerate(drawn.rows):
         low, high = (min(max(end, axis.low), axis.high) for end in row.ends)
@@ -177,7 +176,6 @@ def _bars(axes: Axes, chart: Bars) -> None:
 
 
 def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
-    """Executors over time, a colour for each job."""
     tasks = unpack(run)
     end_s = float(run["end_ms"]) / MS_PER_S
     job = np.array(run["stages"]["job"])[tasks.stage]

@@ -183,7 +183,6 @@ class Results(_Strict):
 
     @property
     def reference(self) -> str:
-        """The first policy."""
         return next(iter(self.policies))
 
 

@@ -180,7 +180,6 @@ def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
 
 
 def budget_section(planned: Budget) -> Section:
-    """Section on the executors that keep the p95, and their cost."""
     points = {
         policy: [
             (float(cost), float(p95_s))
@@ -232,7 +231,6 @@ def budget_section(planned: Budget) -> Section:
 
 
 def submission_section(answer: Submission) -> Section:
-    """Section on the jobs of a driver that waits, submitted otherwise."""
     change = answer.advised()
     return Section(
         anchor="submission",

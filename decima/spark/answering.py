@@ -75,12 +75,10 @@ class Answers:
         self._made: tuple[str, TraceArrays, Policy] | None = None
 
     def close(self) -> None:
-        """Answer no more."""
         if self._auto is not None:
             self._auto.close()
 
     def answer(self, question: Message) -> dict[str, Any]:
-        """Return the answer to a question of the JVM."""
         return self._look(question) if question["ask"] == "look" else self._plan(question)
 
     def _look(self, question: Message) -> dict[str, Any]:
@@ -148,11 +146,9 @@ class Connection:
         self._send({"priors": priors})
 
     def refuse(self, reason: str) -> None:
-        """Report why the policy cannot be used."""
         self._send({"refused": reason})
 
     def serve(self, answers: Answers) -> None:
-        """Answer until the other end is gone."""
         while (question := self._receive()) is not None:
             self._send({**answers.answer(question), "number": question["number"]})
 

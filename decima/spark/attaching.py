@@ -280,5 +280,4 @@ class Guest:
         self.name = str(getattr(policy, "name", type(policy).__name__))
 
     def decide(self, observation: Observation) -> Action:
-        """The policy's answer (`decima.policy.Policy`)."""
         return self._policy.decide(read_only(observation))

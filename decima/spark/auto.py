@@ -109,7 +109,6 @@ class News(NamedTuple):
 
     @classmethod
     def of(cls, message: Mapping[str, Any]) -> News:
-        """Take the fields of a message."""
         return cls(**{name: message[name] for name in cls._fields})
 
 
@@ -154,7 +153,6 @@ class EvaluatorProcess:
         return self._worker.submit(lambda: self._answer(question))
 
     def close(self) -> None:
-        """End the process, if there is one; twice does no harm."""
         self._is_closed = True
         self._worker.close()
         if self._process is not None:
@@ -241,7 +239,6 @@ class Auto:
         return self._order if self._is_left or not self._acts else self.choice.policy
 
     def close(self) -> None:
-        """Ask no more."""
         self._evaluator.close()
 
     def look(self, news: News, now_s: float | None = None) -> tuple[dict[str, Any], bool]:
@@ -283,7 +280,6 @@ class Auto:
         self._since_ms = time_ms
 
     def message(self) -> dict[str, Any]:
-        """Format the choice for the JVM."""
         name = self.choice.policy
         values = self._settings.parameters.get(name)
         parameters = None if values is None else {"policy": name, "parameters": dict(values)}

@@ -59,7 +59,6 @@ class Verdict(NamedTuple):
     """share of the jobs that came right after another had ended (`closed_loop`); 0 if unknown"""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form in which it is sent."""
         error = None if self.error is None else [self.error.mean, self.error.ci95]
         differences = {
             name: [estimate.mean, estimate.ci95] for name, estimate in self.differences.items()

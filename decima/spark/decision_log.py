@@ -52,13 +52,11 @@ class DecisionLogFiles:
 
     @property
     def all(self) -> list[Path]:
-        """Paths of all files, the newest first."""
         names = [self.path.name, *(f"{self.path.name}.{n}" for n in range(1, self.files))]
         return [self.path.with_name(name) for name in names]
 
     @classmethod
     def of(cls, where: DecisionLogFiles | Path | str) -> DecisionLogFiles:
-        """Return the files of a path, with the default bounds."""
         return where if isinstance(where, DecisionLogFiles) else cls(Path(where))
 
 

@@ -97,7 +97,6 @@ def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def jar_name() -> str:
-    """Return the jar's file name."""
     digest = hashlib.sha256()
     for name, content in sorted((_sources() | _resources()).items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -192,7 +191,6 @@ def spark_jars() -> Path:
 
 
 def _sources() -> dict[str, bytes]:
-    """Return the Java sources by folder and name."""
     java = files("decima.spark") / "java"
     return {
         f"{folder}/{file.name}": file.read_bytes()
@@ -203,7 +201,6 @@ def _sources() -> dict[str, bytes]:
 
 
 def _resources() -> dict[str, bytes]:
-    """Return the resource files that the classes read."""
     manifest = b"Manifest-Version: 1.0\r\n\r\n"
     weights = {
         f"decima/policy/{name}": (files(package) / "data" / name).read_bytes()

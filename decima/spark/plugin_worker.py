@@ -56,7 +56,6 @@ def serve(connection: Connection) -> None:
 
 
 def main() -> None:
-    """Connect to the plugin that started this process, and serve it."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="decima: %(message)s")
     # Child processes need not know the secret.
     connection = Connection(int(os.environ[PORT]), os.environ.pop(SECRET))

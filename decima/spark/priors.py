@@ -80,7 +80,6 @@ class Priors:
 
     @property
     def queries(self) -> int:
-        """Number of queries with a name."""
         return len(self._by_query)
 
     def message(self) -> dict[str, Any]:

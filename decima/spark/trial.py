@@ -113,7 +113,6 @@ class TrialOutcome:
 
 
 def words(trace: str, config: TrialConfig, outcomes: Sequence[TrialOutcome]) -> str:
-    """Describe what was replayed and where."""
     added_ms = float(np.median([outcome.overhead_ms for outcome in outcomes]))
     return (
         f"{counted(config.jobs, 'job')} of {trace} on {counted(config.slots, 'slot')} of a local "
@@ -186,7 +185,6 @@ def run_trial(
 def _under(
     policy: str, spark: Any, run: Callable[[], Float64], **options: Any
 ) -> tuple[Float64, SchedulerStatus | None]:
-    """Run jobs on a session under a policy; the status is that of the attached scheduler."""
     if policy in PLAIN:
         return run(), None
     with attach(spark, policy, ready_s=LOADING_S, **options) as scheduler:

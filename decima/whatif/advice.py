@@ -48,7 +48,6 @@ _MOST_NAMED = 4
 
 
 def facts(study: Study) -> list[str]:
-    """Describe what was recorded."""
     recording = study.recording
     jobs = recording.trace.jobs
     tasks, stages = sum(job.num_tasks for job in jobs), sum(len(job.stages) for job in jobs)
@@ -117,7 +116,6 @@ def advised(study: Study, check: ReplayReport) -> Iterator[Advised]:
 
 
 def headline(study: Study, check: ReplayReport) -> str:
-    """Return the verdict in one sentence."""
     if not can_be_trusted(check):
         return (
             f"No policy is recommended: the simulator does not repeat this recording"
@@ -243,7 +241,6 @@ def _both(study: Study, result: Result, base: Result | None = None) -> str:
 
 
 def _who_words(study: Study, best: str) -> str:
-    """Describe which jobs or applications gain and which lose."""
     before = study.reference.by_job_s
     after = study.policies[best].by_job_s
     changes = {
@@ -268,7 +265,6 @@ def _who_words(study: Study, best: str) -> str:
 
 
 def how_words(study: Study, best: str) -> str:
-    """Describe how to get a policy on a live Spark."""
     if isinstance(study, ApplicationsWhatIf):
         workload = study.workload
         cores = max(1, workload.executors // workload.at_once) * workload.slots_each
@@ -355,7 +351,6 @@ def _allocation_effect(study: WhatIf, change: AllocationChange, result: Result) 
 
 
 def caveats(study: Study, check: ReplayReport) -> Iterator[str]:
-    """Yield the reasons to doubt the findings on this recording."""
     recording, summary = study.recording, study.recording.summary
     if summary.parts_missing > 0:
         verb = "is" if summary.parts_missing == 1 else "are"

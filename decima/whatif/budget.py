@@ -63,14 +63,12 @@ class Option:
     """(D,)"""
 
     def where(self) -> str:
-        """Describe the executors."""
         if self.change is None:
             return counted(self.executors, "executor")
         least, idle = self.change.allocation.least, self.change.values[IDLE]
         return f"{least:,} to {self.executors:,} executors that go after {idle} idle"
 
     def cell(self) -> str:
-        """Describe the executors in few words."""
         if self.change is None:
             return f"{self.executors:,}"
         least, idle = self.change.allocation.least, self.change.values[IDLE]
@@ -157,7 +155,6 @@ class Budget:
         return best
 
     def words(self) -> str | None:
-        """Describe the cheapest way; None where none is cheaper than the baseline."""
         best = self.cheapest()
         if best is None:
             return None
@@ -167,7 +164,6 @@ class Budget:
         )
 
     def heading(self) -> str:
-        """Describe the table."""
         what = "Fewest executors"
         if self.dynamic:
             what = "Fewest fixed executors, and cheapest settings of dynamic allocation,"
@@ -196,14 +192,12 @@ class Budget:
         return " ".join(words) or None
 
     def files(self) -> Files:
-        """Lines of settings for `words`; none without them."""
         best = self.cheapest()
         if best is None:
             return {}
         return budget_files(self.study, best.policy, best.executors, best.change)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells below `HEADINGS`: the baseline, then what each policy needs."""
         yield self._cells(f"{self.base.policy}, baseline", self.base)
         for policy in self.p95_s:
             option = self.fixed(policy)
@@ -231,8 +225,6 @@ class Budget:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all figures in the documented form (`docs/whatif.md`)."""
-
         def drawn(option: Option) -> dict[str, Any]:
             return {
                 "setting": None if option.change is None else option.change.setting,
@@ -267,7 +259,6 @@ HEADINGS = ("policy", "executors", "slots", "p95 JCT", "executor-hours", "cost",
 
 
 def budget_table(planned: Budget) -> Table:
-    """The baseline, then for each policy what it needs."""
     return table_of(HEADINGS, planned.rows(), words=2)
 
 

@@ -89,7 +89,6 @@ class Look:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the replay is close enough for advice."""
         return self.fidelity is not None and not self.fidelity.above(USELESS_PERCENT)
 
     @property
@@ -218,7 +217,6 @@ def _recording(ask: Ask, path: str, log: ReadLog) -> Recording:
 
 
 def _first_look(ask: Ask, path: str) -> Look:
-    """Read one log and replay it under a few policies."""
     try:
         log = _read(ask, path)
         if not log.jobs:
@@ -270,7 +268,6 @@ def _without(path: str, why: str) -> str:
 
 
 def _study(ask: Ask, path: str) -> Studied | str:
-    """Study one application in full, on its recorded slots."""
     try:
         recording = _recording(ask, path, _read(ask, path))
         settings = WhatIfSettings.fitting(recording, **ask.options)

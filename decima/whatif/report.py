@@ -47,7 +47,6 @@ class Cell(NamedTuple):
 
 
 def policy_cells(study: Study, name: str) -> dict[str, Cell]:
-    """All figures of a policy, by heading."""
     result, base = study.policies[name], study.reference
     figures = {"average": (result.avg_s, base.avg_s), "p95": (result.p95_s, base.p95_s)}
     if isinstance(study, ApplicationsWhatIf):
@@ -145,7 +144,6 @@ def group_rows(study: Study) -> Iterator[tuple[str, int, list[Cell]]]:
 
 
 def allocation_table(study: WhatIf) -> Table:
-    """One row for each change of dynamic allocation, recorded arrivals."""
     return table_of(ALLOCATION_HEADINGS, allocation_rows(study), name_width=_NAME_WIDTH)
 
 
@@ -163,7 +161,6 @@ def allocation_rows(study: WhatIf) -> Iterator[tuple[str, ...]]:
 
 
 def tuned_lines(study: WhatIf) -> Iterator[str]:
-    """The parameters that were fitted."""
     for name, parameters in study.main.tuned.items():
         words = ", ".join(f"{label} {value:g}" for label, value in parameters.items())
         shipped = parameters == HEURISTICS[name].defaults
@@ -171,7 +168,6 @@ def tuned_lines(study: WhatIf) -> Iterator[str]:
 
 
 def to_json(study: WhatIf) -> dict[str, Any]:
-    """All figures in the documented form (`docs/whatif.md`)."""
     settings = study.settings
     pools = None
     if study.pools is not None:
@@ -250,7 +246,6 @@ def _figures_json(
 
 
 def applications_json(study: ApplicationsWhatIf) -> dict[str, Any]:
-    """All figures of several applications in the documented form (`docs/whatif.md`)."""
     settings, workload, base = study.settings, study.workload, study.reference
     fidelity = study.check().fidelity("all")
     shown = {name: value for name, value in vars(settings).items() if name != "policies"}

@@ -103,7 +103,6 @@ class Study(ABC):
 
     @property
     def reference(self) -> Result:
-        """Result of the policy that the others are compared with."""
         return self.policies[self.settings.reference]
 
     @property
@@ -174,12 +173,10 @@ class WhatIf(Study):
 
     @property
     def main(self) -> SizeResult:
-        """Result at the given number of executors."""
         return self.sizes[self.settings.executors]
 
     @property
     def policies(self) -> Mapping[str, Result]:
-        """Results by policy at the given number of executors."""
         return self.main.policies
 
     @property
@@ -250,12 +247,10 @@ class ApplicationsWhatIf(Study):
 
     @property
     def policies(self) -> Mapping[str, Result]:
-        """Results of the ways in the settings."""
         return {name: self.results[name] for name in self.settings.policies}
 
     @property
     def alone(self) -> Result:
-        """Each application with the whole cluster."""
         return self.results[ALONE]
 
     def differences(self, result: Result, base: Result | None = None) -> tuple[Estimate, Estimate]:

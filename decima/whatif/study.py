@@ -91,7 +91,6 @@ class Shared(NamedTuple):
         return self.slots.scaled(run.executors)
 
     def executors(self, run: Run) -> int:
-        """The most slots of a run."""
         slots = self.slots_of(run)
         if isinstance(slots, Allocation):
             return slots.slots
@@ -381,7 +380,6 @@ def _columns(figures: Float64 | None) -> tuple[Float64, ...]:
 
 
 def _shared_inputs(recording: Recording, settings: WhatIfSettings, driver_times: bool) -> Shared:
-    """Return what all runs of a study share."""
     workload = ReplayWorkload.of(
         recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
     )

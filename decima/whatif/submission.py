@@ -107,7 +107,6 @@ class Submission:
 
     @property
     def name(self) -> str:
-        """Describe the change in a word or two."""
         if self.limit == TOGETHER:
             return TOGETHER
         return f"at most {self.limit:,} at once"
@@ -131,7 +130,6 @@ class Submission:
         return jct if jct.upper < -WORTH_PERCENT and span.mean <= WORTH_PERCENT else None
 
     def headline(self) -> str:
-        """Return the answer in one sentence."""
         if not self.is_trusted:
             return (
                 f"No answer on --submit: the simulated driver that waits is "
@@ -165,7 +163,6 @@ class Submission:
         )
 
     def assumed_words(self) -> str:
-        """Describe what the log cannot show."""
         pause_s = self.rules.typical_pause_ms / MS_PER_S
         words = (
             "Assumed: no other job needs what the driver collected from an earlier one, or wrote "
@@ -177,7 +174,6 @@ class Submission:
         return words
 
     def dependency_words(self) -> Iterator[str]:
-        """Yield each dependency in words."""
         names = [job.name for job in self.study.recording.trace.jobs]
         for each in self.study.recording.dependencies:
             what = f" ({each.what})" if each.what else ""
@@ -204,7 +200,6 @@ class Submission:
         return self.headline(), files
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells below `HEADINGS`."""
         recorded = self.recorded
         yield (
             f"{_AS_RECORDED}, {self.base}",
@@ -220,7 +215,6 @@ class Submission:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all figures in the documented form (`docs/whatif.md`)."""
         return {
             "limit": self.limit,
             "is_trusted": self.is_trusted,

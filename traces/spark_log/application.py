@@ -100,7 +100,6 @@ class StageInfo(NamedTuple):
 
     @classmethod
     def parse(cls, info: dict[str, Any]) -> StageInfo:
-        """Read the JSON of a stage."""
         rdds = sorted(whole(rdd["RDD ID"]) for rdd in info["RDD Info"])
         place = info.get("Stage Name")
         return cls(

@@ -141,7 +141,6 @@ class ZippedFolder:
         raise IsADirectoryError(EISDIR, strerror(EISDIR))
 
     def inside(self) -> list[ZippedFile | ZippedFolder]:
-        """Return its files and folders."""
         depth = len(self.place) + 1
         files: list[ZippedFile | ZippedFolder] = []
         folders: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}

@@ -53,7 +53,6 @@ class DataUse(NamedTuple):
     """whether it writes, or may write, what the log does not name"""
 
     def joined(self, other: DataUse) -> DataUse:
-        """Return the use of both."""
         return DataUse(
             self.reads | other.reads,
             self.writes | other.writes,
@@ -104,7 +103,6 @@ def data_use(line: bytes) -> DataUse:
 
 
 def _nodes(plan: bytes) -> Iterator[tuple[str, str]]:
-    """Yield name and description of each node."""
     for match in _NODE.finditer(plan):
         yield _text(match[1]), _text(match[2])
 

@@ -286,7 +286,6 @@ def explain_decision(
 
 
 def _choice(choices: Choices, action: Action) -> Choice:
-    """Find the rows of an action."""
     if action == PASS:
         return Choice(len(choices.open_stage), slice(0), None, slice(0), None)
     (entry,) = np.flatnonzero(choices.open_stage == action.stage)

@@ -118,7 +118,6 @@ class LogProbs(NamedTuple):
 
 
 def log_probs(scores: Scores[Float32], choice: Choice) -> LogProbs:
-    """Log-probabilities by the scores of one decision."""
     return LogProbs(
         _log_softmax(np.concatenate((scores.stage, scores.end))),
         _log_softmax(scores.limit[choice.limits]),

@@ -57,7 +57,6 @@ class CoordinatorLog:
             raise AttachError(f"decision log {files.path}: {reason(error)}") from error
 
     def plan(self, division: Division, coordinator: Coordinator, time_ms: int) -> None:
-        """Write a plan."""
         sets = []
         for number, (key, application) in enumerate(coordinator.applications.items()):
             stages = application.stages
@@ -81,14 +80,12 @@ class CoordinatorLog:
         )
 
     def jobs(self, key: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write jobs of an application that ended."""
         for row in rows:
             self._write(
                 {**row, "job": f"{key} {row.get('job')}", "name": f"{name}: {row.get('name')}"}
             )
 
     def close(self) -> None:
-        """Close the file; later lines are lost."""
         if self._number is not None:
             os.close(self._number)
             self._number = None

@@ -105,7 +105,6 @@ class Connection:
             self.close()
 
     def close(self) -> None:
-        """Hang up at once."""
         self._writer.transport.abort()
 
 
@@ -142,7 +141,6 @@ class Stages(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """Number of tasks that no executor runs yet."""
         return int((self.num_tasks - self.launched).sum())
 
     @property

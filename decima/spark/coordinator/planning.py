@@ -108,14 +108,12 @@ class Coordinator:
         return key
 
     def remove(self, key: str, now_ms: float) -> None:
-        """Forget an application: its share is free."""
         application = self.applications.pop(key)
         if application.stages is not None:
             self._arrivals.note_end(application.stages.work_ms)
         self.delay.note_departures(application.registered, now_ms)
 
     def report(self, key: str, report: Report, now_ms: float) -> None:
-        """Take in the state of an application."""
         application = self.applications[key]
         came = report.registered - application.registered
         self.delay.note_arrivals(came, application.requested_ms, now_ms)
@@ -135,7 +133,6 @@ class Coordinator:
                 application.idle_since_ms = now_ms
 
     def plan(self, now_ms: float) -> Division:
-        """Divide the executors anew, and take the targets as granted."""
         applications = self.applications
         self._shrink()
         for application in applications.values():
@@ -240,7 +237,6 @@ class Coordinator:
         return round_, self.settings.policy, None
 
     def _policy(self, message: dict[str, Any]) -> tuple[TraceArrays, Policy]:
-        """The policy for the graphs of now; made anew when they have changed."""
         graph = {label: np.asarray(message[label]).tolist() for label in GRAPH}
         if self._made is None or self._made[0] != graph:
             trace = graph_arrays(message)

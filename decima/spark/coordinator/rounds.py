@@ -138,11 +138,9 @@ class ClusterRound:
 
     @property
     def is_open(self) -> bool:
-        """True while an executor is on offer and a stage may be chosen."""
         return not self._is_over and bool(self._state.clock[0]["open_stages"] > 0)
 
     def observation(self) -> Observation:
-        """Return the observation of the due decision."""
         return observe(self._state)
 
     def serve_floor(self, job: int) -> None:

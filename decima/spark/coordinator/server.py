@@ -99,7 +99,6 @@ class PlanTimes:
         """when each was made, and in how many seconds"""
 
     def note(self, took_s: float) -> None:
-        """A plan was made."""
         self.count += 1
         self._newest.append((time.monotonic(), took_s))
 
@@ -109,7 +108,6 @@ class PlanTimes:
         return float(np.quantile(took_s, part)) if took_s else 0.0
 
     def per_s(self) -> float:
-        """Return the number of plans per second, over the last seconds."""
         begin_s = time.monotonic() - _RATE_S
         return sum(at_s > begin_s for at_s, _ in list(self._newest)) / _RATE_S
 
@@ -174,7 +172,6 @@ class CoordinatorServer:
     # --- status ---------------------------------------------------------------------------------
 
     def status(self) -> SchedulerStatus:
-        """Return the status with each application as a job, and its target as the limit."""
         now_ms = _now_ms()
         jobs = [
             JobStatus(
@@ -216,7 +213,6 @@ class CoordinatorServer:
         )
 
     def metrics(self) -> str:
-        """Return the text of `/metrics`, for Prometheus."""
         coordinator, times = self.coordinator, self.times
         applications = dict(coordinator.applications)
         metrics: dict[tuple[str, str], dict[str, float]] = {

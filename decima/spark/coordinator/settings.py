@@ -94,7 +94,6 @@ class CoordinatorSettings:
         return {group: cap for group, cap in caps.items() if cap is not None}
 
     def weight_of(self, weight: float, user: str, queue: str) -> float:
-        """Return the weight of an application that asks for `weight`."""
         return (
             weight * self.weights.get(f"user:{user}", 1.0) * self.weights.get(f"queue:{queue}", 1.0)
         )

@@ -94,7 +94,6 @@ class StageRun:
 
     @property
     def num_tasks(self) -> int:
-        """Number of tasks."""
         return len(self.task_ms)
 
 

@@ -23,7 +23,6 @@ BACKLOG_MS, IDLE_MS = 1_000.0, 60_000.0
 
 
 def way_named(name: str, workload: ApplicationsWorkload) -> Way:
-    """Return the way of that name, for one run."""
     executors = workload.executors
     if name == RECORDED:
         return Recorded(workload)
@@ -46,7 +45,6 @@ class Recorded(Way):
         self.slots_each, self.delay_ms, self.room = 1, 0.0, math.inf
 
     def divide(self, run: ClusterRun) -> None:
-        """Follow the recorded slots, up to the next change."""
         for application in run.active:
             curve = application.work.curve
             run.set_target(application, int(curve.at(np.array([run.now_ms]))[0]))
@@ -103,7 +101,6 @@ class Dynamic(Way):
         self._requests[application.place] = _Requests()
 
     def divide(self, run: ClusterRun) -> None:
-        """Request executors for tasks that wait, and let idle ones go."""
         for application in run.active:
             requests = self._requests[application.place]
             pending, before = application.pending, application.target
@@ -155,7 +152,6 @@ class Coordinated(Way):
         self._due_ms = np.inf
 
     def begin(self, run: ClusterRun, application: ApplicationRun) -> None:
-        """Register an application."""
         most = run.workload.executors
         registration = Registration(
             str(application.place), application.work.name, "", "", 1.0, most, self.slots_each
@@ -166,7 +162,6 @@ class Coordinated(Way):
         run.set_target(application, self._coordinator.applications[key].granted)
 
     def end(self, run: ClusterRun, application: ApplicationRun) -> None:
-        """Free its share."""
         self._coordinator.remove(self._keys.pop(application.place), run.now_ms)
 
     def divide(self, run: ClusterRun) -> None:

@@ -35,7 +35,6 @@ class Demands(NamedTuple):
     """GPUs of each executor"""
 
     def words(self) -> str:
-        """Describe them as settings of Spark."""
         settings = {TASK_CPUS: self.task_cpus, _EXECUTOR_GPUS: self.gpus}
         return " and ".join(f"{key} {n}" for key, n in settings.items() if n is not None)
 

@@ -34,7 +34,6 @@ class Pool:
         return _FAIR if self.fair else "FIFO"
 
     def words(self) -> str:
-        """The pool's settings, as a person writes them."""
         return f"{self.mode}, weight {self.weight}, minShare {self.min_share}"
 
 
@@ -46,7 +45,6 @@ class Pools:
     """by name; any other pool has the defaults"""
 
     def named(self, name: str) -> Pool:
-        """The pool of that name."""
         return self.described.get(name, Pool())
 
     @classmethod
@@ -80,7 +78,6 @@ def read_pools(path: Path) -> Pools:
 
 
 def allocation_file(pools: Pools) -> str:
-    """The text of an allocation file with these pools."""
     rows = "".join(
         f"  <pool name={quoteattr(name)}><schedulingMode>{pool.mode}</schedulingMode>"
         f"<weight>{pool.weight}</weight><minShare>{pool.min_share}</minShare></pool>\n"
