@@ -51,7 +51,14 @@ def write_figures(folder: Path, sections: Sequence[Section], command: str) -> li
         name = title if names[title] == 1 else f"{title}-{names[title]}"
         for form in _FORMATS:
             path = folder / f"{name}.{form}"
-            write_whole(path, _saved(figure, form, command))
+            # Equal figures have equal bytes: no date, fixed names in the SVG.
+            memory = io.BytesIO()
+            metadata = {"Description": command}
+            if form == "svg":
+                metadata |= {"Date": None, "Creator": "decima report"}  # type: ignore[dict-item]
+            with mpl.rc_context({"svg.hashsalt": "decima", "svg.fonttype": "none"}):
+                figure.savefig(memory, format=form, dpi=_DPI, metadata=metadata)
+            write_whole(path, memory.getvalue())
             written.append(path)
     return written
 
@@ -85,17 +92,6 @@ def _name(section: Section, title: str) -> str:
     if len(words) > _LONGEST_NAME:
         words = words[:_LONGEST_NAME].rpartition("-")[0]
     return f"{section.anchor}-{words}"
-
-
-def _saved(figure: Figure, form: str, command: str) -> bytes:
-    """Return the figure's bytes, equal for equal figures: no date, fixed names in the SVG."""
-    memory = io.BytesIO()
-    metadata = {"Description": command}
-    if form == "svg":
-        metadata |= {"Date": None, "Creator": "decima report"}  # type: ignore[dict-item]
-    with mpl.rc_context({"svg.hashsalt": "decima", "svg.fonttype": "none"}):
-        figure.savefig(memory, format=form, dpi=_DPI, metadata=metadata)
-    return memory.getvalue()
 
 
 def _lines(axes: Axes, chart: Lines) -> None:

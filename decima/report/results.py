@@ -187,20 +187,12 @@ class Results(_Strict):
 
 
 def read_results(path: Path) -> Results:
-    """The results in a file that `decima evaluate --json` wrote.
-
-    Raises:
-        FileError: (one line) it cannot be read or is no such file.
-    """
+    """The results in a file of `decima evaluate --json`; FileError (one line) if it is none."""
     return results_of(read_json(path, FileError), str(path))
 
 
 def results_of(content: Any, where: str) -> Results:
-    """The results in what `Report.to_json` gave.
-
-    Raises:
-        FileError: (one line, beginning with `where`) it is damaged or of another version.
-    """
+    """The results in what `Report.to_json` gave; FileError, beginning with `where`, if damaged."""
     if isinstance(content, dict) and content.get("format") == FORMAT:
         if content.get("version") not in READABLE:
             raise FileError(

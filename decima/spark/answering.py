@@ -65,10 +65,6 @@ class Answers:
     """Answers of the policies of one session."""
 
     def __init__(self, policies: PoliciesByName, auto: Auto | None = None) -> None:
-        """Args:
-        policies: that may be asked.
-        auto: what chooses among policies; None: nothing does.
-        """
         self._policies = policies
         self._auto = auto
         self._tables = LiveTables()
@@ -124,11 +120,7 @@ class Connection:
     """Connection to the JVM's planner: frames of a length (4 bytes, big endian) and JSON."""
 
     def __init__(self, port: int, secret: str) -> None:
-        """Connect to loopback, and learn the settings.
-
-        Raises:
-            ConnectionError: it refused the connection.
-        """
+        """Connect to loopback, and learn the settings; ConnectionError if it refuses."""
         self._end = socket.create_connection((ADDRESS, port))
         self._end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._send({"secret": secret})
@@ -138,11 +130,7 @@ class Connection:
         self.settings = settings
 
     def ready(self, priors: Message | None = None) -> None:
-        """Announce that questions will be answered.
-
-        Args:
-            priors: earlier runs (`Priors.message`).
-        """
+        """Announce that questions will be answered; `priors` as `Priors.message` gives them."""
         self._send({"priors": priors})
 
     def refuse(self, reason: str) -> None:

@@ -67,11 +67,7 @@ class Verdict(NamedTuple):
 
 
 def compare(question: Question) -> Verdict:
-    """Play the jobs under Spark's order and under each candidate.
-
-    Raises:
-        PolicyError, ModelError: there is no such policy or model.
-    """
+    """Play the jobs under Spark's order and each candidate; PolicyError: there is none such."""
     world = World(question)
     sequences = [world.resampled(number) for number in range(SEQUENCES)]
     reference = world.average_s(question.order, sequences)

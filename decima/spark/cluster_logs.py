@@ -269,11 +269,7 @@ class _RemoteFile:
 def logs_in_order(
     logs: Sequence[RemoteLog], results: Iterable[tuple[str, ReadLog | str]], how: HowToRead
 ) -> Iterator[ReadLog]:
-    """Yield the logs read, in order; a log that could not be listed carries its error.
-
-    Raises:
-        TraceError: a log that a person named cannot be read.
-    """
+    """Yield the logs read, in order; TraceError where one that a person named cannot be read."""
     by_path = dict(results)
     for log in logs:
         if log.fault is not None:

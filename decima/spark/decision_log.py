@@ -307,7 +307,11 @@ def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
     for number in ran:
         stage = row["stages"][number]
         parents = [place[parent] for parent in stage["parents"] if parent in place]
-        took_ms = max(1.0, _time(stage["mean_ms"], "mean_ms"))
+        if not is_number(stage["mean_ms"]) or not 0 <= stage["mean_ms"] <= MAX_TIME_MS:
+            raise AttachError(
+                f"mean_ms is {stage['mean_ms']!r:.60}: a time from 0 to {MAX_TIME_MS:,} is needed"
+            )
+        took_ms = max(1.0, float(stage["mean_ms"]))
         num_tasks = _count(stage["num_tasks"], "num_tasks")
         stages.append(Stage.fixed(f"s{number}", num_tasks, took_ms, parents))
     if not stages:
@@ -322,11 +326,7 @@ def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
 
 
 def check_order(job: LoggedJob) -> None:
-    """Refuse a job whose times contradict each other.
-
-    Raises:
-        AttachError: it ended before it arrived, or Spark took more of its time than it has.
-    """
+    """Refuse (AttachError) a job whose times contradict each other."""
     if job.completion_ms is None:
         return
     took_ms = job.completion_ms - job.arrival_ms
@@ -354,9 +354,3 @@ def _count(value: object, label: str) -> int:
             f"{label} is {value!r:.60}: a whole number from 0 to {MAX_TIME_MS:,} is needed"
         )
     return value
-
-
-def _time(value: object, label: str) -> float:
-    if not is_number(value) or not 0 <= value <= MAX_TIME_MS:
-        raise AttachError(f"{label} is {value!r:.60}: a time from 0 to {MAX_TIME_MS:,} is needed")
-    return float(value)

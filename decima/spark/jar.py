@@ -83,11 +83,7 @@ def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:
-    """Put the jar into the package, in place of older ones: `make wheel` does, before it packs.
-
-    Raises:
-        AttachError: as for `build_jar`.
-    """
+    """Put the jar into the package, in place of older ones: `make wheel` does, before it packs."""
     path = _SHIPPED / jar_name()
     for old in _SHIPPED.glob("*.jar"):
         old.unlink()
@@ -117,11 +113,7 @@ def build_jar(path: Path, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def pack(path: Path, classes: Path) -> None:
-    """Write the compiled classes in a folder, their names and the resources as a jar.
-
-    Raises:
-        AttachError: it cannot be written.
-    """
+    """Write compiled classes and the resources as a jar; AttachError if it cannot be written."""
     compiled = {
         str(file.relative_to(classes)): file.read_bytes() for file in classes.rglob("*.class")
     }
@@ -135,11 +127,7 @@ def pack(path: Path, classes: Path) -> None:
 def compile_java(
     sources: list[tuple[str, bytes]], classes: Path, environment: Mapping[str, str] = os.environ
 ) -> None:
-    """Compile files, given by name and content, against Spark's jars into the folder `classes`.
-
-    Raises:
-        AttachError: there is no JDK or no pyspark, or the compiler found a fault.
-    """
+    """Compile files, content by name, against Spark's jars; AttachError if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name, _ in sources]
         for path, (_, content) in zip(paths, sources, strict=True):
@@ -160,11 +148,7 @@ def compile_java(
 
 
 def find_javac(environment: Mapping[str, str]) -> Path:
-    """The JDK's compiler: of JAVA_HOME, else on the path.
-
-    Raises:
-        AttachError: there is none.
-    """
+    """The JDK's compiler: of JAVA_HOME, else on the path; AttachError if there is none."""
     home = environment.get("JAVA_HOME")
     javac = Path(home) / "bin" / "javac" if home else None
     if javac is None or not javac.is_file():
@@ -179,11 +163,7 @@ def find_javac(environment: Mapping[str, str]) -> Path:
 
 
 def spark_jars() -> Path:
-    """The folder of Spark's jars in the pyspark that is installed.
-
-    Raises:
-        AttachError: it is not.
-    """
+    """The folder of Spark's jars in the pyspark that is installed; AttachError if none is."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise missing("pyspark")

@@ -40,11 +40,7 @@ def ready_policy(name: str, parameters: Parameters | None = None) -> PolicyFor:
 
 
 def learned(name: str) -> PolicyFor:
-    """Return a factory of the learned policy `name` for the current jobs, from its file of now.
-
-    Raises:
-        ModelError: the file is no model that this version can use.
-    """
+    """A factory of the learned policy `name`, from its file of now, else ModelError."""
     # Not before: numba takes a second to load.
     from decima.agent.model import load_model
     from decima.agent.policy import LearnedPolicy
@@ -122,11 +118,7 @@ def read_parameters(
 
 
 def read_card(path: Path) -> Mapping[str, Any]:
-    """The card in the header of a model file. Loading the model checks the rest.
-
-    Raises:
-        AttachError: it cannot be read, or is no model of `decima train`.
-    """
+    """The card in a model file's header, else AttachError. Loading checks the rest."""
     try:
         with safe_open(path, framework="numpy") as file:
             header = parse_json((file.metadata() or {}).get("json", "{}"), str(path))

@@ -263,11 +263,7 @@ def _alone(decisions: DecisionHistory, policy: str) -> NDArray[np.bool_]:
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture of another kind now, not after the simulation.
-
-    Raises:
-        AttachError: another suffix.
-    """
+    """Refuse (AttachError) a picture of another kind now, not after the simulation."""
     if path.suffix.lower() not in SUFFIXES:
         raise AttachError(f"{path}: suffix {path.suffix!r} is none of {', '.join(SUFFIXES)}")
 

@@ -192,11 +192,7 @@ def _under(
 
 
 def pools_of(trace: Trace, jobs: Sequence[Job]) -> list[str]:
-    """The pool that each job was recorded in.
-
-    Raises:
-        AttachError: the trace names no pool.
-    """
+    """The pool that each job was recorded in; AttachError if the trace names none."""
     recorded = trace.metadata.get("recorded", {})
     pools = [recorded.get(job.name, {}).get("pool") for job in jobs]
     if not any(pools):
@@ -208,11 +204,7 @@ def pools_of(trace: Trace, jobs: Sequence[Job]) -> list[str]:
 
 
 def record(jobs: Sequence[Job], slots: int) -> Trace:
-    """The trace that an application's own event log makes: each distinct job once, all at a time.
-
-    Raises:
-        AttachError: as `run_trial`.
-    """
+    """The trace that an application's own event log makes of each distinct job, all at a time."""
     distinct = list({job.name: job for job in jobs}.values())
     with tempfile.TemporaryDirectory(prefix="decima-record-") as folder:
         spark = local_session(slots, fair=False, event_log=Path(folder))

@@ -224,42 +224,38 @@ def _first_look(ask: Ask, path: str) -> Look:
             without_jobs = UNFINISHED if is_open else log.summary.first_line_skipped or NO_JOBS
             return Look(path, _without(path, log.unread or without_jobs))
         recording = _recording(ask, path, log)
-        return _looked(ask, path, log, recording)
+        reference = recording.policy(0)
+        jct_s: dict[str, Float64] = {}
+        for policy in dict.fromkeys((reference, *POLICIES)):
+            settings = ReplaySettings(policy=policy, draws=_DRAWS, seed=ask.seed)
+            jct_s[policy] = simulated(recording, settings).jct_s[True]
+        recorded_s = recording.recorded_ms / MS_PER_S
+        error = relative_error(jct_s[reference].mean(axis=0), recorded_s)
+        by_draw_s = {policy: values.mean(axis=1) for policy, values in jct_s.items()}
+        avg_s = {policy: float(values.mean()) for policy, values in by_draw_s.items()}
+        better = [name for name, times in by_draw_s.items() if (times < by_draw_s[reference]).all()]
+        # A setting of Spark is preferred to a policy that is hardly better.
+        worth_s = WORTH_PERCENT / 100 * avg_s[reference]
+        best = min(
+            better, key=lambda name: avg_s[name] + (0 if name in ORDERS else worth_s), default=None
+        )
+        parts_ms = np.array(recording.breakdowns).sum(axis=0)
+        return Look(
+            path,
+            name=log.label,
+            identity=log.identity,
+            extent=log.extent or _NO_EXTENT,
+            jobs=len(recording.trace.jobs),
+            tasks=sum(job.num_tasks for job in recording.trace.jobs),
+            lines_skipped=log.summary.lines_skipped,
+            parts_s=dict(zip(PARTS, (parts_ms / MS_PER_S).tolist(), strict=True)),
+            fidelity=Fidelity.of(error),
+            reference=reference,
+            avg_jct_s=avg_s,
+            best=best,
+        )
     except (TraceError, SimulationError) as error:
         return Look(path, _without(path, str(error)))
-
-
-def _looked(ask: Ask, path: str, log: ReadLog, recording: Recording) -> Look:
-    reference = recording.policy(0)
-    jct_s: dict[str, Float64] = {}
-    for policy in dict.fromkeys((reference, *POLICIES)):
-        settings = ReplaySettings(policy=policy, draws=_DRAWS, seed=ask.seed)
-        jct_s[policy] = simulated(recording, settings).jct_s[True]
-    recorded_s = recording.recorded_ms / MS_PER_S
-    error = relative_error(jct_s[reference].mean(axis=0), recorded_s)
-    by_draw_s = {policy: values.mean(axis=1) for policy, values in jct_s.items()}
-    avg_s = {policy: float(values.mean()) for policy, values in by_draw_s.items()}
-    better = [name for name, times in by_draw_s.items() if (times < by_draw_s[reference]).all()]
-    # A setting of Spark is preferred to a policy that is hardly better.
-    worth_s = WORTH_PERCENT / 100 * avg_s[reference]
-    best = min(
-        better, key=lambda name: avg_s[name] + (0 if name in ORDERS else worth_s), default=None
-    )
-    parts_ms = np.array(recording.breakdowns).sum(axis=0)
-    return Look(
-        path,
-        name=log.label,
-        identity=log.identity,
-        extent=log.extent or _NO_EXTENT,
-        jobs=len(recording.trace.jobs),
-        tasks=sum(job.num_tasks for job in recording.trace.jobs),
-        lines_skipped=log.summary.lines_skipped,
-        parts_s=dict(zip(PARTS, (parts_ms / MS_PER_S).tolist(), strict=True)),
-        fidelity=Fidelity.of(error),
-        reference=reference,
-        avg_jct_s=avg_s,
-        best=best,
-    )
 
 
 def _without(path: str, why: str) -> str:

@@ -129,6 +129,11 @@ class Study(ABC):
             is_lower = drawn.mean < 0
         return is_lower and second.is_surely_below(0)
 
+    def is_worth_it(self, result: Result, base: Result | None = None) -> bool:
+        """Return whether the average JCT is surely lower, and by more than a setting costs."""
+        change = self.differences(result, base)[0].mean
+        return change <= -WORTH_PERCENT and self.is_surely_lower(result, base)
+
     def waiting(self) -> Estimate:
         """Percent of the reference's average JCT that is due to others, paired by draw."""
         avg_s = self.reference.avg_s
@@ -207,18 +212,14 @@ class WhatIf(Study):
 
     def best_pool_change(self) -> tuple[PoolChange, Result] | None:
         """The best change of one pool, if it is worth its while for certain."""
-        if self.pools is None or not self.is_surely_lower(self.pools[1]):
-            return None
-        is_worth_it = self.differences(self.pools[1])[0].mean <= -WORTH_PERCENT
-        return self.pools if is_worth_it else None
+        return self.pools if self.pools is not None and self.is_worth_it(self.pools[1]) else None
 
     def fastest_allocation(self) -> tuple[AllocationChange, Result] | None:
         """The change of allocation with the lowest average JCT; None if none is surely lower."""
         sure = [
             (change, result)
             for change, result in self.allocations[1:]
-            if self.is_surely_lower(result, self.allocations[0][1])
-            and self.differences(result, self.allocations[0][1])[0].mean <= -WORTH_PERCENT
+            if self.is_worth_it(result, self.allocations[0][1])
         ]
         return min(sure, key=lambda pair: float(pair[1].avg_s.mean()), default=None)
 

@@ -194,11 +194,7 @@ class WhatIfSettings(_StudySettings):
         return tuple(sorted(n for n in around if self.least_slots <= n <= MAX_EXECUTORS))
 
     def cluster(self, executors: int, *, is_bounded: bool = False) -> Cluster:
-        """The cluster with that many executors, where only `max_jobs` run at once if it is bounded.
-
-        Raises:
-            ValueError: impossible settings.
-        """
+        """The cluster with that many executors; bounded, only `max_jobs` run at once."""
         if self.protocol == Protocol.SESSION.label:
             cluster = session_cluster(executors)
             return replace(cluster, max_jobs=self.max_jobs) if is_bounded else cluster

@@ -256,11 +256,7 @@ class Rules:
 
     @classmethod
     def of(cls, recording: Recording) -> Rules:
-        """The rules of a recording of one application.
-
-        Raises:
-            NotWaitingError: its jobs waited for no other ones.
-        """
+        """The rules of one application; NotWaitingError if its jobs waited for no other ones."""
         follows = waited_for(recording)
         if (follows == NONE).all():
             raise NotWaitingError(
@@ -397,11 +393,7 @@ def submission(
     pool: WorkerPool = HERE,
     progress: Progress | None = None,
 ) -> Submission:
-    """Simulate the jobs of the study's recording as they were and as `limit` has them submitted.
-
-    Raises:
-        NotWaitingError: its jobs waited for no other ones.
-    """
+    """Simulate the jobs as they were and as `limit` has them; NotWaitingError if none waited."""
     rules, settings = Rules.of(study.recording), study.settings
     workload = ReplayWorkload.of(
         study.recording,

@@ -30,11 +30,7 @@ class Row:
     error: type[ValueError]
 
     def number(self, name: str, least: float, most: float) -> float:
-        """Return a number within bounds.
-
-        Raises:
-            ValueError: (`error`) the cell holds none.
-        """
+        """Return a number within bounds; `error` if the cell holds none."""
         try:
             number = float(self.cells[name])
         except ValueError:
@@ -44,22 +40,14 @@ class Row:
         return number
 
     def whole(self, name: str, least: int, most: int) -> int:
-        """Return a whole number within bounds.
-
-        Raises:
-            ValueError: (`error`) the cell holds none.
-        """
+        """Return a whole number within bounds; `error` if the cell holds none."""
         number = self.number(name, least, most)
         if number != int(number):
             raise self._fault(name, "a whole number is needed")
         return int(number)
 
     def seconds(self, name: str) -> float:
-        """Return a time as seconds, from text such as 2020-04-01 00:00:03.
-
-        Raises:
-            ValueError: (`error`) the cell holds none.
-        """
+        """Return a time as seconds, from 2020-04-01 00:00:03; `error` if the cell holds none."""
         try:
             return (datetime.fromisoformat(self.cells[name]) - datetime(1970, 1, 1)).total_seconds()
         except (ValueError, TypeError) as fault:
@@ -108,11 +96,7 @@ def read_rows(
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[object]], error: type[ValueError]) -> None:
-    """Write a table, headings first; the file appears whole or not at all.
-
-    Raises:
-        ValueError: (`error`) the file cannot be written.
-    """
+    """Write a table, headings first, whole or not at all; `error` if it cannot be written."""
     with written_whole(path, error) as file:
         writer = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
         writer.writerows(rows)

@@ -30,11 +30,7 @@ class CoordinatorLog:
     def __init__(
         self, files: DecisionLogFiles, policy: str, parameters: Mapping[str, float]
     ) -> None:
-        """Begin a log; files of an earlier run are put aside.
-
-        Raises:
-            AttachError: the file cannot be written, or its path is a link.
-        """
+        """Begin a log, earlier files put aside; AttachError if it cannot be written."""
         self._files = files
         header = {
             "format": LOG_FORMAT,

@@ -80,11 +80,7 @@ class Connection:
         return True
 
     async def receive(self, max_bytes: int = MAX_BYTES) -> dict[str, Any] | None:
-        """Wait for the next message; None if the driver is gone.
-
-        Raises:
-            MessageError: it is too long, or no JSON object.
-        """
+        """Wait for the next message; None if the driver is gone, MessageError if it is none."""
         try:
             length = int.from_bytes(await self._reader.readexactly(4))
             if length > max_bytes:
@@ -161,11 +157,7 @@ class Report(NamedTuple):
 
 
 def read_registration(message: Mapping[str, Any]) -> Registration:
-    """Parse the introduction of an application.
-
-    Raises:
-        MessageError: a part is missing or of another kind.
-    """
+    """Parse the introduction of an application; MessageError if a part is missing or wrong."""
     weight = message.get("weight", 1.0)
     least, most = WEIGHTS
     if not is_number(weight) or not least <= weight <= most:
@@ -185,11 +177,7 @@ def read_registration(message: Mapping[str, Any]) -> Registration:
 
 
 def read_report(message: Mapping[str, Any]) -> Report:
-    """Parse the state of an application.
-
-    Raises:
-        MessageError: a part is missing, of another kind, or contradicts another.
-    """
+    """Parse the state of an application; MessageError if a part is missing or wrong."""
     ended = message.get("ended", [])
     if not isinstance(ended, list) or not all(isinstance(row, dict) for row in ended):
         raise MessageError("ended is no list of jobs")

@@ -57,11 +57,7 @@ class Coordinator:
     def __init__(
         self, settings: CoordinatorSettings, policy_for: PolicyFor, ask: Ask | None = None
     ) -> None:
-        """Args:
-        settings: of the cluster.
-        policy_for: makes the policy (`decima.spark.loading.ready_policy`).
-        ask: calls the policy; by default directly.
-        """
+        """`ask` calls the policy; by default directly."""
         self.settings = settings
         self.applications: dict[str, Application] = {}
         """by key, in the order of registration"""
@@ -225,7 +221,11 @@ class Coordinator:
             return round_
 
         try:
-            trace, policy = self._policy(message)
+            graph = {label: np.asarray(message[label]).tolist() for label in GRAPH}
+            if self._made is None or self._made[0] != graph:
+                trace = graph_arrays(message)
+                self._made = graph, trace, self._policy_for(trace)
+            trace, policy = self._made[1:]
             round_ = begin(trace)
             self._ask(partial(round_.fill, policy))
         except Exception as error:  # noqa: BLE001 - a policy may raise anything
@@ -235,13 +235,6 @@ class Coordinator:
             round_.fill(Heuristic(STAND_IN))
             return round_, STAND_IN, f"{type(error).__name__}: {error}"[:200]
         return round_, self.settings.policy, None
-
-    def _policy(self, message: dict[str, Any]) -> tuple[TraceArrays, Policy]:
-        graph = {label: np.asarray(message[label]).tolist() for label in GRAPH}
-        if self._made is None or self._made[0] != graph:
-            trace = graph_arrays(message)
-            self._made = graph, trace, self._policy_for(trace)
-        return self._made[1:]
 
     def _left_to(
         self, idlers: Sequence[str], unattached: int, targets: Mapping[str, int]

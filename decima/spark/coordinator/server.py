@@ -73,12 +73,7 @@ class PolicyCalls:
         self._worker = Worker("decima-coordinator-policy")
 
     def __call__(self, call: Callable[[], None]) -> None:
-        """Make a call.
-
-        Raises:
-            TimeoutError: it took too long; its thread is left alone.
-            Exception: its own.
-        """
+        """Make a call; TimeoutError if it took too long: its thread is left alone."""
         future = self._worker.submit(call)
         try:
             future.result(timeout=self._decision_s)
@@ -140,11 +135,7 @@ class CoordinatorServer:
         self._began_s = self._plans_from_s = time.monotonic()
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen; return the port.
-
-        Raises:
-            OSError: the address is taken.
-        """
+        """Listen; return the port. OSError if the address is taken."""
         self._server = await asyncio.start_server(
             self._serve, host, port, backlog=_BACKLOG, ssl=tls,
             ssl_handshake_timeout=None if tls is None else HELLO_S,

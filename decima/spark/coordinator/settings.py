@@ -100,11 +100,7 @@ class CoordinatorSettings:
 
 
 def check_group(what: str, group: str) -> str | None:
-    """Return the name in a group such as "user:ann"; None for "user", every user.
-
-    Raises:
-        AttachError: it is neither.
-    """
+    """Return NAME of "user:NAME"; None for "user", every user. AttachError if it is neither."""
     match = _GROUP.fullmatch(group)
     if match is None:
         raise AttachError(f"{what} {group!r}: groups are user, queue, user:NAME and queue:NAME")

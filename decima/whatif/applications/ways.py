@@ -62,11 +62,7 @@ class Fixed(Way):
     def __init__(
         self, workload: ApplicationsWorkload, target: int, room: float | None = None
     ) -> None:
-        """Args:
-        workload: the applications.
-        target: executors of each.
-        room: of the cluster; None: as many as it has.
-        """
+        """`room`: of the cluster; None: as many as it has."""
         super().__init__(workload)
         self.room = self.room if room is None else room
         self._target = target
@@ -138,10 +134,6 @@ class Coordinated(Way):
     """
 
     def __init__(self, policy: str, workload: ApplicationsWorkload) -> None:
-        """Args:
-        policy: of the coordinator, by name.
-        workload: the applications.
-        """
         super().__init__(workload)
         settings = CoordinatorSettings(
             workload.executors, policy, moving_delay_s=workload.delay_ms / MS_PER_S
@@ -165,11 +157,7 @@ class Coordinated(Way):
         self._coordinator.remove(self._keys.pop(application.place), run.now_ms)
 
     def divide(self, run: ClusterRun) -> None:
-        """Plan anew, if there is news or a bound of waiting is reached.
-
-        Raises:
-            SimulationError: the policy failed; live, strict fair would decide.
-        """
+        """Plan anew at news or a bound of waiting; a failed policy is an error."""
         if not run.active:
             return
         if not run.is_news and run.now_ms < self._due_ms:

@@ -238,11 +238,7 @@ def timeout_ms(settings: Mapping[str, str], name: str) -> float:
 
 
 def parse_changes(text: str) -> dict[str, str]:
-    """Changes as at the command line: ``log`` for none, or ``NAME=VALUE`` separated by commas.
-
-    Raises:
-        TraceError: another form, or a name that is not in `NAMES`.
-    """
+    """Changes from ``log`` (none) or ``NAME=VALUE,...``; TraceError if a name is not in `NAMES`."""
     if text.strip() == "log":
         return {}
     changes = {}

@@ -73,7 +73,15 @@ def read_pools(path: Path) -> Pools:
         name = element.get("name")
         if not name:
             raise TraceError(f"{path}: pool {len(described) + 1} has no name")
-        described[name] = _pool(element, f"{path}: pool {name!r:.60}")
+        where = f"{path}: pool {name!r:.60}"
+        mode = _text(element, "schedulingMode", "FIFO").upper()
+        if mode not in ("FIFO", _FAIR):
+            raise TraceError(f"{where}: schedulingMode {mode!r:.40} must be FIFO or FAIR")
+        described[name] = Pool(
+            mode == _FAIR,
+            _number(element, "weight", 1, where, lowest=1),
+            _number(element, "minShare", 0, where, lowest=0),
+        )
     return Pools(described)
 
 
@@ -84,17 +92,6 @@ def allocation_file(pools: Pools) -> str:
         for name, pool in pools.described.items()
     )
     return f"<allocations>\n{rows}</allocations>"
-
-
-def _pool(element: ElementTree.Element, where: str) -> Pool:
-    mode = _text(element, "schedulingMode", "FIFO").upper()
-    if mode not in ("FIFO", _FAIR):
-        raise TraceError(f"{where}: schedulingMode {mode!r:.40} must be FIFO or FAIR")
-    return Pool(
-        mode == _FAIR,
-        _number(element, "weight", 1, where, lowest=1),
-        _number(element, "minShare", 0, where, lowest=0),
-    )
 
 
 def _text(element: ElementTree.Element, tag: str, default: str) -> str:
