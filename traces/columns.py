@@ -342,7 +342,8 @@ def _bad_jobs(columns: Columns) -> Bool:
     bad_stages = _bad_stages(columns)
     bad = np.zeros(columns.num_jobs, np.bool_)
     bad[job_of[bad_stages]] = True
-    bad |= ~(np.isnan(columns.arrival_ms) | _within(columns.arrival_ms, 0.0))
+    arrival_ms = columns.arrival_ms
+    bad |= ~(np.isnan(arrival_ms) | ((arrival_ms >= 0.0) & (arrival_ms <= MAX_TIME_MS)))
     bad |= ~((columns.weight > 0) & np.isfinite(columns.weight))
     bad |= (columns.deadline_ms <= 0) | (columns.deadline_ms > MAX_TIME_MS)
     bad[_repeated(job_of, columns.stage_name.index)] = True
@@ -352,10 +353,6 @@ def _bad_jobs(columns: Columns) -> Bool:
     is_left = _longest_paths(columns, children_of(columns), np.zeros(len(job_of)))[1]
     bad[job_of[is_left]] = True
     return bad
-
-
-def _within(values: Float64, least: float) -> Bool:
-    return np.asarray((values >= least) & (values <= MAX_TIME_MS))
 
 
 def _bad_stages(columns: Columns) -> Bool:

@@ -16,11 +16,10 @@ from decima.spark.settings import LOG_FORMAT, LOG_VERSION, AttachError, check_co
 from traces import Job, Stage, Trace, TraceError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number
-from traces.files.reading import LineBounds, parse_json, read_lines
+from traces.files.reading import LineBounds, check_format, parse_json, read_lines
 
 MODE_APPLICATIONS = "applications"
 """mode of a coordinator's log: executors move between applications"""
-_READABLE = (2, LOG_VERSION)
 _MAX_JOBS = 100_000
 MAX_BYTES = 1 << 28
 """bound on all files of a log: twice the default of `DecisionLogFiles`"""
@@ -160,13 +159,9 @@ def read_decision_log(path: Path) -> DecisionHistory:
         AttachError: not such a file, another version, a damaged line, impossible values, or more
             than `MAX_BYTES`; a last line that was cut short is left out.
     """
-    head = _header(path)
-    if head is None:
-        raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
-    version = head.get("version")
-    if version not in _READABLE:
-        versions = " and ".join(map(str, _READABLE))
-        raise AttachError(f"{path}: version {version!r:.40}, this reader knows {versions}")
+    head = _header(path) or {}
+    words = "not a decision log of `attach(..., decision_log=...)`"
+    check_format(head, path, (LOG_FORMAT, LOG_VERSION), words, AttachError)
     plans: list[LoggedPlan] = []
     jobs: dict[tuple[str, int], LoggedJob | UnmeasuredJob] = {}
     """by key and arrival: a later row replaces an earlier one"""
@@ -273,7 +268,7 @@ def _logged_plan(row: Mapping[str, Any]) -> LoggedPlan:
         tuple(_count(stage, "chosen") for stage in row["chosen"]),
         {_text(job, "limits"): _count(limit, "limits") for job, limit in row["limits"].items()},
         None if row["fault"] is None else _text(row["fault"], "fault"),
-        row.get("in_force", True) is True,  # missing in older logs
+        row.get("in_force", True) is True,  # a coordinator has no other
         None if row.get("moving_delay_ms") is None else _count(row["moving_delay_ms"], "delay"),
     )
 

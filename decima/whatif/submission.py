@@ -280,8 +280,8 @@ class Rules:
         leaders: defaultdict[int, list[int]] = defaultdict(list)
         for each in recording.dependencies:
             leaders[each.job].append(each.on)
-        each = tuple(tuple(leaders[row]) for row in range(len(order)))
-        return cls(order, ready_ms, pause_ms, is_driven, each)
+        every = tuple(tuple(leaders[row]) for row in range(len(order)))
+        return cls(order, ready_ms, pause_ms, is_driven, every)
 
     @property
     def typical_pause_ms(self) -> float:
