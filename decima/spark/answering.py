@@ -22,7 +22,7 @@ from decima.spark.tables import LiveTables
 from decima.spark.worker import Worker
 from spark_sim import IllegalActionError
 from traces.arrays import TraceArrays
-from traces.files.reading import parse_json
+from traces.files.reading import parse_object
 from traces.loopback import ADDRESS
 
 LOG = logging.getLogger("decima.spark")
@@ -163,10 +163,7 @@ class Connection:
         data = self._exactly(length)
         if data is None:
             return None
-        message = parse_json(data, "message of the planner", AttachError)
-        if not isinstance(message, dict):
-            raise AttachError(f"message of the planner: {message!r:.60} is no JSON object")
-        return message
+        return parse_object(data, "message of the planner", AttachError)
 
     def _exactly(self, count: int) -> bytes | None:
         data = bytearray()

@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.registry import Parameters
+from decima.rl.statistics import Estimate
 from decima.spark.decision_log import prior_rows
 from decima.spark.settings import MOST_JOBS, AttachError, check_above_zero, check_count
 from decima.spark.worker import Worker
 from decima.whatif.closed_loop import MOSTLY
 from traces import Trace
 from traces.estimates import Estimates
-from traces.files.reading import parse_json
+from traces.files.reading import parse_object
 from traces.numbers import MS_PER_S
 
 LOG = logging.getLogger("decima.spark")
@@ -184,10 +185,7 @@ class EvaluatorProcess:
         if process.returncode != 0:
             lines = faults.decode(errors="replace").strip().splitlines()
             raise EvaluatorError(lines[-1] if lines else f"exit code {process.returncode}")
-        verdict = parse_json(answer, "verdict", EvaluatorError)
-        if not isinstance(verdict, dict):
-            raise EvaluatorError(f"verdict: {verdict!r:.60} is no JSON object")
-        return verdict
+        return parse_object(answer, "verdict", EvaluatorError)
 
 
 class Auto:
@@ -367,12 +365,12 @@ class Auto:
             if high < 1 / most or low > most:
                 # The prediction is not trusted; the policy in shadow shows its plans.
                 shown = self.choice.policy
-                drift = (
-                    f"jobs took {_words(*error)} against what was predicted under {self._predicted}"
-                )
+                took = Estimate(*error).words("+.1f", " %")
+                drift = f"jobs took {took} against what was predicted under {self._predicted}"
                 return Choice(shown, shown != self._order, f"{drift} ({jobs})")
         differences = {
-            name: _words(*difference) for name, difference in verdict["differences"].items()
+            name: Estimate(*difference).words("+.1f", " %")
+            for name, difference in verdict["differences"].items()
         }
         best = verdict["best"]
         if best is None:
@@ -382,8 +380,3 @@ class Auto:
         return Choice(
             best, False, f"average JCT {differences[best]} against {self._order} ({jobs})"
         )
-
-
-def _words(mean: float, ci95: tuple[float, float] | None) -> str:
-    """Format a difference in percent, with its interval."""
-    return f"{mean:+.1f} %" + ("" if ci95 is None else f" [{ci95[0]:+.1f}, {ci95[1]:+.1f}]")

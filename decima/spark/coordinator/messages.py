@@ -24,7 +24,7 @@ import numpy as np
 from decima.spark.settings import WEIGHTS, AttachError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number
-from traces.files.reading import parse_json
+from traces.files.reading import parse_object
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.numbers import Float64, Int64
 
@@ -88,10 +88,7 @@ class Connection:
             data = await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        message = parse_json(data, "message of a driver", MessageError)
-        if not isinstance(message, dict):
-            raise MessageError(f"message of a driver: {message!r:.60} is no JSON object")
-        return message
+        return parse_object(data, "message of a driver", MessageError)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message without waiting; a driver that does not read is cut off."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from decima.policy import Policy
 from decima.spark.coordinator.applications import Application
 from decima.spark.coordinator.tables import Share
-from spark_sim import Action, IllegalActionError
+from spark_sim import IllegalActionError
 from spark_sim.kernels import executors
 from spark_sim.kernels.executors import clear_open, set_open
 from spark_sim.observation import PASS, Observation, observe
@@ -167,27 +167,24 @@ class ClusterRound:
             Exception: any other error of the policy.
         """
         while self.is_open:
-            action = policy.decide(self.observation())
+            observation = self.observation()
+            action = policy.decide(observation)
             if action == PASS:
                 return
-            self._follow(action)
-
-    def _follow(self, action: Action) -> None:
-        observation = self.observation()
-        stages, jobs = self._state.stages, self._state.jobs
-        stage, limit = int(action.stage), int(action.limit)
-        if not 0 <= stage < len(stages) or not stages[stage]["open"]:
-            raise IllegalActionError(explain_illegal(observation, action))
-        job = int(stages[stage]["job"])
-        held = int(jobs[job]["held"])
-        if not held < limit <= observation.num_executors:
-            raise IllegalActionError(explain_illegal(observation, action))
-        weighted = math.ceil(limit * self._applications[job].weight / self._mean_weight - _TINY)
-        bounded = min(weighted, self._most(job), observation.num_executors)
-        if bounded > held:
-            self._assign(stage, bounded)
-        if bounded < limit and jobs[job]["held"] >= bounded:
-            self._close(job)  # the policy would choose it again
+            stages, jobs = self._state.stages, self._state.jobs
+            stage, limit = int(action.stage), int(action.limit)
+            if not 0 <= stage < len(stages) or not stages[stage]["open"]:
+                raise IllegalActionError(explain_illegal(observation, action))
+            job = int(stages[stage]["job"])
+            held = int(jobs[job]["held"])
+            if not held < limit <= observation.num_executors:
+                raise IllegalActionError(explain_illegal(observation, action))
+            weighted = math.ceil(limit * self._applications[job].weight / self._mean_weight - _TINY)
+            bounded = min(weighted, self._most(job), observation.num_executors)
+            if bounded > held:
+                self._assign(stage, bounded)
+            if bounded < limit and jobs[job]["held"] >= bounded:
+                self._close(job)  # the policy would choose it again
 
     def _assign(self, stage: int, limit: int) -> None:
         status = executors.assign(self._state, stage, limit, ANY)

@@ -341,9 +341,6 @@ class CoordinatorServer:
             self.division = division
             if self._log is not None:
                 self._log.plan(division, self.coordinator, time_ms)
-        self._warn_of_missing()
-
-    def _warn_of_missing(self) -> None:
         late_ms = _now_ms() - 1000 * _MISSING_S
         for key, application in self.coordinator.applications.items():
             is_missing = application.starting > 0 and application.waiting_tasks > 0
