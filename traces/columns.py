@@ -140,11 +140,7 @@ class Columns(NamedTuple):
         return sums_ms
 
     def mean_ms(self, wave_sums_ms: Float64 | None = None) -> Float64:
-        """(S,) mean over all measured tasks of a stage (`Stage.mean_ms`).
-
-        Args:
-            wave_sums_ms: as `wave_sums_ms()`, if they are known.
-        """
+        """(S,) `Stage.mean_ms`: over all measured tasks; from `wave_sums_ms()` if known."""
         sums_ms = self.wave_sums_ms() if wave_sums_ms is None else wave_sums_ms
         means_ms = in_turn(sums_ms, self.first_level)
         counts = np.asarray(sum(wave.counts for wave in self.waves))

@@ -197,11 +197,7 @@ def is_dax(content: bytes) -> bool:
 
 
 def instance_of_dax(content: bytes) -> dict[str, Any]:
-    """The workflow of a DAX as an instance of WfFormat 1.5.
-
-    Raises:
-        TraceError: it is no XML, declares a DOCTYPE, or is no DAX.
-    """
+    """The workflow of a DAX as an instance of WfFormat 1.5; TraceError if it is none."""
     reader = _Reader()
     parser = expat.ParserCreate(namespace_separator="}")
     parser.StartElementHandler = reader.begin

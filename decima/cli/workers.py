@@ -75,10 +75,7 @@ def resumable(how: Callable[[], str | None]) -> Iterator[None]:
 
 @contextmanager
 def open_pool(where: Where, name: str) -> Iterator[WorkerPool]:
-    """Open the workers that compute all of a command; they end with the block.
-
-    Kernels are compiled once, in this process.
-    """
+    """Open the workers of a command, till the block ends; kernels are compiled once, here."""
     if where.cluster is not None and where.workers != 1:
         raise ConfigError("--workers counts processes on this machine: it contradicts --cluster")
     with open_machine(where) if where.cluster is None else open_cluster(where, name) as pool:

@@ -44,11 +44,7 @@ class PoliciesByName:
         return self._ready[name]
 
     def is_ready(self, name: str) -> bool:
-        """Return whether a policy can decide, and begin to load it if not.
-
-        Raises:
-            ValueError: (one line) it cannot be loaded.
-        """
+        """Whether a policy can decide; it begins to load if not. ValueError if it cannot be."""
         if name in self._ready:
             return True
         if name not in self._loading:

@@ -168,11 +168,7 @@ def _named(
     *,
     acts: bool,
 ) -> tuple[str, Load | None]:
-    """Check what the caller names; return its name and how to load it, None if the JVM decides.
-
-    Raises:
-        AttachError, PolicyError: there is no such policy, parameter or candidate.
-    """
+    """Check what the caller names; return its name and how to load it, None for the JVM's."""
     if policy != AUTO and auto is not None:
         raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
     if policy == AUTO:

@@ -200,13 +200,7 @@ class Auto:
         *,
         acts: bool = True,
     ) -> None:
-        """Args:
-        settings: how to choose.
-        order: Spark's own, fifo or spark_fair.
-        priors: earlier runs; None: the first verdict waits for jobs.
-        evaluator: process that compares policies.
-        acts: False in mode shadow: whatever is chosen, Spark's order runs.
-        """
+        """`order`: Spark's own, by name; `acts`: False in mode shadow, where that one runs."""
         self._settings = settings
         self._acts = acts
         self._order = order
@@ -240,14 +234,9 @@ class Auto:
         self._evaluator.close()
 
     def look(self, news: News, now_s: float | None = None) -> tuple[dict[str, Any], bool]:
-        """Take in what has happened.
+        """Take in news; return what is to be in force, and whether `News.known` is needed.
 
-        Args:
-            news: since the last call.
-            now_s: on any clock that does not go back; None takes this machine's.
-
-        Returns:
-            What is to be in force, for `Judge.java`, and whether `News.known` is needed.
+        `now_s` is on any clock that does not go back; None takes this machine's.
         """
         now_s = time.monotonic() if now_s is None else now_s
         self._ended.extend(news.over)
@@ -267,12 +256,7 @@ class Auto:
         return self.message(), wants_known
 
     def give_up(self, why: str, time_ms: int) -> None:
-        """Return to Spark's order until the next verdict, as the chosen policy cannot decide.
-
-        Args:
-            why: it cannot.
-            time_ms: since the epoch.
-        """
+        """Return to Spark's order until the next verdict: the chosen policy cannot decide."""
         LOG.error("auto: %s instead of %s: %s", self._order, self.choice.policy, why)
         self.choice = Choice(self._order, False, f"{self.choice.policy}: {why}")
         self._since_ms = time_ms

@@ -153,11 +153,9 @@ def prior_rows(trace: Trace) -> list[dict[str, Any]]:
 
 
 def read_decision_log(path: Path) -> DecisionHistory:
-    """Read a decision log, including its rotated files.
+    """Read a decision log, including its rotated files, up to `MAX_BYTES`.
 
-    Raises:
-        AttachError: not such a file, another version, a damaged line, impossible values, or more
-            than `MAX_BYTES`; a last line that was cut short is left out.
+    AttachError says what is damaged; a last line that was cut short is left out.
     """
     head = _header(path) or {}
     words = "not a decision log of `attach(..., decision_log=...)`"
@@ -251,12 +249,7 @@ def _header(path: Path) -> dict[str, Any] | None:
 
 
 def _logged_plan(row: Mapping[str, Any]) -> LoggedPlan:
-    """The plan of a line.
-
-    Raises:
-        AttachError: a value is impossible.
-        AttributeError, KeyError, TypeError, ValueError: a part is missing or of another kind.
-    """
+    """The plan of a line; errors as of `logged_job`."""
     before_ms, after_ms = row["applied_ms"]
     return LoggedPlan(
         _count(row["plan"], "plan"),

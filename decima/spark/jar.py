@@ -100,12 +100,7 @@ def jar_name() -> str:
 
 
 def build_jar(path: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Compile the jar; `path` is there as a whole or not at all.
-
-    Raises:
-        AttachError: there is no JDK or no pyspark, the compiler found a fault, or it cannot be
-            written.
-    """
+    """Compile the jar, whole or not at all; AttachError without a JDK or pyspark, or on a fault."""
     with tempfile.TemporaryDirectory() as folder:
         classes = Path(folder) / "classes"
         compile_java(list(_sources().items()), classes, environment)

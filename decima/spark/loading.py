@@ -26,11 +26,7 @@ _WEIGHT_OF_NEW = 0.1
 
 
 def ready_policy(name: str, parameters: Parameters | None = None) -> PolicyFor:
-    """Return the factory of a policy, once all that it needs is loaded and compiled.
-
-    Raises:
-        ModelError, PolicyError: there is no such policy, or its file cannot be used.
-    """
+    """The factory of a policy, with all that it needs compiled; else ModelError or PolicyError."""
 
     def made() -> PolicyFor:
         return learned(name) if is_learned(name) else Heuristic(name, parameters).on
@@ -94,12 +90,7 @@ TWO_JOBS: dict[str, Any] = {
 def read_parameters(
     policy: str | Policy, parameters: Mapping[str, float] | Path | str | None
 ) -> Parameters | None:
-    """The parameters of a heuristic: themselves, or in a file of `decima tune -o`.
-
-    Raises:
-        AttachError: the policy is no heuristic, or the file is another policy's.
-        PolicyError, ConfigError: there is no such policy or parameter, or no such file.
-    """
+    """A heuristic's parameters: themselves, or in a file of `decima tune -o`; else an error."""
     if parameters is None:
         return None
     if not isinstance(policy, str) or is_learned(policy):

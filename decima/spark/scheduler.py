@@ -35,12 +35,7 @@ class Scheduler:
         loading: Future[Answers] | None,
         trained_slots: tuple[int, int] | None = None,
     ) -> None:
-        """Args:
-        attachment: an object of `Attachment.java` that is not started.
-        policy: by the name that the caller gave.
-        loading: the answers to what the JVM asks of Python; None: it asks nothing.
-        trained_slots: the least and most slots that a model was trained for, if they are known.
-        """
+        """`attachment` is not started; without `loading` the JVM asks nothing of Python."""
         self.policy = policy
         self._attachment = attachment
         self._loading = loading

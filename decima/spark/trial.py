@@ -218,16 +218,9 @@ def record(jobs: Sequence[Job], slots: int) -> Trace:
 def local_session(
     slots: int, *, fair: bool, event_log: Path | None = None, pools: Pools | None = None
 ) -> Any:
-    """A quiet local Spark, not to be reached from other machines.
+    """A quiet local Spark, not to be reached from other machines; AttachError if none starts.
 
-    Args:
-        slots: tasks at once.
-        fair: FAIR instead of FIFO.
-        event_log: a folder for its event log.
-        pools: their settings; None: Spark's defaults.
-
-    Raises:
-        AttachError: pyspark is not installed, Java does not start, or Spark refuses its settings.
+    `event_log` is a folder; `pools` have their settings, None: Spark's defaults.
     """
     try:
         from py4j.protocol import Py4JError
@@ -291,12 +284,7 @@ class DemoOutcome:
 def run_demo(
     config: DemoConfig, progress: Callable[[str], None] = lambda _: None
 ) -> list[DemoOutcome]:
-    """Run all policies on the same jobs, each in a Spark of its own.
-
-    Raises:
-        AttachError: no pyspark, no Java, or a job failed.
-        TraceError: the generator of the tables is not installed.
-    """
+    """Run all policies on the same jobs, each in a Spark of its own, else AttachError."""
     rng = np.random.default_rng(config.seed)
     jobs = list(at_scale(load_trace("tpch"), config.time_scale).jobs)
     arrival_s = np.cumsum(rng.exponential(config.interarrival_s, config.jobs))

@@ -263,9 +263,7 @@ def budget_table(planned: Budget) -> Table:
 
 
 def is_assumption_trusted(study: WhatIf) -> bool:
-    """Return whether dynamic allocation, if a log has it and `--allocation` simulates it, repeats
-    the recording.
-    """
+    """Whether the assumed dynamic allocation, where a log has one, repeats the recording."""
     is_assumed = study.settings.allocation is not None and is_dynamic(study.recording.settings(0))
     return not is_assumed or is_allocation_trusted(study)
 
@@ -409,13 +407,9 @@ def numbers_tried(settings: WhatIfSettings, each: int) -> tuple[int, ...]:
 
 
 def span_s(workload: ReplayWorkload, jct_s: Float64) -> Float64:
-    """(D,) time from the first submission to the last end.
+    """(D,) time from the first submission to the last end, of (D, J) JCTs.
 
     Jobs arrive as recorded; those of a waiting client arrive after its previous job.
-
-    Args:
-        workload: of J jobs.
-        jct_s: (D, J) of each job of its trace.
     """
     arrivals = workload.arrivals
     end_ms = np.zeros((len(jct_s), len(arrivals)))

@@ -169,10 +169,7 @@ def look_at_each(
 ) -> Looks:
     """Look at every log below the paths; `progress` gets how many were read, and of how many.
 
-    The result does not depend on `pool`.
-
-    Raises:
-        TraceError: there is no log, or none can be used.
+    The result does not depend on `pool`. TraceError: there is no log, or none can be used.
     """
     tasks = {path: path for path in _logs_at(ask.paths)}
     looks = []

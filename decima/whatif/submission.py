@@ -297,17 +297,10 @@ class Rules:
         return replace(self, pause_ms=pause_ms)
 
     def scheduled(self, took_ms: Float64, most: int) -> tuple[Float64, Int64]:
-        """When each job is submitted, and after whose end that is.
+        """(J,) when each job is submitted, and (J,) after whose end, NONE if at its own time.
 
-        Of the jobs that may be submitted, those go first that were submitted first.
-
-        Args:
-            took_ms: (J,) how long each job runs.
-            most: jobs that are under way at once, from the pause before them to their end.
-
-        Returns:
-            (J,) times, and (J,) rows of the jobs whose ends let them go, NONE where it is their
-            own time.
+        Of the jobs that may be submitted, those go first that were submitted first. Each runs for
+        `took_ms` (J,); `most` are under way at once, from the pause before them to their end.
         """
         rank = np.empty(len(self.order), np.int64)
         rank[self.order] = np.arange(len(self.order))

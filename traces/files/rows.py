@@ -67,19 +67,10 @@ def read_rows(
     others: bool = False,
     headless: bool = False,
 ) -> Iterator[Row]:
-    """Yield the rows of a table, within bounds.
+    """Yield the rows of a table of comma-separated values in UTF-8; `error` names a fault.
 
-    Args:
-        path: of a UTF-8 file of comma-separated values.
-        columns: names of the columns, all needed.
-        error: raised for a fault.
-        optional: further columns that may be there.
-        others: whether any further columns are allowed.
-        headless: whether the first row is one of values, in the order of `columns`. A header is
-            taken for one even so.
-
-    Raises:
-        ValueError: (`error`) the file cannot be read, or is no such table.
+    All `columns` are needed; `optional` may be there, `others` allows any further ones. `headless`:
+    the first row may be of values, in the order of `columns`.
     """
     table = cells_of(path, LineBounds(_MOST_BYTES), error)
     names = list(columns) if headless else next(table, (0, []))[1]
@@ -105,12 +96,9 @@ def write_rows(path: Path, rows: Iterable[Sequence[object]], error: type[ValueEr
 def cells_of(
     path: Path, bounds: LineBounds, error: type[ValueError] = FileError
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells without white space around them) of each row of a CSV file.
+    """(line number, stripped cells) of each row of a CSV file; `error` names a fault.
 
     Empty lines and lines that begin with ``#`` are skipped.
-
-    Raises:
-        ValueError: (`error`) the file cannot be read, is too large, or is no CSV in UTF-8.
     """
     line = 0
     try:

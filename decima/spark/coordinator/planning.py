@@ -75,13 +75,8 @@ class Coordinator:
     def register(self, registration: Registration, held: int, now_ms: float) -> str:
         """Take in an application; return its key.
 
-        A cluster manager starts all executors that the application may have, or that are free.
-        It keeps them until another needs them.
-
-        Args:
-            registration: introduction of the application.
-            held: executors that it was granted before the coordinator started again; 0: it is new.
-            now_ms: the time.
+        A cluster manager starts all executors that it may have, or that are free, and keeps them
+        until another needs them. `held`: granted before the coordinator started again; 0: new.
         """
         key = registration.key
         copies = itertools.count(2)

@@ -115,14 +115,7 @@ class ClusterRound:
         caps: Sequence[Mapping[str, int]],
         moving_delay_ms: float,
     ) -> None:
-        """Begin the round that is open in `state` (`decima.spark.coordinator.tables`).
-
-        Args:
-            state: the cluster, with J jobs.
-            applications: (J,) whose jobs these are.
-            caps: (J,) as in `Room`.
-            moving_delay_ms: to start an executor in another application.
-        """
+        """Begin the round that is open in `state`, of J applications with caps as in `Room`."""
         self._state = state
         self._applications = applications
         self._caps = caps
@@ -160,12 +153,7 @@ class ClusterRound:
         self._is_over = clock["on_offer"] == 0
 
     def fill(self, policy: Policy) -> None:
-        """Let the policy decide until it passes or nothing is left to give.
-
-        Raises:
-            IllegalActionError: the action breaks a rule.
-            Exception: any other error of the policy.
-        """
+        """Let the policy decide until it passes or nothing is left; its errors are raised."""
         while self.is_open:
             observation = self.observation()
             action = policy.decide(observation)

@@ -42,12 +42,7 @@ class Share(NamedTuple):
 
 
 def share_of(application: Application, longest_ms: float) -> Share:
-    """Return how the executors of an application are used, from its newest report.
-
-    Args:
-        application: the application.
-        longest_ms: a stage that starts its last task later offers its executors now.
-    """
+    """How an application's executors are used; a stage beyond `longest_ms` offers its own."""
     if application.stages is None:
         return Share(0, 0, application.granted)
     stages = application.stages
@@ -139,12 +134,8 @@ def state_of(
 ) -> State:
     """Build the state of the cluster with a round open.
 
-    Args:
-        trace: the graphs of `message` (`graph_arrays`).
-        message: of J applications (`message_of`).
-        shares: (J,) their executors; others of the cluster's are in no job.
-        reserved: those of the others that are not on offer.
-        moving_delay_ms: to start an executor in another application.
+    `trace` has the graphs of `message` (`graph_arrays`), `shares` (J,) the executors of each; of
+    the others, `reserved` are not on offer.
     """
     arrival_ms: Float64 = np.array(message["arrival_ms"])
     cluster = Cluster(

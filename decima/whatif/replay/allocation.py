@@ -193,16 +193,9 @@ def allocation(
     recorded: Slots,
     changes: Mapping[str, str] | None = None,
 ) -> Allocation:
-    """The model of an application's dynamic allocation.
+    """The model of an application's dynamic allocation; TraceError for impossible settings.
 
-    Args:
-        settings: of Spark, as the log has them.
-        behaviour: of the recorded executors.
-        recorded: slots over time.
-        changes: other values for `NAMES`, as a person writes them.
-
-    Raises:
-        TraceError: a value is not of the form that Spark reads, or impossible.
+    `changes` are other values for `NAMES`, as a person writes them; `recorded`: slots over time.
     """
     values = {**{name: _text(settings, name) for name in NAMES}, **(changes or {})}
     each = _count(EXECUTOR_SLOTS, values[EXECUTOR_SLOTS] or str(behaviour.slots_each), least=1)
