@@ -47,11 +47,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class AutoSettings:
-    """Settings of `policy="auto"`.
-
-    Raises:
-        AttachError: a value makes no sense.
-    """
+    """Settings of `policy="auto"`; AttachError for a value that makes no sense."""
 
     candidates: tuple[str, ...] = ("strict_fair", "tuned_srw", "es_rule", "decima")
     """policies by name"""

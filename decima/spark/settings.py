@@ -41,11 +41,7 @@ def missing(package: str) -> AttachError:
 
 @dataclass(frozen=True)
 class Guard:
-    """Bounds on a policy's time and failures.
-
-    Raises:
-        AttachError: a bound makes no sense.
-    """
+    """Bounds on a policy's time and failures; AttachError for one that makes no sense."""
 
     decision_s: float = 0.5
     """a round of decisions of a policy in Python may take so long"""

@@ -134,25 +134,16 @@ def draw_jobs(trace: Trace, config: TrialConfig) -> tuple[list[Job], Float64]:
 
 
 def run_trial(
-    trace: Trace,
-    config: TrialConfig,
-    progress: Callable[[str], None] = lambda _: None,
-    priors: Trace | None = None,
+    trace: Trace, config: TrialConfig, progress: Callable[[str], None] = lambda _: None
 ) -> list[TrialOutcome]:
-    """Run all policies.
+    """Run all policies on jobs of the trace, with the durations of an earlier run of each.
 
-    Args:
-        trace: the jobs are drawn from it.
-        config: what runs.
-        progress: called with the next step.
-        priors: durations for the policies; None takes those of an earlier run (`record`).
-
-    Raises:
-        AttachError: no pyspark, no Java, or a job failed.
+    AttachError: no pyspark, no Java, or a job failed.
     """
     jobs, arrival_s = draw_jobs(trace, config)
     recorded = pools_of(trace, jobs) if IN_POOLS in config.policies else None
-    if priors is None and not set(config.policies) <= set(PLAIN):
+    priors = None
+    if not set(config.policies) <= set(PLAIN):
         progress("each job once, for an event log to know durations from")
         priors = record(jobs, config.slots)
     outcomes = []

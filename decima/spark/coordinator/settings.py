@@ -22,12 +22,7 @@ _GROUP = re.compile(r"(user|queue)(?::(.+))?")
 
 @dataclass(frozen=True)
 class CoordinatorSettings:
-    """Settings of the division of one cluster.
-
-    Raises:
-        AttachError: a value makes no sense; one line.
-        PolicyError: there is no such policy.
-    """
+    """Settings of the division of one cluster; AttachError or PolicyError for a wrong one."""
 
     slots: int
     """executors of the cluster, all of one size"""
