@@ -97,10 +97,7 @@ class World:
         self._cluster = session_cluster(question.slots)
 
     def resampled(self, number: int) -> Run:
-        """Return a sequence of as many jobs, each with the time that it came after another.
-
-        Where times are unknown, gaps are exponential.
-        """
+        """As many jobs, each with the time that it came after another; exponential if unknown."""
         rng = Streams(0, number).arrivals()
         count = len(self._arrival_ms)
         job = rng.integers(count, size=count).astype(np.int32)

@@ -220,10 +220,7 @@ def simulated_s(
     parameters: Parameters | None = None,
     moving_delay_ms: float | None = None,
 ) -> Float64:
-    """(K,) JCT of the same jobs in the simulator's shared session.
-
-    With `moving_delay_ms`, each is an application of the `executors` protocol.
-    """
+    """(K,) JCT in the shared session; with `moving_delay_ms` as applications of `executors`."""
     simulator = _simulator(jobs, arrival_s, slots, moving_delay_ms)
     play(simulator, policy_named(policy, simulator.state.trace, parameters=parameters))
     jct_s: Float64 = simulator.completion_ms() / 1000 - arrival_s

@@ -184,10 +184,7 @@ class _HistoryServer:
         self._copied_bytes = 0
 
     def copy(self, folder: Path, selection: Selection, progress: Progress) -> list[str]:
-        """Copy the logs of the applications that are asked for, one archive each.
-
-        Returns those that have gone since the server listed them.
-        """
+        """Copy the logs of the applications asked for, each an archive; return those gone."""
         named = selection.applications
         ids = named or self._ended(selection.since)
         gone: list[str] = []

@@ -177,10 +177,7 @@ class Coordinator:
         return Division(next(self._numbers), by, targets, tuple(round_.chosen), fault)
 
     def _shrink(self) -> None:
-        """Keep to the cluster's size and to caps: after a restart, applications hold what they do.
-
-        The largest loses first.
-        """
+        """After a restart, keep to the cluster's size and to caps: the largest loses first."""
         applications = list(self.applications.values())
         groups = {
             group: cap for application in applications for group, cap in application.caps.items()

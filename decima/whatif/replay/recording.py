@@ -130,10 +130,7 @@ class Recording:
     def allocation(
         self, application: int, changes: Mapping[str, str] | None = None
     ) -> Allocation | None:
-        """The model of one application's dynamic allocation, with other settings if asked.
-
-        None where neither the log nor `changes` has dynamic allocation.
-        """
+        """The model of one application's dynamic allocation, `changes` made; None without one."""
         settings = self.settings(application)
         if changes is None and not is_dynamic(settings):
             return None
