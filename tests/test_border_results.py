@@ -30,7 +30,7 @@ from traces.files.errors import FileError
 
 HEAD = {
     "format": "decima-decisions",
-    "version": 2,
+    "version": 3,
     "run": "ab",
     "mode": "exact",
     "policy": "es_rule",

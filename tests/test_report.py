@@ -65,11 +65,6 @@ def test_what_evaluate_writes_is_what_a_report_reads(trace_file: Path) -> None:
 def test_results_of_another_version_say_what_to_do(changed: dict[str, Any]) -> None:
     with pytest.raises(FileError, match="evaluate again"):
         results_of({**results_json(), **changed}, "here")
-    assert results_of({**results_json(), "version": 2}, "here").reference == "a"
-    content = results_json()
-    del content["format"], content["version"]
-    with pytest.raises(FileError, match="older release: evaluate again"):
-        results_of(content, "here")
 
 
 # --- what is computed ----------------------------------------------------------------------------

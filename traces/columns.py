@@ -140,11 +140,7 @@ class Columns(NamedTuple):
         return sums_ms
 
     def mean_ms(self, wave_sums_ms: Float64 | None = None) -> Float64:
-        """(S,) mean over all measured tasks of a stage (`Stage.mean_ms`).
-
-        Args:
-            wave_sums_ms: as `wave_sums_ms()`, if they are known.
-        """
+        """(S,) `Stage.mean_ms`: over all measured tasks; from `wave_sums_ms()` if known."""
         sums_ms = self.wave_sums_ms() if wave_sums_ms is None else wave_sums_ms
         means_ms = in_turn(sums_ms, self.first_level)
         counts = np.asarray(sum(wave.counts for wave in self.waves))
@@ -213,7 +209,6 @@ class StoredJobs(Sequence[Job]):
 
 
 def columns_of(jobs: Sequence[Job]) -> Columns:
-    """Return the columns of these jobs."""
     if isinstance(jobs, StoredJobs):
         return jobs.columns
     stages = [stage for job in jobs for stage in job.stages]
@@ -245,7 +240,6 @@ def columns_of(jobs: Sequence[Job]) -> Columns:
 
 
 def names_of(names: Sequence[str]) -> Names:
-    """Return the column of these names."""
     row: dict[str, int] = {}
     index = np.array([row.setdefault(name, len(row)) for name in names], np.int64)
     return Names(index, tuple(row))
@@ -344,7 +338,8 @@ def _bad_jobs(columns: Columns) -> Bool:
     bad_stages = _bad_stages(columns)
     bad = np.zeros(columns.num_jobs, np.bool_)
     bad[job_of[bad_stages]] = True
-    bad |= ~(np.isnan(columns.arrival_ms) | _within(columns.arrival_ms, 0.0))
+    arrival_ms = columns.arrival_ms
+    bad |= ~(np.isnan(arrival_ms) | ((arrival_ms >= 0.0) & (arrival_ms <= MAX_TIME_MS)))
     bad |= ~((columns.weight > 0) & np.isfinite(columns.weight))
     bad |= (columns.deadline_ms <= 0) | (columns.deadline_ms > MAX_TIME_MS)
     bad[_repeated(job_of, columns.stage_name.index)] = True
@@ -354,10 +349,6 @@ def _bad_jobs(columns: Columns) -> Bool:
     is_left = _longest_paths(columns, children_of(columns), np.zeros(len(job_of)))[1]
     bad[job_of[is_left]] = True
     return bad
-
-
-def _within(values: Float64, least: float) -> Bool:
-    return np.asarray((values >= least) & (values <= MAX_TIME_MS))
 
 
 def _bad_stages(columns: Columns) -> Bool:

@@ -34,7 +34,6 @@ PART_VALUES = 2_000_000  # most durations in a part, unless one job has more: 8 
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return whether a folder is a stored trace."""
     return (folder / MANIFEST).is_file()
 
 

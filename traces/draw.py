@@ -139,8 +139,20 @@ def _figure(job: Job, chains: Sequence[Sequence[_Node]], height: dict[_Node, flo
     path = critical_path(job)
     critical_edges = set(pairwise(path))
     for chain in chains[len(job.stages) :]:
-        edge = (chain[0].stage, chain[-1].stage)
-        _draw_edge(axes, [(_x(node), height[node]) for node in chain], edge in critical_edges)
+        is_critical = (chain[0].stage, chain[-1].stage) in critical_edges
+        stops = [(_x(node), height[node]) for node in chain]
+        vertices, codes = zip(*_curve(stops), strict=True)
+        arrow = FancyArrowPatch(
+            path=Curve(vertices, codes),
+            arrowstyle="-|>",
+            mutation_scale=9,
+            color=_CRITICAL if is_critical else _PLAIN,
+            linewidth=1.6 if is_critical else 0.9,
+            shrinkA=0,
+            shrinkB=0,
+            zorder=2 if is_critical else 1,
+        )
+        axes.add_patch(arrow)
     for node, y in height.items():
         if node.stage is not None:
             _draw_stage(axes, (_x(node), y), job.stages[node.stage], node.stage in path)
@@ -180,21 +192,6 @@ def _draw_stage(axes: Axes, centre: tuple[float, float], stage: Stage, critical:
     style: dict[str, Any] = {"ha": "center", "va": "center", "parse_math": False, "zorder": 4}
     axes.text(x, y - 0.13, name, weight="bold", **style)
     axes.text(x, y + 0.14, label, color="#333333", **style)
-
-
-def _draw_edge(axes: Axes, stops: Sequence[tuple[float, float]], critical: bool) -> None:
-    vertices, codes = zip(*_curve(stops), strict=True)
-    arrow = FancyArrowPatch(
-        path=Curve(vertices, codes),
-        arrowstyle="-|>",
-        mutation_scale=9,
-        color=_CRITICAL if critical else _PLAIN,
-        linewidth=1.6 if critical else 0.9,
-        shrinkA=0,
-        shrinkB=0,
-        zorder=2 if critical else 1,
-    )
-    axes.add_patch(arrow)
 
 
 def _curve(stops: Sequence[tuple[float, float]]) -> Iterator[tuple[tuple[float, float], np.uint8]]:

@@ -103,9 +103,7 @@ class ExecutorModel:
         return float(np.interp(executors, levels, [self.inflation[level] for level in levels]))
 
     def apply(self, trace: Trace) -> Trace:
-        """Apply the model to `trace`, whose stages have one level each, and note it in the
-        metadata.
-        """
+        """Apply the model to a trace of one level a stage, and note it in the metadata."""
         columns = trace.columns
         levels = np.diff(columns.first_level)
         if (levels > 1).any():

@@ -116,11 +116,7 @@ def check_output(path: Path) -> None:
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
-    """Write `trace` to `path`; the file appears whole or not at all.
-
-    Raises:
-        TraceError: the file cannot be written.
-    """
+    """Write `trace` to `path`, whole or not at all; TraceError if that fails."""
     columns = trace.columns
     # The first version that can hold these jobs, which older readers read, too.
     version = VERSION

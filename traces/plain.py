@@ -124,21 +124,6 @@ def _add_row(drafts: dict[str, _JobDraft], row: Mapping[str, str], where: str) -
                 raise TraceError(
                     f"job {job.name!r}: {column} is {value:g} here and {before:g} in an earlier row"
                 )
-    stage = _stage_of_row(job, row, where)
-    executors = parse_count(row.get("executors", "1"), "executors")
-    if executors in stage.levels:
-        raise TraceError(f"stage {stage.name!r} has executor level {executors} twice")
-    stage.levels[executors] = LevelDurations.of(
-        executors,
-        **{
-            wave: [parse_number(text, column) for text in row.get(column, "").split(";") if text]
-            for wave, column in _DURATIONS.items()
-        },
-    )
-
-
-def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageDraft:
-    """Return the stage of `row`, new or of an earlier row, which must agree."""
     given = {
         column: parse(row[column], column) for column, parse in _CELLS.items() if column in row
     }
@@ -152,7 +137,16 @@ def _stage_of_row(job: _JobDraft, row: Mapping[str, str], where: str) -> _StageD
             raise TraceError(
                 f"stage {stage.name!r}: {column} {row[column]:.60} differs from its first row"
             )
-    return stage
+    executors = parse_count(row.get("executors", "1"), "executors")
+    if executors in stage.levels:
+        raise TraceError(f"stage {stage.name!r} has executor level {executors} twice")
+    stage.levels[executors] = LevelDurations.of(
+        executors,
+        **{
+            wave: [parse_number(text, column) for text in row.get(column, "").split(";") if text]
+            for wave, column in _DURATIONS.items()
+        },
+    )
 
 
 def read_json(path: str | Path, limits: Bounds = DEFAULT) -> Trace:

@@ -125,9 +125,7 @@ def chain_trace(rng: np.random.Generator, num_jobs: int = 100) -> Trace:
 
 
 def any_shape(rng: np.random.Generator) -> LayeredShape:
-    """Ranges drawn at random: few stages or many, chains or wide, tasks few or many, of
-    milliseconds or of minutes, alike or not.
-    """
+    """Ranges at random: few stages or many, chains or wide, tasks few or many, long or short."""
     stages = int(rng.integers(1, 6))
     tasks = round(_log_uniform(rng, 3.0, 300.0))
     task_ms = _log_uniform(rng, 20.0, 10_000.0)
@@ -146,9 +144,7 @@ def any_trace(rng: np.random.Generator, num_jobs: int = 60) -> Trace:
 
 
 def any_heavy_trace(rng: np.random.Generator, num_jobs: int = 200) -> Trace:
-    """Jobs of one shape that `any_shape` draws, with heavy-tailed sizes: large jobs have more
-    tasks, longer ones, or both.
-    """
+    """Jobs of one shape of `any_shape` with heavy-tailed sizes: large ones have more work."""
     shape = any_shape(rng)
     sigma = float(rng.uniform(1.5, 4.0))
     in_tasks = float(rng.uniform(0.1, 0.9))

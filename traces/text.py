@@ -39,7 +39,6 @@ def read_table(
 
 
 def parse_number(text: str, column: str) -> float:
-    """The finite number in a cell."""
     try:
         value = float(text)
     except ValueError as error:
@@ -50,7 +49,6 @@ def parse_number(text: str, column: str) -> float:
 
 
 def parse_count(text: str, column: str) -> int:
-    """The whole number in a cell."""
     try:
         return int(text)
     except ValueError as error:

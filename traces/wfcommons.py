@@ -144,23 +144,19 @@ def _task(
         adjusted["runtimes under 1 ms, taken as 1 ms"] += 1
     cores = _number(run, "coreCount", where) if "coreCount" in run else None
     memory = _number(run, "memoryInBytes", where) if "memoryInBytes" in run else None
+    # The program is the command's, else the name without a trailing number.
+    command = run.get("command")
+    program = command.get("program") if isinstance(command, dict) else None
+    name = program if isinstance(program, str) else str(task.get("name", task["id"]))
     return _Task(
         id=task["id"],
-        program=_program(task, run),
+        program=re.sub(r"[_-]?(?:ID)?[0-9]+$", "", name) or name,
         parents=frozenset(parents),
         children=frozenset(children),
         runtime_ms=max(runtime_ms, SHORTEST_MS),
         cores=cores,
         memory_mb=None if memory is None else memory / BYTES_PER_MB,
     )
-
-
-def _program(task: dict[str, Any], run: dict[str, Any]) -> str:
-    """Program of the task: its command, else its name without a trailing number."""
-    command = run.get("command")
-    program = command.get("program") if isinstance(command, dict) else None
-    name = program if isinstance(program, str) else str(task.get("name", task["id"]))
-    return re.sub(r"[_-]?(?:ID)?[0-9]+$", "", name) or name
 
 
 def _stage(tasks: Sequence[_Task], stage_of: dict[str, int]) -> Stage:
@@ -201,11 +197,7 @@ def is_dax(content: bytes) -> bool:
 
 
 def instance_of_dax(content: bytes) -> dict[str, Any]:
-    """The workflow of a DAX as an instance of WfFormat 1.5.
-
-    Raises:
-        TraceError: it is no XML, declares a DOCTYPE, or is no DAX.
-    """
+    """The workflow of a DAX as an instance of WfFormat 1.5; TraceError if it is none."""
     reader = _Reader()
     parser = expat.ParserCreate(namespace_separator="}")
     parser.StartElementHandler = reader.begin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,20 +69,14 @@ def progress_bar(label: str, total: int | None = None) -> Iterator[tuple[Progres
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with shown as bar:
         yield bar, bar.add_task(label, total=total)
 
 
-def bullets(console: Console, lines: Iterable[str]) -> None:
-    """Print sentences as a list."""
-    for line in lines:
-        wrapped(console, line, bullet="- ")
-
-
-def wrapped(console: Console, words: str, bullet: str = "") -> None:
-    """Print sentences in lines of at most 100 columns."""
-    width = min(_COLUMNS, console.width)
-    text = textwrap.fill(words, width, initial_indent=bullet, subsequent_indent=" " * len(bullet))
-    console.print(text, markup=False, no_wrap=True, overflow="ignore", crop=False)
+def wrapped(console: Console, *sentences: str, bullet: str = "") -> None:
+    """Print sentences one below the other, in lines of at most 100 columns."""
+    width, indent = min(_COLUMNS, console.width), " " * len(bullet)
+    for words in sentences:
+        text = textwrap.fill(words, width, initial_indent=bullet, subsequent_indent=indent)
+        console.print(text, markup=False, no_wrap=True, overflow="ignore", crop=False)

@@ -31,7 +31,6 @@ class OneLineErrors(CommandGroup):
     """
 
     def refusal(self, error: Exception) -> click.ClickException | None:
-        """Return the line of a mistake."""
         if isinstance(error, OneLineError | InterruptedCommand):
             return None
         text = mistake_text(error)

@@ -153,7 +153,6 @@ def fit_rule(
 
 
 def _settings(path: Path | None, options: dict[str, Any]) -> tuple[EvaluationConfig, ...]:
-    """Return the settings of a file, or one for each mean gap."""
     if path is not None:
         settings = read_settings(path)
         note_inputs(

@@ -293,7 +293,6 @@ def save_imported(trace: Trace, output: Path) -> None:
 
 
 def _merged(files: Sequence[Path], read: Callable[[Path], Trace], output: Path) -> Trace:
-    """All files as one trace."""
     if len(files) == 1:
         return read(files[0])
     parts = [read(file) for file in files]

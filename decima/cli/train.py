@@ -139,7 +139,6 @@ def train(
 
 
 def _show(folder: RunFolder, result: TrainingResult, page: Path | None) -> None:
-    """Print a training's result, learning curve and model, and write the page."""
     from decima.report.training import training_section, training_title
     from decima.rl.progress import duration_text
     from decima.training.session import MODEL, curve, verdict

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 from rich.console import Console
 
-from decima.cli.console import bullets, progress_bar, stdout, wrapped
+from decima.cli.console import progress_bar, stdout, wrapped
 from decima.cli.logs import Logs, log_arguments
 from decima.cli.options import (
     ESTIMATES_HELP,
@@ -27,6 +27,7 @@ from decima.cli.whatif_each import whatif_each
 from decima.cli.workers import Where, open_pool, worker_options
 from decima.rl.option_types import POLICIES, Number, Whole, WordOrWhole
 from decima.rl.statistics import method
+from decima.rl.tables import table_of
 from decima.whatif import (
     ApplicationsSettings,
     ApplicationsWhatIf,
@@ -64,15 +65,15 @@ from decima.whatif.report import (
 from decima.whatif.settings import CHECK_DRAWS, OWN_WAYS, Sharing
 from decima.whatif.study import run_ways, total_runs
 from decima.whatif.submission import (
+    HEADINGS,
     TOGETHER,
     Limit,
     NotWaitingError,
+    Rules,
     Submission,
-    check_waiting,
     hint,
     policies_of,
     submission,
-    submission_table,
 )
 from decima.whatif.task_slots import demands_effect
 from spark_sim import Protocol
@@ -226,8 +227,7 @@ def whatif(
         refuse_given("--applications", *_OF_ONE_SESSION)
     elif moving_delay_s is not None:
         raise click.UsageError("--moving-delay is for --applications")
-    _check_price(price, deadline)
-    demands = _demands(task_cpus, gpus)
+    demands = _demands(price, deadline, task_cpus, gpus)
     recording = read_recording(
         logs.fetch(), group_by=GroupBy(group_by), pools=pools, demands=demands
     )
@@ -284,14 +284,14 @@ def whatif(
         )
 
 
-def _check_price(price: float | None, deadline: float | None) -> None:
+def _demands(
+    price: float | None, deadline: float | None, task_cpus: int | None, gpus: int | None
+) -> Demands | None:
+    """Refuse options that contradict these; return other demands, None for the recorded ones."""
     if price is not None:
         refuse_given("--price", "max_slots", "max_jobs")
     elif deadline is not None:
         raise click.UsageError("--deadline needs --price")
-
-
-def _demands(task_cpus: int | None, gpus: int | None) -> Demands | None:
     for option, number in (("--task-cpus", task_cpus), ("--gpus", gpus)):
         if number is not None:
             refuse_given(option, "executors", "protocol", "price")
@@ -321,13 +321,12 @@ def _session_settings(
 
 
 def _check_submission(recording: Recording, protocol: Sharing) -> None:
-    """Refuse `--submit` where it has no answer."""
     if protocol != Protocol.SESSION.label:
         raise click.UsageError(f"--submit needs --protocol {Protocol.SESSION.label}")
     if len(recording.slots) > 1:
         raise click.UsageError("--submit is about one application: give its log alone")
     try:
-        check_waiting(recording)
+        Rules.of(recording)
     except NotWaitingError as error:
         raise click.UsageError(f"--submit changes nothing: {error}") from error
 
@@ -351,7 +350,6 @@ def _answered(
     driver_times: bool,
     where: Where,
 ) -> _Answers:
-    """Simulate the recording as it was, and all that `settings` and `terms` ask for."""
     announce()
     if isinstance(settings, WhatIfSettings):
         label, runs = "replay check", total_runs(settings)
@@ -402,23 +400,16 @@ def _all_advised(answers: _Answers) -> list[Advised]:
 
 
 def _print(answers: _Answers) -> None:
-    """Print what was asked for, the verdict, the tables, and the settings that are advised."""
     console = stdout(markup=False)
     study, check = answers.study, answers.check
     recording = study.recording
     if isinstance(study, WhatIf) and study.bounded is not None and can_be_trusted(check):
-        for line in bounded_lines(study):
-            wrapped(console, line)
+        wrapped(console, *bounded_lines(study))
         console.print()
     if answers.submitted is not None:
         _print_submission(console, answers.submitted)
-    for line in (
-        headline(study, check),
-        verdict(check),
-        parts_words(recording),
-        *recording.summary.left_out(),
-    ):
-        wrapped(console, line)
+    wrapped(console, headline(study, check), verdict(check), parts_words(recording))
+    wrapped(console, *recording.summary.left_out())
     console.print()
     console.print(summary_table(study))
     _print_hint(console, answers)
@@ -437,14 +428,12 @@ def _print_submission(console: Console, answer: Submission) -> None:
     wrapped(console, answer.headline())
     console.print()
     if answer.is_trusted:
-        console.print(submission_table(answer))
-        for line in (answer.kept_words(), answer.assumed_words()):
-            wrapped(console, line)
+        console.print(table_of(HEADINGS, answer.rows()))
+        wrapped(console, answer.kept_words(), answer.assumed_words())
         console.print()
 
 
 def _print_hint(console: Console, answers: _Answers) -> None:
-    """Print that jobs could be submitted together, where nobody asked about it."""
     study = answers.study
     if isinstance(study, ApplicationsWhatIf) or answers.submitted is not None:
         return
@@ -476,19 +465,17 @@ def _print_advised(console: Console, answers: _Answers) -> None:
 
 
 def _print_all(answers: _Answers) -> None:
-    """Print all sentences and tables (`--explain`)."""
     study, check, lost, *_ = answers
     console, settings = stdout(markup=False), study.settings
-    for line in (*facts(study), verdict(check)):
-        wrapped(console, line)
+    wrapped(console, *facts(study), verdict(check))
     first, *others = findings(study, check)
     console.print()
     wrapped(console, first)
     console.print()
     console.print(summary_table(study))
     console.print()
-    bullets(console, others)
-    bullets(console, (f"But: {words}" for words in caveats(study, check)))
+    wrapped(console, *others, bullet="- ")
+    wrapped(console, *(f"But: {words}" for words in caveats(study, check)), bullet="- ")
     drawn = "none: identical" if study.has_repeats else method(settings.draws)
     if isinstance(study, WhatIf):
         if study.allocations:
@@ -496,12 +483,8 @@ def _print_all(answers: _Answers) -> None:
             console.print(allocation_table(study))
         console.print()
         sizes = study.settings
-        for line in tuned_lines(study):
-            wrapped(
-                console,
-                f"Tuned on {sizes.training} other resampled sequences, checked on "
-                f"{sizes.held_back} more: {line}",
-            )
+        how = f"Tuned on {sizes.training} other resampled sequences, checked on {sizes.held_back}"
+        wrapped(console, *(f"{how} more: {line}" for line in tuned_lines(study)))
         second = (
             f"resampled: {counted(sizes.sequences, 'sequence')} of arrivals "
             f"({method(sizes.sequences)}). Other numbers of slots, against the same policy on "
@@ -527,5 +510,5 @@ def _print_all(answers: _Answers) -> None:
     if answers.submitted is not None:
         console.print()
         _print_submission(console, answers.submitted)
-        bullets(console, answers.submitted.dependency_words())
+        wrapped(console, *answers.submitted.dependency_words(), bullet="- ")
     _print_advised(console, answers)

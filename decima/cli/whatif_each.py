@@ -26,13 +26,10 @@ _MOST_OF_A_NAME = 60
 def whatif_each(
     ask: Ask, where: Where, json_path: Path | None, page: Path | None, title: str
 ) -> None:
-    """Look at each application, study those that would gain most, print and write the result."""
     if where.cluster is not None:
         raise click.UsageError("--each reads the logs on this machine: it contradicts --cluster")
     if page is not None:
-        from decima.report.each import pages_folder
-
-        check_output_folder(pages_folder(page))
+        check_output_folder(_pages_folder(page))
     announce()
     with open_pool(where, "decima whatif") as pool:
         with progress_bar("reading applications") as (bar, task):
@@ -53,19 +50,23 @@ def whatif_each(
     if json_path is not None:
         write_json(json_path, to_json(looks, rows))
     if page is not None:
-        from decima.report.each import each_section
+        from decima.report.whatif import each_section
 
         write_report(page, [each_section(looks, rows, pages)], f"What if: {title}")
+
+
+def _pages_folder(page: Path) -> Path:
+    """The folder beside a page for the pages that it links to."""
+    return page.with_name(f"{page.stem}_pages")
 
 
 def _write_page_of(rows: list[Row], studied: Studied | str, page: Path) -> str | None:
     """Write the page of the last row's application; return its address, relative to `page`."""
     if isinstance(studied, str):
         return None
-    from decima.report.each import pages_folder
     from decima.report.whatif import whatif_sections
 
-    label, folder = rows[-1].label, pages_folder(page)
+    label, folder = rows[-1].label, _pages_folder(page)
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{len(rows):02}-{_UNSAFE.sub('-', label)[:_MOST_OF_A_NAME]}.html"
     write_report(folder / name, whatif_sections(*studied), f"What if: {label}")
@@ -74,8 +75,7 @@ def _write_page_of(rows: list[Row], studied: Studied | str, page: Path) -> str |
 
 def _print(looks: Looks, rows: list[Row]) -> None:
     console = stdout(markup=False)
-    for line in words(looks):
-        wrapped(console, line)
+    wrapped(console, *words(looks))
     if rows:
         console.print()
         print_table(table(rows), console, console.print)

@@ -97,7 +97,6 @@ def refuse_own_code(where: Where, objective: str, policies: Iterable[str] = ()) 
 
 @contextmanager
 def open_machine(where: Where) -> Iterator[WorkerPool]:
-    """Start the processes of `--workers`."""
     if where.cluster is None and where.archive is not None:
         raise ConfigError("--cluster-archive is for executors: it goes with --cluster")
     with HERE if where.workers == 1 else LocalPool(where.workers) as pool:

@@ -40,7 +40,6 @@ _BOUNDS = {"utilisation": (0.0, 1.0), "fairness": (0.0, 1.0)}
 
 FORMAT, VERSION = "decima-evaluation", 3
 """identity of the JSON form; an incompatible change gets a new version"""
-READABLE = (2, VERSION)  # readable versions; version 2 also held CPU times
 
 
 def estimate(figure: str, values: Float64) -> Estimate:

@@ -52,12 +52,7 @@ class Workload:
     def of(cls, config: EvaluationConfig, trace: Trace | None = None) -> Workload:
         """Return the trace of `config`, with demands and the durations that policies observe.
 
-        Args:
-            config: the settings.
-            trace: takes the place of the one that `config` names.
-
-        Raises:
-            ConfigError: no executor of `config` meets a demand.
+        `trace` replaces the one that it names. ConfigError: no executor meets a demand.
         """
         cluster = config.cluster()
         trace = load_trace(config.trace) if trace is None else trace
@@ -234,10 +229,7 @@ def policy_on(
     number: int,
     networks: Networks | None = None,
 ) -> Policy:
-    """Return the policy `name` of `config` for sequence `number`.
-
-    `networks` are those that this process need not read from files.
-    """
+    """The policy `name` for sequence `number`; `networks` need not be read from files."""
     if is_custom(name):
         return CustomPolicy(name)
     return policy_named(

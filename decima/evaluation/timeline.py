@@ -145,13 +145,6 @@ def read_timeline(path: Path) -> pa.Table:
         raise FileError(f"{path}: not a timeline: a column's name is not UTF-8 text") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(f"{path}: not a timeline: {str(error).splitlines()[0]}") from error
-    table = _typed(table, names, path)
-    _check_numbers(table, path)
-    return table
-
-
-def _typed(table: pa.Table, names: list[str], path: Path) -> pa.Table:
-    """Return the required columns of a file's table, checked for type and gaps."""
     for name, kind in _NEEDED.items():
         if names.count(name) != 1:
             raise FileError(
@@ -166,6 +159,7 @@ def _typed(table: pa.Table, names: list[str], path: Path) -> pa.Table:
         if column.null_count:
             raise FileError(f"{path}: column {name!r} is empty in {column.null_count:,} rows")
         table = table.set_column(names.index(name), name, column)
+    _check_numbers(table, path)
     return table
 
 

@@ -22,11 +22,7 @@ __all__ = [
 def comparison_sections(
     results: Sequence[Results], timelines: Timelines | None = None
 ) -> list[Section]:
-    """Sections of a page of evaluations: all of them together, each, and tasks of the first.
-
-    Raises:
-        FileError: the timeline does not belong to the first of the results.
-    """
+    """Sections of a page; FileError if the timeline is not of the first of the results."""
     sections = [summary_section(results)] if len(results) > 1 else []
     sections += [comparison_section(each, number) for number, each in enumerate(results)]
     if timelines is not None:

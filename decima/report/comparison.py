@@ -164,7 +164,6 @@ def summary(all_results: Sequence[Results]) -> dict[str, tuple[float, int, int]]
 
 
 def comparison_section(results: Results, number: int) -> Section:
-    """The section of one evaluation, the `number`th of the page."""
     count = len(results.sequences)
     intervals = "" if count < 2 else f"95 % intervals over {count} sequences: {method(count)}."
     if any(are_repeats(policy.objective) for policy in results.policies.values()):
@@ -186,7 +185,6 @@ def comparison_section(results: Results, number: int) -> Section:
 
 
 def charts(results: Results) -> list[Lines | Bars]:
-    """The charts of one evaluation."""
     shares = {}
     for name, policy in results.policies.items():
         total_s = sum(policy.executor_s.values())
@@ -224,7 +222,6 @@ def charts(results: Results) -> list[Lines | Bars]:
 
 
 def summary_section(all_results: Sequence[Results]) -> Section:
-    """The section over several evaluations."""
     reference, rows = all_results[0].reference, summary(all_results)
     titles = {results.title for results in all_results}
     title = titles.pop() if len(titles) == 1 else "objective"

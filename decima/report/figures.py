@@ -51,7 +51,14 @@ def write_figures(folder: Path, sections: Sequence[Section], command: str) -> li
         name = title if names[title] == 1 else f"{title}-{names[title]}"
         for form in _FORMATS:
             path = folder / f"{name}.{form}"
-            write_whole(path, _saved(figure, form, command))
+            # Equal figures have equal bytes: no date, fixed names in the SVG.
+            memory = io.BytesIO()
+            metadata = {"Description": command}
+            if form == "svg":
+                metadata |= {"Date": None, "Creator": "decima report"}  # type: ignore[dict-item]
+            with mpl.rc_context({"svg.hashsalt": "decima", "svg.fonttype": "none"}):
+                figure.savefig(memory, format=form, dpi=_DPI, metadata=metadata)
+            write_whole(path, memory.getvalue())
             written.append(path)
     return written
 
@@ -85,17 +92,6 @@ def _name(section: Section, title: str) -> str:
     if len(words) > _LONGEST_NAME:
         words = words[:_LONGEST_NAME].rpartition("-")[0]
     return f"{section.anchor}-{words}"
-
-
-def _saved(figure: Figure, form: str, command: str) -> bytes:
-    """Return the figure's bytes, equal for equal figures: no date, fixed names in the SVG."""
-    memory = io.BytesIO()
-    metadata = {"Description": command}
-    if form == "svg":
-        metadata |= {"Date": None, "Creator": "decima report"}  # type: ignore[dict-item]
-    with mpl.rc_context({"svg.hashsalt": "decima", "svg.fonttype": "none"}):
-        figure.savefig(memory, format=form, dpi=_DPI, metadata=metadata)
-    return memory.getvalue()
 
 
 def _lines(axes: Axes, chart: Lines) -> None:
@@ -144,7 +140,6 @@ def lonely(values: Sequence[float | None]) -> list[bool]:
 
 
 def _forest(axes: Axes, drawn: Forest) -> None:
-    """Means with their intervals, a row each; a dashed line at zero."""
     axis = drawn.axis
     for place, row in enumerate(drawn.rows):
         low, high = (min(max(end, axis.low), axis.high) for end in row.ends)
@@ -177,7 +172,6 @@ def _bars(axes: Axes, chart: Bars) -> None:
 
 
 def _timeline(axes: Axes, run: Mapping[str, Any]) -> None:
-    """Executors over time, a colour for each job."""
     tasks = unpack(run)
     end_s = float(run["end_ms"]) / MS_PER_S
     job = np.array(run["stages"]["job"])[tasks.stage]

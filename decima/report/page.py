@@ -110,7 +110,6 @@ def _filled(template: str, script: str, style: str, **content: Any) -> str:
 
 
 def figure_text(value: float, unit: str) -> str:
-    """A figure as a table has it."""
     if unit == "%":
         return f"{100 * value:.0f} %"
     if abs(value) >= 1000:

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from decima.errors import ConfigError
-from decima.evaluation.report import FIGURES, FORMAT, READABLE, VERSION
+from decima.evaluation.report import FIGURES, FORMAT, VERSION
 from decima.objectives import AVG_JCT, check_objective, objective_title
 from decima.rl.statistics import Estimate, difference_percent
 from spark_sim.cluster import MAX_EXECUTORS
@@ -183,33 +183,22 @@ class Results(_Strict):
 
     @property
     def reference(self) -> str:
-        """The first policy."""
         return next(iter(self.policies))
 
 
 def read_results(path: Path) -> Results:
-    """The results in a file that `decima evaluate --json` wrote.
-
-    Raises:
-        FileError: (one line) it cannot be read or is no such file.
-    """
+    """The results in a file of `decima evaluate --json`; FileError (one line) if it is none."""
     return results_of(read_json(path, FileError), str(path))
 
 
 def results_of(content: Any, where: str) -> Results:
-    """The results in what `Report.to_json` gave.
-
-    Raises:
-        FileError: (one line, beginning with `where`) it is damaged or of another version.
-    """
-    if isinstance(content, dict) and content.get("format") == FORMAT:
-        if content.get("version") not in READABLE:
-            raise FileError(
-                f"{where}: version {content.get('version')!r:.40} of the results, this reads "
-                f"{VERSION}: evaluate again"
-            )
-    elif isinstance(content, dict) and "policies" in content and "format" not in content:
-        raise FileError(f"{where}: results without a version, of an older release: evaluate again")
+    """The results in what `Report.to_json` gave; FileError, beginning with `where`, if damaged."""
+    is_ours = isinstance(content, dict) and content.get("format") == FORMAT
+    if is_ours and content.get("version") != VERSION:
+        raise FileError(
+            f"{where}: version {content.get('version')!r:.40} of the results, this reads "
+            f"{VERSION}: evaluate again"
+        )
     try:
         results = Results.model_validate(content)
     except ValidationError as error:

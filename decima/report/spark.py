@@ -30,7 +30,6 @@ class JctTable(NamedTuple):
 
 
 def review_section(review: Review, decisions: DecisionHistory) -> Section:
-    """Section with the results of `decima spark review`."""
     time_s, held = held_slots(decisions)
     drawn = slice(None, None, 1 + (len(time_s) - 1) // _DRAWN_PLANS)
     slots_by_job = {job: slots[drawn] for job, slots in held.items()}
@@ -58,7 +57,6 @@ def review_section(review: Review, decisions: DecisionHistory) -> Section:
 
 
 def replay_section(outcomes: Sequence[TrialOutcome], facts: str) -> Section:
-    """Section with the results of `decima spark replay`; `facts` is what ran where."""
     return Section(
         anchor="replay",
         heading="Replayed on Spark",

@@ -107,7 +107,6 @@ def ordered_runs(results: Results, table: pa.Table) -> list[Run]:
 
 
 def tasks_of(table: pa.Table, run: Run) -> pa.Table:
-    """The rows of one run."""
     return table.filter(
         pc.and_(pc.equal(table["policy"], run.policy), pc.equal(table["sequence"], run.sequence))
     )

@@ -74,7 +74,6 @@ def _duration(run: RunRecord) -> str:
 
 
 def training_title(path: Path) -> str:
-    """Title of a run: the name of its folder."""
     return f"Training run \u201c{path.resolve().name}\u201d"
 
 
@@ -100,7 +99,6 @@ def _settings(row: dict[str, float]) -> dict[str, float]:
 
 
 def objective_of(run: RunRecord) -> str:
-    """Return what the objective of a run is called."""
     name = str(run.config.get("objective", AVG_JCT))
     try:
         return objective_title(name)

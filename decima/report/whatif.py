@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ from decima.evaluation.timeline import task_table
 from decima.registry import HEURISTICS
 from decima.report.section import Bars, Lines, Section, completion, forest, series
 from decima.report.timelines import Run, gantt, graphs
+from decima.whatif import each_report
 from decima.whatif.advice import advised, caveats, facts, findings
 from decima.whatif.budget import HEADINGS, Budget
+from decima.whatif.each import Looks
 from decima.whatif.replay import Recording, ReplayReport
 from decima.whatif.replay.breakdown import PARTS
 from decima.whatif.replay.losses import Losses
@@ -36,7 +39,7 @@ from traces.numbers import MS_PER_S
 
 _MOST_JOBS = 200  # rows of the table of jobs: of more, those that gain and those that lose most
 _MOST_BARS = 15
-PART_COLOURS = (
+_PART_COLOURS = (
     "#d55e00", "#e69f00", "#56b4e9", "#0072b2", "#cc79a7", "#a0522d", "#8c8c8c",
 )  # fmt: skip
 """of the parts of the JCT, in the order of `PARTS`"""
@@ -148,12 +151,8 @@ def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
             cells.append(Cell(part_s, seconds(part_s) if part_s > 0 else "", share))
         rows.append({"name": names[row], "pool": pools[row] or DEFAULT_POOL, "cells": cells})
     has_pools = any(pool is not None for pool in pools)
-    bars = {"all jobs": parts_ms.sum(axis=0)}
-    bars |= {names[row]: parts_ms[row] for row in order[:_MOST_BARS]}
-    shares = {
-        name: dict(zip(labels, (row_ms / max(row_ms.sum(), 1e-9)).tolist(), strict=True))
-        for name, row_ms in bars.items()
-    }
+    bars = {"all jobs": parts_ms.sum(axis=0).tolist()}
+    bars |= {names[row]: parts_ms[row].tolist() for row in order[:_MOST_BARS]}
     return Section(
         anchor="breakdown",
         heading="Where the time went",
@@ -168,19 +167,53 @@ def breakdown_section(recording: Recording, lost: Losses | None) -> Section:
             "shown": len(rows),
             "total": len(names),
         },
+        charts=[_bars_of_parts("Where the time of the longest jobs went", bars)],
+    )
+
+
+def each_section(
+    looks: Looks, rows: Sequence[each_report.Row], pages: Sequence[str | None]
+) -> Section:
+    """Section of the totals of all applications, and of `rows`: those that would gain most.
+
+    `pages` has the address of the page of each, relative to this one; None without one.
+    """
+    first, *others = each_report.words(looks)
+    bars = {"all applications": looks.parts_s(), **{row.label: row.look.parts_s for row in rows}}
+    return Section(
+        anchor="each",
+        heading="Many applications",
+        template="each.html",
+        content={
+            "headline": first,
+            "words": others,
+            "headings": each_report.HEADINGS,
+            "rows": [
+                {"cells": row.cells(), "page": page, "verdict": row.verdict}
+                for row, page in zip(rows, pages, strict=True)
+            ],
+        },
         charts=[
-            Bars(
-                "Where the time of the longest jobs went",
-                shares,
-                "share of the JCT, %",
-                dict(zip(labels, PART_COLOURS, strict=True)),
+            _bars_of_parts(
+                "Where the time of the jobs went",
+                {name: list(parts_s.values()) for name, parts_s in bars.items()},
             )
         ],
     )
 
 
+def _bars_of_parts(title: str, bars: Mapping[str, Sequence[float]]) -> Bars:
+    """A bar of each name: the share of every part of the JCT (`PARTS`)."""
+    labels = [part.label for part in PARTS.values()]
+    shares = {
+        name: dict(zip(labels, (part / max(sum(parts), 1e-9) for part in parts), strict=True))
+        for name, parts in bars.items()
+    }
+    colours = dict(zip(labels, _PART_COLOURS, strict=True))
+    return Bars(title, shares, "share of the JCT, %", colours)
+
+
 def budget_section(planned: Budget) -> Section:
-    """Section on the executors that keep the p95, and their cost."""
     points = {
         policy: [
             (float(cost), float(p95_s))
@@ -232,7 +265,6 @@ def budget_section(planned: Budget) -> Section:
 
 
 def submission_section(answer: Submission) -> Section:
-    """Section on the jobs of a driver that waits, submitted otherwise."""
     change = answer.advised()
     return Section(
         anchor="submission",

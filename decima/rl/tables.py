@@ -66,14 +66,27 @@ def aligned(words: Sequence[str], numbers: Sequence[str]) -> Table:
     return table
 
 
+def table_of(
+    headings: Sequence[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    words: int = 1,
+    name_width: int | None = None,
+) -> Table:
+    """Return a table of rows, whose first columns are `words`, the others numbers."""
+    table = aligned(headings[:words], headings[words:])
+    table.columns[0].max_width = name_width
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of text on stdout, names to the left and figures to the right."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    table = aligned(headings[:1], headings[1:])
-    for row in rows:
-        table.add_row(*map(printable, row))
+    table = table_of(headings, (map(printable, row) for row in rows))
     print_table(table, console, console.print)
 
 

@@ -22,7 +22,7 @@ from decima.spark.tables import LiveTables
 from decima.spark.worker import Worker
 from spark_sim import IllegalActionError
 from traces.arrays import TraceArrays
-from traces.files.reading import parse_json
+from traces.files.reading import parse_object
 from traces.loopback import ADDRESS
 
 LOG = logging.getLogger("decima.spark")
@@ -44,11 +44,7 @@ class PoliciesByName:
         return self._ready[name]
 
     def is_ready(self, name: str) -> bool:
-        """Return whether a policy can decide, and begin to load it if not.
-
-        Raises:
-            ValueError: (one line) it cannot be loaded.
-        """
+        """Whether a policy can decide; it begins to load if not. ValueError if it cannot be."""
         if name in self._ready:
             return True
         if name not in self._loading:
@@ -65,22 +61,16 @@ class Answers:
     """Answers of the policies of one session."""
 
     def __init__(self, policies: PoliciesByName, auto: Auto | None = None) -> None:
-        """Args:
-        policies: that may be asked.
-        auto: what chooses among policies; None: nothing does.
-        """
         self._policies = policies
         self._auto = auto
         self._tables = LiveTables()
         self._made: tuple[str, TraceArrays, Policy] | None = None
 
     def close(self) -> None:
-        """Answer no more."""
         if self._auto is not None:
             self._auto.close()
 
     def answer(self, question: Message) -> dict[str, Any]:
-        """Return the answer to a question of the JVM."""
         return self._look(question) if question["ask"] == "look" else self._plan(question)
 
     def _look(self, question: Message) -> dict[str, Any]:
@@ -126,11 +116,7 @@ class Connection:
     """Connection to the JVM's planner: frames of a length (4 bytes, big endian) and JSON."""
 
     def __init__(self, port: int, secret: str) -> None:
-        """Connect to loopback, and learn the settings.
-
-        Raises:
-            ConnectionError: it refused the connection.
-        """
+        """Connect to loopback, and learn the settings; ConnectionError if it refuses."""
         self._end = socket.create_connection((ADDRESS, port))
         self._end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._send({"secret": secret})
@@ -140,19 +126,13 @@ class Connection:
         self.settings = settings
 
     def ready(self, priors: Message | None = None) -> None:
-        """Announce that questions will be answered.
-
-        Args:
-            priors: earlier runs (`Priors.message`).
-        """
+        """Announce that questions will be answered; `priors` as `Priors.message` gives them."""
         self._send({"priors": priors})
 
     def refuse(self, reason: str) -> None:
-        """Report why the policy cannot be used."""
         self._send({"refused": reason})
 
     def serve(self, answers: Answers) -> None:
-        """Answer until the other end is gone."""
         while (question := self._receive()) is not None:
             self._send({**answers.answer(question), "number": question["number"]})
 
@@ -179,10 +159,7 @@ class Connection:
         data = self._exactly(length)
         if data is None:
             return None
-        message = parse_json(data, "message of the planner", AttachError)
-        if not isinstance(message, dict):
-            raise AttachError(f"message of the planner: {message!r:.60} is no JSON object")
-        return message
+        return parse_object(data, "message of the planner", AttachError)
 
     def _exactly(self, count: int) -> bytes | None:
         data = bytearray()

@@ -152,11 +152,7 @@ def attach(
 
 
 def _settings_of(value: Settings | None, kind: type[Settings], name: str) -> Settings:
-    """Return the caller's settings, or the defaults.
-
-    Raises:
-        AttachError: they are of another kind.
-    """
+    """Return the caller's settings, or the defaults; AttachError if they are of another kind."""
     if value is None:
         return kind()
     if not isinstance(value, kind):
@@ -172,11 +168,7 @@ def _named(
     *,
     acts: bool,
 ) -> tuple[str, Load | None]:
-    """Check what the caller names; return its name and how to load it, None if the JVM decides.
-
-    Raises:
-        AttachError, PolicyError: there is no such policy, parameter or candidate.
-    """
+    """Check what the caller names; return its name and how to load it, None for the JVM's."""
     if policy != AUTO and auto is not None:
         raise AttachError(f'policy {policy!r}: auto is for policy="{AUTO}"')
     if policy == AUTO:
@@ -246,11 +238,7 @@ def _attachment(
 
 
 def _loading(name: str, load: Load, context: Any, ready_s: float | None) -> Future[Answers]:
-    """Begin to load a policy of Python, and wait for it at most `ready_s`.
-
-    Raises:
-        AttachError: it is not ready by then, or cannot be used.
-    """
+    """Begin to load a policy of Python; AttachError if it is not ready after `ready_s`."""
     is_fair = context._jsc.sc().getSchedulingMode().toString() == "FAIR"
     worker = Worker("decima-loading")
     loading: Future[Answers] = worker.submit(lambda: load("spark_fair" if is_fair else "fifo"))
@@ -269,9 +257,7 @@ class Guest:
     """Policy of another author, which gets read-only observations."""
 
     def __init__(self, policy: Policy) -> None:
-        """Raises:
-        AttachError: it cannot decide.
-        """
+        """Raise AttachError if the policy cannot decide."""
         if isinstance(policy, type):
             raise AttachError(f"policy {policy.__name__} is a class: give one that is made")
         if not callable(getattr(policy, "decide", None)):
@@ -280,5 +266,4 @@ class Guest:
         self.name = str(getattr(policy, "name", type(policy).__name__))
 
     def decide(self, observation: Observation) -> Action:
-        """The policy's answer (`decima.policy.Policy`)."""
         return self._policy.decide(read_only(observation))

@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.registry import Parameters
+from decima.rl.statistics import Estimate
 from decima.spark.decision_log import prior_rows
 from decima.spark.settings import MOST_JOBS, AttachError, check_above_zero, check_count
 from decima.spark.worker import Worker
 from decima.whatif.closed_loop import MOSTLY
 from traces import Trace
 from traces.estimates import Estimates
-from traces.files.reading import parse_json
+from traces.files.reading import parse_object
 from traces.numbers import MS_PER_S
 
 LOG = logging.getLogger("decima.spark")
@@ -46,11 +47,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class AutoSettings:
-    """Settings of `policy="auto"`.
-
-    Raises:
-        AttachError: a value makes no sense.
-    """
+    """Settings of `policy="auto"`; AttachError for a value that makes no sense."""
 
     candidates: tuple[str, ...] = ("strict_fair", "tuned_srw", "es_rule", "decima")
     """policies by name"""
@@ -109,7 +106,6 @@ class News(NamedTuple):
 
     @classmethod
     def of(cls, message: Mapping[str, Any]) -> News:
-        """Take the fields of a message."""
         return cls(**{name: message[name] for name in cls._fields})
 
 
@@ -154,7 +150,6 @@ class EvaluatorProcess:
         return self._worker.submit(lambda: self._answer(question))
 
     def close(self) -> None:
-        """End the process, if there is one; twice does no harm."""
         self._is_closed = True
         self._worker.close()
         if self._process is not None:
@@ -186,10 +181,7 @@ class EvaluatorProcess:
         if process.returncode != 0:
             lines = faults.decode(errors="replace").strip().splitlines()
             raise EvaluatorError(lines[-1] if lines else f"exit code {process.returncode}")
-        verdict = parse_json(answer, "verdict", EvaluatorError)
-        if not isinstance(verdict, dict):
-            raise EvaluatorError(f"verdict: {verdict!r:.60} is no JSON object")
-        return verdict
+        return parse_object(answer, "verdict", EvaluatorError)
 
 
 class Auto:
@@ -204,13 +196,7 @@ class Auto:
         *,
         acts: bool = True,
     ) -> None:
-        """Args:
-        settings: how to choose.
-        order: Spark's own, fifo or spark_fair.
-        priors: earlier runs; None: the first verdict waits for jobs.
-        evaluator: process that compares policies.
-        acts: False in mode shadow: whatever is chosen, Spark's order runs.
-        """
+        """`order`: Spark's own, by name; `acts`: False in mode shadow, where that one runs."""
         self._settings = settings
         self._acts = acts
         self._order = order
@@ -241,18 +227,12 @@ class Auto:
         return self._order if self._is_left or not self._acts else self.choice.policy
 
     def close(self) -> None:
-        """Ask no more."""
         self._evaluator.close()
 
     def look(self, news: News, now_s: float | None = None) -> tuple[dict[str, Any], bool]:
-        """Take in what has happened.
+        """Take in news; return what is to be in force, and whether `News.known` is needed.
 
-        Args:
-            news: since the last call.
-            now_s: on any clock that does not go back; None takes this machine's.
-
-        Returns:
-            What is to be in force, for `Judge.java`, and whether `News.known` is needed.
+        `now_s` is on any clock that does not go back; None takes this machine's.
         """
         now_s = time.monotonic() if now_s is None else now_s
         self._ended.extend(news.over)
@@ -272,18 +252,12 @@ class Auto:
         return self.message(), wants_known
 
     def give_up(self, why: str, time_ms: int) -> None:
-        """Return to Spark's order until the next verdict, as the chosen policy cannot decide.
-
-        Args:
-            why: it cannot.
-            time_ms: since the epoch.
-        """
+        """Return to Spark's order until the next verdict: the chosen policy cannot decide."""
         LOG.error("auto: %s instead of %s: %s", self._order, self.choice.policy, why)
         self.choice = Choice(self._order, False, f"{self.choice.policy}: {why}")
         self._since_ms = time_ms
 
     def message(self) -> dict[str, Any]:
-        """Format the choice for the JVM."""
         name = self.choice.policy
         values = self._settings.parameters.get(name)
         parameters = None if values is None else {"policy": name, "parameters": dict(values)}
@@ -371,12 +345,12 @@ class Auto:
             if high < 1 / most or low > most:
                 # The prediction is not trusted; the policy in shadow shows its plans.
                 shown = self.choice.policy
-                drift = (
-                    f"jobs took {_words(*error)} against what was predicted under {self._predicted}"
-                )
+                took = Estimate(*error).words("+.1f", " %")
+                drift = f"jobs took {took} against what was predicted under {self._predicted}"
                 return Choice(shown, shown != self._order, f"{drift} ({jobs})")
         differences = {
-            name: _words(*difference) for name, difference in verdict["differences"].items()
+            name: Estimate(*difference).words("+.1f", " %")
+            for name, difference in verdict["differences"].items()
         }
         best = verdict["best"]
         if best is None:
@@ -386,8 +360,3 @@ class Auto:
         return Choice(
             best, False, f"average JCT {differences[best]} against {self._order} ({jobs})"
         )
-
-
-def _words(mean: float, ci95: tuple[float, float] | None) -> str:
-    """Format a difference in percent, with its interval."""
-    return f"{mean:+.1f} %" + ("" if ci95 is None else f" [{ci95[0]:+.1f}, {ci95[1]:+.1f}]")

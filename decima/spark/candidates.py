@@ -59,7 +59,6 @@ class Verdict(NamedTuple):
     """share of the jobs that came right after another had ended (`closed_loop`); 0 if unknown"""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form in which it is sent."""
         error = None if self.error is None else [self.error.mean, self.error.ci95]
         differences = {
             name: [estimate.mean, estimate.ci95] for name, estimate in self.differences.items()
@@ -68,11 +67,7 @@ class Verdict(NamedTuple):
 
 
 def compare(question: Question) -> Verdict:
-    """Play the jobs under Spark's order and under each candidate.
-
-    Raises:
-        PolicyError, ModelError: there is no such policy or model.
-    """
+    """Play the jobs under Spark's order and each candidate; PolicyError: there is none such."""
     world = World(question)
     sequences = [world.resampled(number) for number in range(SEQUENCES)]
     reference = world.average_s(question.order, sequences)
@@ -102,10 +97,7 @@ class World:
         self._cluster = session_cluster(question.slots)
 
     def resampled(self, number: int) -> Run:
-        """Return a sequence of as many jobs, each with the time that it came after another.
-
-        Where times are unknown, gaps are exponential.
-        """
+        """As many jobs, each with the time that it came after another; exponential if unknown."""
         rng = Streams(0, number).arrivals()
         count = len(self._arrival_ms)
         job = rng.integers(count, size=count).astype(np.int32)

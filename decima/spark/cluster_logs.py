@@ -88,17 +88,8 @@ def read_logs_on_cluster(
 ) -> tuple[Trace, ImportSummary]:
     """Read logs like `traces.spark_log.read_spark_logs`, with a Spark task for each log.
 
-    Args:
-        context: a SparkContext; its executors must be able to import this package.
-        paths: URIs (``hdfs://``, ``s3a://``, ``file://``), or paths that mean the same on every
-            host; logs, rolled logs, or folders of either.
-        how: to read each.
-        name: of the trace; None takes that of the first path.
-        progress: called as logs are read.
-
-    Raises:
-        ClusterError: the executors are not fit for it, or the cluster gave up.
-        TraceError: as for `read_spark_logs`.
+    `paths` are URIs, or paths that mean the same on every host. The executors must be able to
+    import this package (else ClusterError).
     """
     check_executors(context, versions)
     kind = java_class(context, "decima.spark.EventLogs", for_executors=True)
@@ -269,11 +260,7 @@ class _RemoteFile:
 def logs_in_order(
     logs: Sequence[RemoteLog], results: Iterable[tuple[str, ReadLog | str]], how: HowToRead
 ) -> Iterator[ReadLog]:
-    """Yield the logs read, in order; a log that could not be listed carries its error.
-
-    Raises:
-        TraceError: a log that a person named cannot be read.
-    """
+    """Yield the logs read, in order; TraceError where one that a person named cannot be read."""
     by_path = dict(results)
     for log in logs:
         if log.fault is not None:

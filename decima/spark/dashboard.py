@@ -70,15 +70,10 @@ def serve(
     metrics: Callable[[], str] | None = None,
     words: Mapping[str, str] = SESSION,
 ) -> tuple[str, Callable[[], None]]:
-    """Serve on `port` (0: any free one), to this machine only.
+    """Serve on `port` (0: any free one), to this machine only; AttachError if it is taken.
 
-    With `metrics`, its text is `/metrics`, for Prometheus. `words` are those of `SESSION`.
-
-    Returns:
-        The address of the page, and how to stop.
-
-    Raises:
-        AttachError: the port is taken.
+    With `metrics`, its text is `/metrics`, for Prometheus. `words` are those of `SESSION`. Returns
+    the address of the page, and how to stop.
     """
     # Its template engine is for those who ask for a page.
     from decima.report.page import live_page
@@ -136,11 +131,7 @@ class _Statuses:
         self._asked_s = 0.0
 
     def json(self) -> bytes:
-        """The newest, as text.
-
-        Raises:
-            Exception: there is none, for whatever reason; `TimeoutError` if none came in time.
-        """
+        """The newest, as text; any error of the status is raised, TimeoutError if it is late."""
         with self._lock:
             newest, now_s = self._newest, time.monotonic()
             if newest is None or (newest.done() and now_s - self._asked_s > _FRESH_S):

@@ -16,11 +16,10 @@ from decima.spark.settings import LOG_FORMAT, LOG_VERSION, AttachError, check_co
 from traces import Job, Stage, Trace, TraceError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number
-from traces.files.reading import LineBounds, parse_json, read_lines
+from traces.files.reading import LineBounds, check_format, parse_json, read_lines
 
 MODE_APPLICATIONS = "applications"
 """mode of a coordinator's log: executors move between applications"""
-_READABLE = (2, LOG_VERSION)
 _MAX_JOBS = 100_000
 MAX_BYTES = 1 << 28
 """bound on all files of a log: twice the default of `DecisionLogFiles`"""
@@ -52,13 +51,11 @@ class DecisionLogFiles:
 
     @property
     def all(self) -> list[Path]:
-        """Paths of all files, the newest first."""
         names = [self.path.name, *(f"{self.path.name}.{n}" for n in range(1, self.files))]
         return [self.path.with_name(name) for name in names]
 
     @classmethod
     def of(cls, where: DecisionLogFiles | Path | str) -> DecisionLogFiles:
-        """Return the files of a path, with the default bounds."""
         return where if isinstance(where, DecisionLogFiles) else cls(Path(where))
 
 
@@ -156,19 +153,13 @@ def prior_rows(trace: Trace) -> list[dict[str, Any]]:
 
 
 def read_decision_log(path: Path) -> DecisionHistory:
-    """Read a decision log, including its rotated files.
+    """Read a decision log, including its rotated files, up to `MAX_BYTES`.
 
-    Raises:
-        AttachError: not such a file, another version, a damaged line, impossible values, or more
-            than `MAX_BYTES`; a last line that was cut short is left out.
+    AttachError says what is damaged; a last line that was cut short is left out.
     """
-    head = _header(path)
-    if head is None:
-        raise AttachError(f"{path}: not a decision log of `attach(..., decision_log=...)`")
-    version = head.get("version")
-    if version not in _READABLE:
-        versions = " and ".join(map(str, _READABLE))
-        raise AttachError(f"{path}: version {version!r:.40}, this reader knows {versions}")
+    head = _header(path) or {}
+    words = "not a decision log of `attach(..., decision_log=...)`"
+    check_format(head, path, (LOG_FORMAT, LOG_VERSION), words, AttachError)
     plans: list[LoggedPlan] = []
     jobs: dict[tuple[str, int], LoggedJob | UnmeasuredJob] = {}
     """by key and arrival: a later row replaces an earlier one"""
@@ -258,12 +249,7 @@ def _header(path: Path) -> dict[str, Any] | None:
 
 
 def _logged_plan(row: Mapping[str, Any]) -> LoggedPlan:
-    """The plan of a line.
-
-    Raises:
-        AttachError: a value is impossible.
-        AttributeError, KeyError, TypeError, ValueError: a part is missing or of another kind.
-    """
+    """The plan of a line; errors as of `logged_job`."""
     before_ms, after_ms = row["applied_ms"]
     return LoggedPlan(
         _count(row["plan"], "plan"),
@@ -275,7 +261,7 @@ def _logged_plan(row: Mapping[str, Any]) -> LoggedPlan:
         tuple(_count(stage, "chosen") for stage in row["chosen"]),
         {_text(job, "limits"): _count(limit, "limits") for job, limit in row["limits"].items()},
         None if row["fault"] is None else _text(row["fault"], "fault"),
-        row.get("in_force", True) is True,  # missing in older logs
+        row.get("in_force", True) is True,  # a coordinator has no other
         None if row.get("moving_delay_ms") is None else _count(row["moving_delay_ms"], "delay"),
     )
 
@@ -309,7 +295,11 @@ def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
     for number in ran:
         stage = row["stages"][number]
         parents = [place[parent] for parent in stage["parents"] if parent in place]
-        took_ms = max(1.0, _time(stage["mean_ms"], "mean_ms"))
+        if not is_number(stage["mean_ms"]) or not 0 <= stage["mean_ms"] <= MAX_TIME_MS:
+            raise AttachError(
+                f"mean_ms is {stage['mean_ms']!r:.60}: a time from 0 to {MAX_TIME_MS:,} is needed"
+            )
+        took_ms = max(1.0, float(stage["mean_ms"]))
         num_tasks = _count(stage["num_tasks"], "num_tasks")
         stages.append(Stage.fixed(f"s{number}", num_tasks, took_ms, parents))
     if not stages:
@@ -324,11 +314,7 @@ def logged_job(row: Mapping[str, Any]) -> LoggedJob | None:
 
 
 def check_order(job: LoggedJob) -> None:
-    """Refuse a job whose times contradict each other.
-
-    Raises:
-        AttachError: it ended before it arrived, or Spark took more of its time than it has.
-    """
+    """Refuse (AttachError) a job whose times contradict each other."""
     if job.completion_ms is None:
         return
     took_ms = job.completion_ms - job.arrival_ms
@@ -356,9 +342,3 @@ def _count(value: object, label: str) -> int:
             f"{label} is {value!r:.60}: a whole number from 0 to {MAX_TIME_MS:,} is needed"
         )
     return value
-
-
-def _time(value: object, label: str) -> float:
-    if not is_number(value) or not 0 <= value <= MAX_TIME_MS:
-        raise AttachError(f"{label} is {value!r:.60}: a time from 0 to {MAX_TIME_MS:,} is needed")
-    return float(value)

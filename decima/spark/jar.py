@@ -83,11 +83,7 @@ def plugin_jar(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:
-    """Put the jar into the package, in place of older ones: `make wheel` does, before it packs.
-
-    Raises:
-        AttachError: as for `build_jar`.
-    """
+    """Put the jar into the package, in place of older ones: `make wheel` does, before it packs."""
     path = _SHIPPED / jar_name()
     for old in _SHIPPED.glob("*.jar"):
         old.unlink()
@@ -97,7 +93,6 @@ def ship_jar(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def jar_name() -> str:
-    """Return the jar's file name."""
     digest = hashlib.sha256()
     for name, content in sorted((_sources() | _resources()).items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -105,12 +100,7 @@ def jar_name() -> str:
 
 
 def build_jar(path: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Compile the jar; `path` is there as a whole or not at all.
-
-    Raises:
-        AttachError: there is no JDK or no pyspark, the compiler found a fault, or it cannot be
-            written.
-    """
+    """Compile the jar, whole or not at all; AttachError without a JDK or pyspark, or on a fault."""
     with tempfile.TemporaryDirectory() as folder:
         classes = Path(folder) / "classes"
         compile_java(list(_sources().items()), classes, environment)
@@ -118,11 +108,7 @@ def build_jar(path: Path, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def pack(path: Path, classes: Path) -> None:
-    """Write the compiled classes in a folder, their names and the resources as a jar.
-
-    Raises:
-        AttachError: it cannot be written.
-    """
+    """Write compiled classes and the resources as a jar; AttachError if it cannot be written."""
     compiled = {
         str(file.relative_to(classes)): file.read_bytes() for file in classes.rglob("*.class")
     }
@@ -136,11 +122,7 @@ def pack(path: Path, classes: Path) -> None:
 def compile_java(
     sources: list[tuple[str, bytes]], classes: Path, environment: Mapping[str, str] = os.environ
 ) -> None:
-    """Compile files, given by name and content, against Spark's jars into the folder `classes`.
-
-    Raises:
-        AttachError: there is no JDK or no pyspark, or the compiler found a fault.
-    """
+    """Compile files, content by name, against Spark's jars; AttachError if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name, _ in sources]
         for path, (_, content) in zip(paths, sources, strict=True):
@@ -161,11 +143,7 @@ def compile_java(
 
 
 def find_javac(environment: Mapping[str, str]) -> Path:
-    """The JDK's compiler: of JAVA_HOME, else on the path.
-
-    Raises:
-        AttachError: there is none.
-    """
+    """The JDK's compiler: of JAVA_HOME, else on the path; AttachError if there is none."""
     home = environment.get("JAVA_HOME")
     javac = Path(home) / "bin" / "javac" if home else None
     if javac is None or not javac.is_file():
@@ -180,11 +158,7 @@ def find_javac(environment: Mapping[str, str]) -> Path:
 
 
 def spark_jars() -> Path:
-    """The folder of Spark's jars in the pyspark that is installed.
-
-    Raises:
-        AttachError: it is not.
-    """
+    """The folder of Spark's jars in the pyspark that is installed; AttachError if none is."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise missing("pyspark")
@@ -192,7 +166,6 @@ def spark_jars() -> Path:
 
 
 def _sources() -> dict[str, bytes]:
-    """Return the Java sources by folder and name."""
     java = files("decima.spark") / "java"
     return {
         f"{folder}/{file.name}": file.read_bytes()
@@ -203,7 +176,6 @@ def _sources() -> dict[str, bytes]:
 
 
 def _resources() -> dict[str, bytes]:
-    """Return the resource files that the classes read."""
     manifest = b"Manifest-Version: 1.0\r\n\r\n"
     weights = {
         f"decima/policy/{name}": (files(package) / "data" / name).read_bytes()

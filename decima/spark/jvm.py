@@ -19,14 +19,7 @@ with the first one's methods"""
 
 
 def check_session(spark: Any) -> Any:
-    """Return the SparkContext of a session that can be scheduled.
-
-    Args:
-        spark: a `SparkSession` or `SparkContext`.
-
-    Raises:
-        AttachError: Spark Connect, a stopped context, another version or another task scheduler.
-    """
+    """The SparkContext of a session, or that context, if it can be scheduled, else AttachError."""
     try:
         from pyspark import SparkContext
         from pyspark.sql.utils import is_remote
@@ -60,17 +53,10 @@ def plugin_loader(jvm: Any, gateway: Any) -> tuple[Any, str]:
 def java_class(
     context: Any, name: str, *, for_executors: bool = False, load: Load = plugin_loader
 ) -> Any:
-    """Return a class of the plugin, or of another jar, in the driver's JVM.
+    """Return a class of the plugin, or of another jar that `load` loads once, in the driver's JVM.
 
-    Args:
-        context: a SparkContext.
-        name: of the class, with its package.
-        for_executors: tasks need it too.
-        load: what loads it, once for each JVM.
-
-    Raises:
-        AttachError: there is no jar and it cannot be compiled, or this Spark lacks the classes
-            that its classes extend.
+    AttachError: there is no jar, or this Spark lacks what its classes extend. `for_executors`:
+    tasks need it, too.
     """
     from py4j.protocol import Py4JError
 
@@ -97,9 +83,7 @@ class ControlError(AttachError):
 def new_object(context: Any, name: str, arguments: list[Any]) -> Any:
     """Make an object by the only constructor of a class of the jar.
 
-    Raises:
-        AttachError: (one line) as for `java_class`, or an argument is refused.
-        ControlError: this Spark is.
+    AttachError: an argument is refused, or as for `java_class`; ControlError: this Spark is.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -128,8 +112,7 @@ def message(error: Any) -> str:
 
 
 def first_line(error: object) -> str:
-    """Return the first line of an error's text, or its type; of an error in the JVM, the text
-    there."""
+    """First line of an error's text, of one in the JVM of the text there; else its type."""
     cause = getattr(error, "java_exception", None)
     text = str(error if cause is None else cause.toString()).strip()
     return text.splitlines()[0] if text else type(error).__name__

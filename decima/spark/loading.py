@@ -26,11 +26,7 @@ _WEIGHT_OF_NEW = 0.1
 
 
 def ready_policy(name: str, parameters: Parameters | None = None) -> PolicyFor:
-    """Return the factory of a policy, once all that it needs is loaded and compiled.
-
-    Raises:
-        ModelError, PolicyError: there is no such policy, or its file cannot be used.
-    """
+    """The factory of a policy, with all that it needs compiled; else ModelError or PolicyError."""
 
     def made() -> PolicyFor:
         return learned(name) if is_learned(name) else Heuristic(name, parameters).on
@@ -40,11 +36,7 @@ def ready_policy(name: str, parameters: Parameters | None = None) -> PolicyFor:
 
 
 def learned(name: str) -> PolicyFor:
-    """Return a factory of the learned policy `name` for the current jobs, from its file of now.
-
-    Raises:
-        ModelError: the file is no model that this version can use.
-    """
+    """A factory of the learned policy `name`, from its file of now, else ModelError."""
     # Not before: numba takes a second to load.
     from decima.agent.model import load_model
     from decima.agent.policy import LearnedPolicy
@@ -98,12 +90,7 @@ TWO_JOBS: dict[str, Any] = {
 def read_parameters(
     policy: str | Policy, parameters: Mapping[str, float] | Path | str | None
 ) -> Parameters | None:
-    """The parameters of a heuristic: themselves, or in a file of `decima tune -o`.
-
-    Raises:
-        AttachError: the policy is no heuristic, or the file is another policy's.
-        PolicyError, ConfigError: there is no such policy or parameter, or no such file.
-    """
+    """A heuristic's parameters: themselves, or in a file of `decima tune -o`; else an error."""
     if parameters is None:
         return None
     if not isinstance(policy, str) or is_learned(policy):
@@ -122,11 +109,7 @@ def read_parameters(
 
 
 def read_card(path: Path) -> Mapping[str, Any]:
-    """The card in the header of a model file. Loading the model checks the rest.
-
-    Raises:
-        AttachError: it cannot be read, or is no model of `decima train`.
-    """
+    """The card in a model file's header, else AttachError. Loading checks the rest."""
     try:
         with safe_open(path, framework="numpy") as file:
             header = parse_json((file.metadata() or {}).get("json", "{}"), str(path))

@@ -25,11 +25,7 @@ _SETTINGS = {"policy", "parameters", "priors", "is_shadow", "auto_every_s", "ord
 
 
 def serve(connection: Connection) -> None:
-    """Answer until the plugin is gone.
-
-    Raises:
-        ValueError: (one line) a setting cannot be used.
-    """
+    """Answer until the plugin is gone; ValueError (one line) if a setting cannot be used."""
     settings = connection.settings
     missing = sorted(_SETTINGS - settings.keys())
     if missing:
@@ -56,7 +52,6 @@ def serve(connection: Connection) -> None:
 
 
 def main() -> None:
-    """Connect to the plugin that started this process, and serve it."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="decima: %(message)s")
     # Child processes need not know the secret.
     connection = Connection(int(os.environ[PORT]), os.environ.pop(SECRET))

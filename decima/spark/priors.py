@@ -23,11 +23,7 @@ shortest"""
 
 
 def load_priors(priors: Trace | Path | str | None) -> Trace | None:
-    """Return the trace of earlier runs: itself, or that of a file or a built-in name.
-
-    Raises:
-        AttachError: it is neither, or cannot be read.
-    """
+    """The trace of earlier runs: itself, a file's or a built-in one, else AttachError."""
     if priors is None or isinstance(priors, Trace):
         return priors
     if not isinstance(priors, Path | str):
@@ -80,7 +76,6 @@ class Priors:
 
     @property
     def queries(self) -> int:
-        """Number of queries with a name."""
         return len(self._by_query)
 
     def message(self) -> dict[str, Any]:

@@ -108,13 +108,7 @@ class Replayer:
     """Submitter of jobs to one Spark session."""
 
     def __init__(self, spark: Any, *, is_warmed: bool = True) -> None:
-        """Args:
-            spark: a session.
-            is_warmed: run a first job, which needs executors.
-
-        Raises:
-            AttachError: this Spark lacks what is needed.
-        """
+        """`is_warmed`: run a first job, which needs executors. AttachError: Spark lacks a part."""
         self._context = spark.sparkContext
         kind = java_class(
             self._context, "decima.spark.Replay", for_executors=True, load=_janino_loader
@@ -150,12 +144,9 @@ class Replayer:
     def run(
         self, jobs: Sequence[Job], arrival_s: Float64, pools: Sequence[str] | None = None
     ) -> Float64:
-        """(K,) JCT in seconds of jobs that are submitted at the given times.
+        """(K,) JCT in s of jobs submitted at the given times; AttachError: a job failed.
 
         `pools` are theirs in Spark's FAIR scheduler; None gives each its own.
-
-        Raises:
-            AttachError: a job failed.
         """
         names = [f"{job.name} #{number}" for number, job in enumerate(jobs)]
         graphs = [graph_text(job) for job in jobs]
@@ -171,12 +162,9 @@ def submit_all(
     run: Callable[[int], None],
     pools: Sequence[str] | None = None,
 ) -> Float64:
-    """(K,) JCT in seconds of jobs that `run(k)` runs, each at its time in a thread of its own.
+    """(K,) JCT in s of jobs that `run(k)` runs at their times; AttachError: a job failed.
 
     Each goes to its pool; None gives each a pool of its own name.
-
-    Raises:
-        AttachError: a job failed.
     """
     jct_s = np.full(len(names), np.nan)
     faults: list[str] = []
@@ -232,10 +220,7 @@ def simulated_s(
     parameters: Parameters | None = None,
     moving_delay_ms: float | None = None,
 ) -> Float64:
-    """(K,) JCT of the same jobs in the simulator's shared session.
-
-    With `moving_delay_ms`, each is an application of the `executors` protocol.
-    """
+    """(K,) JCT in the shared session; with `moving_delay_ms` as applications of `executors`."""
     simulator = _simulator(jobs, arrival_s, slots, moving_delay_ms)
     play(simulator, policy_named(policy, simulator.state.trace, parameters=parameters))
     jct_s: Float64 = simulator.completion_ms() / 1000 - arrival_s

@@ -263,11 +263,7 @@ def _alone(decisions: DecisionHistory, policy: str) -> NDArray[np.bool_]:
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture of another kind now, not after the simulation.
-
-    Raises:
-        AttachError: another suffix.
-    """
+    """Refuse (AttachError) a picture of another kind now, not after the simulation."""
     if path.suffix.lower() not in SUFFIXES:
         raise AttachError(f"{path}: suffix {path.suffix!r} is none of {', '.join(SUFFIXES)}")
 
@@ -275,13 +271,7 @@ def check_picture(path: Path) -> None:
 def draw_decisions(decisions: DecisionHistory, path: Path) -> None:
     """Draw the slots that each job held over time, as the log saw them at each plan.
 
-    Args:
-        decisions: with one plan at least.
-        path: the file; its suffix chooses SVG or PNG.
-
-    Raises:
-        AttachError: another suffix, or nothing to draw.
-        FileError: the file cannot be written.
+    The suffix chooses SVG or PNG; AttachError for another one. FileError: it cannot be written.
     """
     check_picture(path)
     if not decisions.plans:

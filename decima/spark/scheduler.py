@@ -35,12 +35,7 @@ class Scheduler:
         loading: Future[Answers] | None,
         trained_slots: tuple[int, int] | None = None,
     ) -> None:
-        """Args:
-        attachment: an object of `Attachment.java` that is not started.
-        policy: by the name that the caller gave.
-        loading: the answers to what the JVM asks of Python; None: it asks nothing.
-        trained_slots: the least and most slots that a model was trained for, if they are known.
-        """
+        """`attachment` is not started; without `loading` the JVM asks nothing of Python."""
         self.policy = policy
         self._attachment = attachment
         self._loading = loading
@@ -69,11 +64,7 @@ class Scheduler:
         return self.status().mode
 
     def start(self) -> None:
-        """Attach and begin to decide.
-
-        Raises:
-            AttachError: another scheduler is attached, or the decision log cannot be written.
-        """
+        """Attach and begin to decide; AttachError if another scheduler is attached."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -87,11 +78,7 @@ class Scheduler:
         LOG.info("attached: policy %s, mode %s", self.policy, self.mode)
 
     def serve_dashboard(self, port: int) -> None:
-        """Serve the live page until `detach`, at `dashboard_url`.
-
-        Raises:
-            AttachError: the port is taken.
-        """
+        """Serve the live page until `detach`; AttachError if the port is taken."""
         self.dashboard_url, stop = serve_dashboard(self.status, port)
         self._stops.append(stop)
         LOG.info("live page: %s", self.dashboard_url)
@@ -127,11 +114,7 @@ class Scheduler:
         return self._last
 
     def wait_until_ready(self, wait_s: float) -> None:
-        """Wait until the policy can be asked.
-
-        Raises:
-            AttachError: it cannot after `wait_s`, or it was refused.
-        """
+        """Wait until the policy can be asked; AttachError after `wait_s`, or if it was refused."""
         end_s = time.monotonic() + wait_s
         while not (status := self.status()).is_ready:
             if status.ended_because is not None:

@@ -41,11 +41,7 @@ def missing(package: str) -> AttachError:
 
 @dataclass(frozen=True)
 class Guard:
-    """Bounds on a policy's time and failures.
-
-    Raises:
-        AttachError: a bound makes no sense.
-    """
+    """Bounds on a policy's time and failures; AttachError for one that makes no sense."""
 
     decision_s: float = 0.5
     """a round of decisions of a policy in Python may take so long"""
@@ -69,25 +65,19 @@ class Guard:
 
 
 def check_above_zero(name: str, value: Any) -> None:
-    """Raises:
-    AttachError: it is no number above 0.
-    """
+    """Raise AttachError if it is no number above 0."""
     if not _is(Real, value) or not value > 0:
         raise AttachError(f"{name} must be a number above 0, got {value!r}")
 
 
 def check_within(name: str, value: Any, least: float, most: float) -> None:
-    """Raises:
-    AttachError: it is no number from `least` to `most`.
-    """
+    """Raise AttachError if it is no number from `least` to `most`."""
     if not _is(Real, value) or not least <= value <= most:
         raise AttachError(f"{name} must be a number from {least:g} to {most:,g}, got {value!r}")
 
 
 def check_count(name: str, value: Any, least: int) -> None:
-    """Raises:
-    AttachError: it is no whole number of `least` or more that the JVM can hold.
-    """
+    """Raise AttachError if it is no whole number of `least` or more that the JVM can hold."""
     if not _is(Integral, value) or not value >= least:
         raise AttachError(f"{name} must be a whole number of {least} or more, got {value!r}")
     if value > _MOST_COUNT:
@@ -95,9 +85,7 @@ def check_count(name: str, value: Any, least: int) -> None:
 
 
 def check_port(name: str, port: Any) -> None:
-    """Raises:
-    AttachError: it is neither a port nor None.
-    """
+    """Raise AttachError if it is neither a port nor None."""
     if port is not None and not (_is(int, port) and 0 <= port <= 65_535):
         raise AttachError(f"{name} port {port!r}: ports are whole numbers from 0 to 65535")
 

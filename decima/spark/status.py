@@ -82,11 +82,7 @@ class SchedulerStatus:
 
 
 def read_status(text: str) -> SchedulerStatus:
-    """Parse the JVM's picture of a session (`Decider.java`).
-
-    Raises:
-        AttachError: not such a text.
-    """
+    """Parse the JVM's picture of a session (`Decider.java`); AttachError if it is none."""
     fields = parse_json(text, "status of the JVM", AttachError)
     try:
         if fields["choice"] is not None:

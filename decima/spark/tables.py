@@ -31,11 +31,7 @@ class LiveTables:
         self._graph: dict[str, Any] = {}
 
     def fill(self, message: Mapping[str, Any]) -> Round:
-        """Begin a round, of which some slots may be given already.
-
-        Args:
-            message: the JVM's columns (`RoundMessage.java`): J jobs by arrival with S stages.
-        """
+        """Begin a round, of which some slots may be given (`RoundMessage.java`)."""
         graph = {name: message[name] for name in GRAPH}
         if self._state is None or graph != self._graph:
             self._graph = graph

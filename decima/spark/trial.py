@@ -113,7 +113,6 @@ class TrialOutcome:
 
 
 def words(trace: str, config: TrialConfig, outcomes: Sequence[TrialOutcome]) -> str:
-    """Describe what was replayed and where."""
     added_ms = float(np.median([outcome.overhead_ms for outcome in outcomes]))
     return (
         f"{counted(config.jobs, 'job')} of {trace} on {counted(config.slots, 'slot')} of a local "
@@ -135,25 +134,16 @@ def draw_jobs(trace: Trace, config: TrialConfig) -> tuple[list[Job], Float64]:
 
 
 def run_trial(
-    trace: Trace,
-    config: TrialConfig,
-    progress: Callable[[str], None] = lambda _: None,
-    priors: Trace | None = None,
+    trace: Trace, config: TrialConfig, progress: Callable[[str], None] = lambda _: None
 ) -> list[TrialOutcome]:
-    """Run all policies.
+    """Run all policies on jobs of the trace, with the durations of an earlier run of each.
 
-    Args:
-        trace: the jobs are drawn from it.
-        config: what runs.
-        progress: called with the next step.
-        priors: durations for the policies; None takes those of an earlier run (`record`).
-
-    Raises:
-        AttachError: no pyspark, no Java, or a job failed.
+    AttachError: no pyspark, no Java, or a job failed.
     """
     jobs, arrival_s = draw_jobs(trace, config)
     recorded = pools_of(trace, jobs) if IN_POOLS in config.policies else None
-    if priors is None and not set(config.policies) <= set(PLAIN):
+    priors = None
+    if not set(config.policies) <= set(PLAIN):
         progress("each job once, for an event log to know durations from")
         priors = record(jobs, config.slots)
     outcomes = []
@@ -186,7 +176,6 @@ def run_trial(
 def _under(
     policy: str, spark: Any, run: Callable[[], Float64], **options: Any
 ) -> tuple[Float64, SchedulerStatus | None]:
-    """Run jobs on a session under a policy; the status is that of the attached scheduler."""
     if policy in PLAIN:
         return run(), None
     with attach(spark, policy, ready_s=LOADING_S, **options) as scheduler:
@@ -194,11 +183,7 @@ def _under(
 
 
 def pools_of(trace: Trace, jobs: Sequence[Job]) -> list[str]:
-    """The pool that each job was recorded in.
-
-    Raises:
-        AttachError: the trace names no pool.
-    """
+    """The pool that each job was recorded in; AttachError if the trace names none."""
     recorded = trace.metadata.get("recorded", {})
     pools = [recorded.get(job.name, {}).get("pool") for job in jobs]
     if not any(pools):
@@ -210,11 +195,7 @@ def pools_of(trace: Trace, jobs: Sequence[Job]) -> list[str]:
 
 
 def record(jobs: Sequence[Job], slots: int) -> Trace:
-    """The trace that an application's own event log makes: each distinct job once, all at a time.
-
-    Raises:
-        AttachError: as `run_trial`.
-    """
+    """The trace that an application's own event log makes of each distinct job, all at a time."""
     distinct = list({job.name: job for job in jobs}.values())
     with tempfile.TemporaryDirectory(prefix="decima-record-") as folder:
         spark = local_session(slots, fair=False, event_log=Path(folder))
@@ -228,16 +209,9 @@ def record(jobs: Sequence[Job], slots: int) -> Trace:
 def local_session(
     slots: int, *, fair: bool, event_log: Path | None = None, pools: Pools | None = None
 ) -> Any:
-    """A quiet local Spark, not to be reached from other machines.
+    """A quiet local Spark, not to be reached from other machines; AttachError if none starts.
 
-    Args:
-        slots: tasks at once.
-        fair: FAIR instead of FIFO.
-        event_log: a folder for its event log.
-        pools: their settings; None: Spark's defaults.
-
-    Raises:
-        AttachError: pyspark is not installed, Java does not start, or Spark refuses its settings.
+    `event_log` is a folder; `pools` have their settings, None: Spark's defaults.
     """
     try:
         from py4j.protocol import Py4JError
@@ -301,12 +275,7 @@ class DemoOutcome:
 def run_demo(
     config: DemoConfig, progress: Callable[[str], None] = lambda _: None
 ) -> list[DemoOutcome]:
-    """Run all policies on the same jobs, each in a Spark of its own.
-
-    Raises:
-        AttachError: no pyspark, no Java, or a job failed.
-        TraceError: the generator of the tables is not installed.
-    """
+    """Run all policies on the same jobs, each in a Spark of its own, else AttachError."""
     rng = np.random.default_rng(config.seed)
     jobs = list(at_scale(load_trace("tpch"), config.time_scale).jobs)
     arrival_s = np.cumsum(rng.exponential(config.interarrival_s, config.jobs))

@@ -21,9 +21,7 @@ class Worker:
     """
 
     def __init__(self, name: str = "decima-policy") -> None:
-        """Args:
-        name: of the thread, which the first call starts: one that is never asked leaves none.
-        """
+        """`name`: of the thread, which the first call starts."""
         self._name = name
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._lock = threading.Lock()

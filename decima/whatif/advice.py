@@ -11,14 +11,13 @@ from decima.rl.statistics import difference_percent
 from decima.whatif import load
 from decima.whatif.applications.workload import cluster_slots, slots_each
 from decima.whatif.bounds import bounds_words
-from decima.whatif.changes import AllocationChange, PoolChange
 from decima.whatif.closed_loop import MOSTLY
 from decima.whatif.replay import ReplayReport
 from decima.whatif.replay.check import Fidelity, relative_error
 from decima.whatif.replay.recording import FIFO, ORDERS, POOLS
 from decima.whatif.replay.report import USELESS_PERCENT, can_be_trusted, conditions_words
 from decima.whatif.report import groups
-from decima.whatif.results import WORTH_PERCENT, ApplicationsWhatIf, Result, Study, WhatIf
+from decima.whatif.results import ApplicationsWhatIf, Result, Study, WhatIf
 from decima.whatif.settings import DYNAMIC, OWN_WAYS, STATIC
 from decima.whatif.spark_settings import (
     Files,
@@ -48,7 +47,6 @@ _MOST_NAMED = 4
 
 
 def facts(study: Study) -> list[str]:
-    """Describe what was recorded."""
     recording = study.recording
     jobs = recording.trace.jobs
     tasks, stages = sum(job.num_tasks for job in jobs), sum(len(job.stages) for job in jobs)
@@ -102,22 +100,25 @@ def advised(study: Study, check: ReplayReport) -> Iterator[Advised]:
     if (best := _recommended(study)) is not None:
         yield Advised(headline(study, check), policy_files(study, best))
     if isinstance(study, WhatIf):
-        if study.bounded is not None and _is_gain(study, study.bounded):
+        if study.bounded is not None and study.is_worth_it(study.bounded):
             yield Advised(f"Bounds: {bounded_lines(study)[0]}", bounds_files(study))
         if not _is_little(study) and (pool := study.best_pool_change()) is not None:
-            yield Advised(_pool_words(study, *pool), pool_files(study, pool[0]))
+            words = f"Pools: with {pool[0].words()} in fairscheduler.xml, {_both(study, pool[1])}."
+            yield Advised(words, pool_files(study, pool[0]))
         if is_allocation_trusted(study):
             for label, result in (
                 ("faster", study.fastest_allocation()),
                 ("cheaper", study.cheapest_allocation()),
             ):
                 if result is not None:
-                    words = f"Allocation, {label}: {_allocation_effect(study, *result)}."
-                    yield Advised(words, allocation_files(study, result[0]))
+                    (change, changed), base = result, study.allocations[0][1]
+                    held = percent(difference_percent(changed.held_s, base.held_s))
+                    effect = f"{change.setting}, {_both(study, changed, base)}"
+                    words = f"Allocation, {label}: {effect}, executors held for {held} time."
+                    yield Advised(words, allocation_files(study, change))
 
 
 def headline(study: Study, check: ReplayReport) -> str:
-    """Return the verdict in one sentence."""
     if not can_be_trusted(check):
         return (
             f"No policy is recommended: the simulator does not repeat this recording"
@@ -170,11 +171,6 @@ def findings(study: Study, check: ReplayReport) -> Iterator[str]:
         yield from _allocation_words(study)
 
 
-def _is_gain(study: WhatIf, result: Result) -> bool:
-    is_worth_it = study.differences(result)[0].mean <= -WORTH_PERCENT
-    return is_worth_it and study.is_surely_lower(result)
-
-
 def bounded_lines(study: WhatIf) -> list[str]:
     """Describe what the bounds of the settings do to average and p95, and to whom; () without."""
     settings, result, base = study.settings, study.bounded, study.reference
@@ -224,10 +220,6 @@ def _limit_words(study: Study) -> str:
     )
 
 
-def _pool_words(study: WhatIf, change: PoolChange, result: Result) -> str:
-    return f"Pools: with {change.words()} in fairscheduler.xml, {_both(study, result)}."
-
-
 def _error(fidelity: Fidelity | None) -> str:
     if fidelity is None:
         return ""
@@ -243,7 +235,6 @@ def _both(study: Study, result: Result, base: Result | None = None) -> str:
 
 
 def _who_words(study: Study, best: str) -> str:
-    """Describe which jobs or applications gain and which lose."""
     before = study.reference.by_job_s
     after = study.policies[best].by_job_s
     changes = {
@@ -268,7 +259,6 @@ def _who_words(study: Study, best: str) -> str:
 
 
 def how_words(study: Study, best: str) -> str:
-    """Describe how to get a policy on a live Spark."""
     if isinstance(study, ApplicationsWhatIf):
         workload = study.workload
         cores = max(1, workload.executors // workload.at_once) * workload.slots_each
@@ -348,14 +338,7 @@ def _allocation_words(study: WhatIf) -> Iterator[str]:
     )
 
 
-def _allocation_effect(study: WhatIf, change: AllocationChange, result: Result) -> str:
-    base = study.allocations[0][1]
-    held = percent(difference_percent(result.held_s, base.held_s))
-    return f"{change.setting}, {_both(study, result, base)}, executors held for {held} time"
-
-
 def caveats(study: Study, check: ReplayReport) -> Iterator[str]:
-    """Yield the reasons to doubt the findings on this recording."""
     recording, summary = study.recording, study.recording.summary
     if summary.parts_missing > 0:
         verb = "is" if summary.parts_missing == 1 else "are"

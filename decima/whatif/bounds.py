@@ -18,11 +18,7 @@ MaxSlots = Mapping[str, int]
 
 
 def parse_max_slots(texts: Iterable[str]) -> dict[str, int]:
-    """Return caps by pool from texts of the form ``pool.NAME=N``.
-
-    Raises:
-        ValueError: a text has another form, no whole number from 1 on, or a pool is named twice.
-    """
+    """Return caps by pool from texts ``pool.NAME=N``; ValueError if one is none, or named twice."""
     caps: dict[str, int] = {}
     for text in texts:
         key, _, number = text.rpartition("=")

@@ -12,7 +12,7 @@ from rich.table import Table
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import WorkerPool
 from decima.rl.statistics import Estimate, difference_percent, mean_of
-from decima.rl.tables import aligned
+from decima.rl.tables import table_of
 from decima.whatif import load
 from decima.whatif.advice import is_allocation_trusted
 from decima.whatif.changes import MOST_GRID, AllocationChange, allocation_grid
@@ -63,14 +63,12 @@ class Option:
     """(D,)"""
 
     def where(self) -> str:
-        """Describe the executors."""
         if self.change is None:
             return counted(self.executors, "executor")
         least, idle = self.change.allocation.least, self.change.values[IDLE]
         return f"{least:,} to {self.executors:,} executors that go after {idle} idle"
 
     def cell(self) -> str:
-        """Describe the executors in few words."""
         if self.change is None:
             return f"{self.executors:,}"
         least, idle = self.change.allocation.least, self.change.values[IDLE]
@@ -157,7 +155,6 @@ class Budget:
         return best
 
     def words(self) -> str | None:
-        """Describe the cheapest way; None where none is cheaper than the baseline."""
         best = self.cheapest()
         if best is None:
             return None
@@ -167,7 +164,6 @@ class Budget:
         )
 
     def heading(self) -> str:
-        """Describe the table."""
         what = "Fewest executors"
         if self.dynamic:
             what = "Fewest fixed executors, and cheapest settings of dynamic allocation,"
@@ -196,14 +192,12 @@ class Budget:
         return " ".join(words) or None
 
     def files(self) -> Files:
-        """Lines of settings for `words`; none without them."""
         best = self.cheapest()
         if best is None:
             return {}
         return budget_files(self.study, best.policy, best.executors, best.change)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells below `HEADINGS`: the baseline, then what each policy needs."""
         yield self._cells(f"{self.base.policy}, baseline", self.base)
         for policy in self.p95_s:
             option = self.fixed(policy)
@@ -231,8 +225,6 @@ class Budget:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all figures in the documented form (`docs/whatif.md`)."""
-
         def drawn(option: Option) -> dict[str, Any]:
             return {
                 "setting": None if option.change is None else option.change.setting,
@@ -263,21 +255,15 @@ def _number(value: float) -> str:
     return f"{value:,.2f}" if value >= 1 else f"{value:.2g}"
 
 
-def budget_table(planned: Budget) -> Table:
-    """The baseline, then for each policy what it needs."""
-    table = aligned(HEADINGS[:2], HEADINGS[2:])
-    for row in planned.rows():
-        table.add_row(*row)
-    return table
-
-
 HEADINGS = ("policy", "executors", "slots", "p95 JCT", "executor-hours", "cost", "change")
 
 
+def budget_table(planned: Budget) -> Table:
+    return table_of(HEADINGS, planned.rows(), words=2)
+
+
 def is_assumption_trusted(study: WhatIf) -> bool:
-    """Return whether dynamic allocation, if a log has it and `--allocation` simulates it, repeats
-    the recording.
-    """
+    """Whether the assumed dynamic allocation, where a log has one, repeats the recording."""
     is_assumed = study.settings.allocation is not None and is_dynamic(study.recording.settings(0))
     return not is_assumed or is_allocation_trusted(study)
 
@@ -320,10 +306,8 @@ def budget(
     def simulated(asked: Sequence[_Asked]) -> list[Option]:
         runs = {}
         for place, (policy, executors, change, draws) in enumerate(asked):
-            run = Run(each * executors, policy, None, "recorded", 0)
-            if change is None:
-                run = run._replace(is_fixed=True)
-            else:
+            run = Run(each * executors, policy, is_fixed=change is None)
+            if change is not None:
                 run = run._replace(allocation=change.allocation)
             runs[place] = run, draws
         options = []
@@ -423,13 +407,9 @@ def numbers_tried(settings: WhatIfSettings, each: int) -> tuple[int, ...]:
 
 
 def span_s(workload: ReplayWorkload, jct_s: Float64) -> Float64:
-    """(D,) time from the first submission to the last end.
+    """(D,) time from the first submission to the last end, of (D, J) JCTs.
 
     Jobs arrive as recorded; those of a waiting client arrive after its previous job.
-
-    Args:
-        workload: of J jobs.
-        jct_s: (D, J) of each job of its trace.
     """
     arrivals = workload.arrivals
     end_ms = np.zeros((len(jct_s), len(arrivals)))

@@ -43,11 +43,9 @@ class PoolChange(NamedTuple):
     setting: str  # what is changed, as the allocation file calls it
 
     def applied(self, pools: Pools) -> Pools:
-        """Return all pools with this one changed."""
         return Pools({**pools.described, self.name: self.pool})
 
     def words(self) -> str:
-        """Describe the change, in the terms of the allocation file."""
         return f"{self.setting} for pool {self.name!r}"
 
 
@@ -60,7 +58,6 @@ class AllocationChange(NamedTuple):
 
     @property
     def values(self) -> dict[str, str]:
-        """What is changed, by name."""
         return dict(part.split("=") for part in self.setting.split(", ") if part)
 
 
@@ -146,7 +143,6 @@ def allocation_grid(
 
 
 def _settings(recording: Recording, changed: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings of the application, with those `changed` in their place."""
     return {
         **recording.settings(0),
         **{f"{PREFIX}{name}": value for name, value in changed.items()},

@@ -81,11 +81,7 @@ def predecessors(
 
 
 def clients_of(follows: Int64) -> Int64:
-    """(K,) the first job of each job's client: the one that all before it follow.
-
-    Args:
-        follows: (K,) an earlier one of the same jobs, or NONE.
-    """
+    """(K,) the first job of each job's client, by `follows` (K,): an earlier one, or NONE."""
     clients = np.arange(len(follows))
     for row in np.flatnonzero(follows != NONE).tolist():
         clients[row] = clients[follows[row]]

@@ -89,7 +89,6 @@ class Look:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the replay is close enough for advice."""
         return self.fidelity is not None and not self.fidelity.above(USELESS_PERCENT)
 
     @property
@@ -170,10 +169,7 @@ def look_at_each(
 ) -> Looks:
     """Look at every log below the paths; `progress` gets how many were read, and of how many.
 
-    The result does not depend on `pool`.
-
-    Raises:
-        TraceError: there is no log, or none can be used.
+    The result does not depend on `pool`. TraceError: there is no log, or none can be used.
     """
     tasks = {path: path for path in _logs_at(ask.paths)}
     looks = []
@@ -218,7 +214,6 @@ def _recording(ask: Ask, path: str, log: ReadLog) -> Recording:
 
 
 def _first_look(ask: Ask, path: str) -> Look:
-    """Read one log and replay it under a few policies."""
     try:
         log = _read(ask, path)
         if not log.jobs:
@@ -226,42 +221,38 @@ def _first_look(ask: Ask, path: str) -> Look:
             without_jobs = UNFINISHED if is_open else log.summary.first_line_skipped or NO_JOBS
             return Look(path, _without(path, log.unread or without_jobs))
         recording = _recording(ask, path, log)
-        return _looked(ask, path, log, recording)
+        reference = recording.policy(0)
+        jct_s: dict[str, Float64] = {}
+        for policy in dict.fromkeys((reference, *POLICIES)):
+            settings = ReplaySettings(policy=policy, draws=_DRAWS, seed=ask.seed)
+            jct_s[policy] = simulated(recording, settings).jct_s[True]
+        recorded_s = recording.recorded_ms / MS_PER_S
+        error = relative_error(jct_s[reference].mean(axis=0), recorded_s)
+        by_draw_s = {policy: values.mean(axis=1) for policy, values in jct_s.items()}
+        avg_s = {policy: float(values.mean()) for policy, values in by_draw_s.items()}
+        better = [name for name, times in by_draw_s.items() if (times < by_draw_s[reference]).all()]
+        # A setting of Spark is preferred to a policy that is hardly better.
+        worth_s = WORTH_PERCENT / 100 * avg_s[reference]
+        best = min(
+            better, key=lambda name: avg_s[name] + (0 if name in ORDERS else worth_s), default=None
+        )
+        parts_ms = np.array(recording.breakdowns).sum(axis=0)
+        return Look(
+            path,
+            name=log.label,
+            identity=log.identity,
+            extent=log.extent or _NO_EXTENT,
+            jobs=len(recording.trace.jobs),
+            tasks=sum(job.num_tasks for job in recording.trace.jobs),
+            lines_skipped=log.summary.lines_skipped,
+            parts_s=dict(zip(PARTS, (parts_ms / MS_PER_S).tolist(), strict=True)),
+            fidelity=Fidelity.of(error),
+            reference=reference,
+            avg_jct_s=avg_s,
+            best=best,
+        )
     except (TraceError, SimulationError) as error:
         return Look(path, _without(path, str(error)))
-
-
-def _looked(ask: Ask, path: str, log: ReadLog, recording: Recording) -> Look:
-    reference = recording.policy(0)
-    jct_s: dict[str, Float64] = {}
-    for policy in dict.fromkeys((reference, *POLICIES)):
-        settings = ReplaySettings(policy=policy, draws=_DRAWS, seed=ask.seed)
-        jct_s[policy] = simulated(recording, settings).jct_s[True]
-    recorded_s = recording.recorded_ms / MS_PER_S
-    error = relative_error(jct_s[reference].mean(axis=0), recorded_s)
-    by_draw_s = {policy: values.mean(axis=1) for policy, values in jct_s.items()}
-    avg_s = {policy: float(values.mean()) for policy, values in by_draw_s.items()}
-    better = [name for name, times in by_draw_s.items() if (times < by_draw_s[reference]).all()]
-    # A setting of Spark is preferred to a policy that is hardly better.
-    worth_s = WORTH_PERCENT / 100 * avg_s[reference]
-    best = min(
-        better, key=lambda name: avg_s[name] + (0 if name in ORDERS else worth_s), default=None
-    )
-    parts_ms = np.array(recording.breakdowns).sum(axis=0)
-    return Look(
-        path,
-        name=log.label,
-        identity=log.identity,
-        extent=log.extent or _NO_EXTENT,
-        jobs=len(recording.trace.jobs),
-        tasks=sum(job.num_tasks for job in recording.trace.jobs),
-        lines_skipped=log.summary.lines_skipped,
-        parts_s=dict(zip(PARTS, (parts_ms / MS_PER_S).tolist(), strict=True)),
-        fidelity=Fidelity.of(error),
-        reference=reference,
-        avg_jct_s=avg_s,
-        best=best,
-    )
 
 
 def _without(path: str, why: str) -> str:
@@ -270,7 +261,6 @@ def _without(path: str, why: str) -> str:
 
 
 def _study(ask: Ask, path: str) -> Studied | str:
-    """Study one application in full, on its recorded slots."""
     try:
         recording = _recording(ask, path, _read(ask, path))
         settings = WhatIfSettings.fitting(recording, **ask.options)

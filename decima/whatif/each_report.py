@@ -56,7 +56,6 @@ class Row(NamedTuple):
         return cls(look, label, verdict, (name, percent(drawn), percent(second)))
 
     def cells(self) -> tuple[str, ...]:
-        """Cells under `HEADINGS`."""
         look = self.look
         error = "" if look.fidelity is None else f"{look.fidelity.median_error_percent:.1f} %"
         average = seconds(look.avg_jct_s[look.reference])
@@ -64,7 +63,6 @@ class Row(NamedTuple):
 
 
 def time_words(time_s: float) -> str:
-    """A time of any length."""
     return seconds(time_s) if time_s < 3600 else f"{time_s / 3600:,.1f} h"
 
 
@@ -104,7 +102,6 @@ def words(looks: Looks) -> Iterator[str]:
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """The applications that would gain most, the most saved time first."""
     grid = aligned(HEADINGS[:1], HEADINGS[1:])
     grid.columns[0].max_width = _NAME_WIDTH
     for row in rows:
@@ -113,7 +110,6 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def to_json(looks: Looks, rows: Sequence[Row]) -> dict[str, Any]:
-    """All figures in the documented form (`docs/whatif.md`)."""
     return {
         "format": FORMAT,
         "version": VERSION,

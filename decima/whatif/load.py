@@ -53,7 +53,6 @@ def recorded_reference(recording: Recording) -> str:
 
 
 def span_s(recording: Recording) -> float:
-    """Time from the first submission to the last end."""
     return float(recording.end_ms.max() - recording.arrival_ms.min()) / MS_PER_S
 
 
@@ -80,7 +79,6 @@ def waiting_share(recording: Recording) -> float:
 
 
 def recorded_avg_s(recording: Recording) -> float:
-    """Average JCT as it was recorded."""
     return float(recording.recorded_ms.mean()) / MS_PER_S
 
 

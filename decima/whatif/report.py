@@ -11,7 +11,7 @@ from rich.table import Table
 
 from decima.registry import HEURISTICS
 from decima.rl.statistics import difference_percent, mean_of
-from decima.rl.tables import aligned
+from decima.rl.tables import aligned, table_of
 from decima.whatif.applications.workload import names_of
 from decima.whatif.bounds import bounds_words
 from decima.whatif.load import by_length, offered_load
@@ -33,7 +33,7 @@ _NAME_WIDTH = 48
 _BOUNDS = ("max_slots", "max_jobs")
 
 
-def hours(held_s: Float64) -> str:
+def _hours(held_s: Float64) -> str:
     """Slot time, as the mean over draws."""
     return f"{float(held_s.mean()) / 3600:,.2f} h"
 
@@ -47,7 +47,6 @@ class Cell(NamedTuple):
 
 
 def policy_cells(study: Study, name: str) -> dict[str, Cell]:
-    """All figures of a policy, by heading."""
     result, base = study.policies[name], study.reference
     figures = {"average": (result.avg_s, base.avg_s), "p95": (result.p95_s, base.p95_s)}
     if isinstance(study, ApplicationsWhatIf):
@@ -58,7 +57,7 @@ def policy_cells(study: Study, name: str) -> dict[str, Cell]:
     return {
         heading: Cell(
             float(values.mean()),
-            hours(values) if values is result.held_s else figure(mean_of(values)),
+            _hours(values) if values is result.held_s else figure(mean_of(values)),
             "" if result is base else percent(difference_percent(values, others)),
         )
         for heading, (values, others) in figures.items()
@@ -71,39 +70,40 @@ def summary_table(study: Study) -> Table:
     With intervals over draws and over the second sample. Other numbers of executors are compared
     with the same policy on the given one, in the draws that both have.
     """
-    reference = study.settings.reference
+    reference, rows = study.settings.reference, dict(study.policies)
     second, last, sizes = "over jobs", ["slot time held"], list[int]()
     if isinstance(study, WhatIf):
         sizes = [size for size in study.sizes if size != study.settings.executors]
         second, last = "resampled", [counted(size, "slot") for size in sizes]
-    table = aligned(("policy",), ("average JCT", f"vs {reference}", second, "p95 change", *last))
-    table.columns[0].max_width = _NAME_WIDTH
-    if isinstance(study, WhatIf):
-        for name, result in study.policies.items():
-            cells = [_on_size(study, size, name) for size in sizes]
-            table.add_row(name, *_changes(study, result), *cells)
         if study.pools is not None:
-            table.add_row(study.pools[0].words(), *_changes(study, study.pools[1]))
+            rows[study.pools[0].words()] = study.pools[1]
         if study.bounded is not None:
             words = bounds_words(study.settings.max_slots, study.settings.max_jobs)
-            table.add_row(f"{reference}, {words}", *_changes(study, study.bounded))
+            rows[f"{reference}, {words}"] = study.bounded
         if study.all_slots is not None:
-            table.add_row(f"{reference}, slots never go", *_changes(study, study.all_slots))
-        cells = [_on_size(study, size, None) for size in sizes]
-        table.add_row("no other jobs", *_changes(study, study.alone), *cells)
-        return table
-    for name, result in (*study.policies.items(), ("whole cluster each", study.alone)):
-        held = hours(result.held_s)
-        if result is not study.reference:
-            held += f" ({signed(result.held_s.mean() / study.reference.held_s.mean() - 1)})"
-        table.add_row(name, *_changes(study, result), held)
+            rows[f"{reference}, slots never go"] = study.all_slots
+        rows["no other jobs"] = study.alone
+    else:
+        rows["whole cluster each"] = study.alone
+    table = aligned(("policy",), ("average JCT", f"vs {reference}", second, "p95 change", *last))
+    table.columns[0].max_width = _NAME_WIDTH
+    for name, result in rows.items():
+        cells = []
+        if not isinstance(study, WhatIf):
+            cells = [_hours(result.held_s)]
+            if result is not study.reference:
+                change = signed(result.held_s.mean() / study.reference.held_s.mean() - 1)
+                cells = [f"{cells[0]} ({change})"]
+        elif name in study.policies or result is study.alone:
+            # The change of the average JCT by that number of executors.
+            policy = None if result is study.alone else name
+            here_s = study.shared_avg_s(study.settings.executors, policy)
+            cells = [
+                signed(difference_percent(study.shared_avg_s(size, policy), here_s).mean / 100)
+                for size in sizes
+            ]
+        table.add_row(name, *_changes(study, result), *cells)
     return table
-
-
-def _on_size(study: WhatIf, executors: int, policy: str | None) -> str:
-    """Cell of another number of executors: the change of the average JCT by that number."""
-    both_s = (study.shared_avg_s(size, policy) for size in (executors, study.settings.executors))
-    return signed(difference_percent(*both_s).mean / 100)
 
 
 def _changes(study: Study, result: Result) -> list[str]:
@@ -144,19 +144,14 @@ def group_rows(study: Study) -> Iterator[tuple[str, int, list[Cell]]]:
 
 
 def allocation_table(study: WhatIf) -> Table:
-    """One row for each change of dynamic allocation, recorded arrivals."""
-    table = aligned(ALLOCATION_HEADINGS[:1], ALLOCATION_HEADINGS[1:])
-    table.columns[0].max_width = _NAME_WIDTH
-    for row in allocation_rows(study):
-        table.add_row(*row)
-    return table
+    return table_of(ALLOCATION_HEADINGS, allocation_rows(study), name_width=_NAME_WIDTH)
 
 
 def allocation_rows(study: WhatIf) -> Iterator[tuple[str, ...]]:
     """Yield the cells below `ALLOCATION_HEADINGS`, the settings of the log first."""
     for change, result in study.allocations:
         base = study.allocations[0][1]
-        average, held = figure(mean_of(result.avg_s)), hours(result.held_s)
+        average, held = figure(mean_of(result.avg_s)), _hours(result.held_s)
         if result is base:
             yield "as recorded", average, "", held, ""
         else:
@@ -166,7 +161,6 @@ def allocation_rows(study: WhatIf) -> Iterator[tuple[str, ...]]:
 
 
 def tuned_lines(study: WhatIf) -> Iterator[str]:
-    """The parameters that were fitted."""
     for name, parameters in study.main.tuned.items():
         words = ", ".join(f"{label} {value:g}" for label, value in parameters.items())
         shipped = parameters == HEURISTICS[name].defaults
@@ -174,7 +168,6 @@ def tuned_lines(study: WhatIf) -> Iterator[str]:
 
 
 def to_json(study: WhatIf) -> dict[str, Any]:
-    """All figures in the documented form (`docs/whatif.md`)."""
     settings = study.settings
     pools = None
     if study.pools is not None:
@@ -184,13 +177,28 @@ def to_json(study: WhatIf) -> dict[str, Any]:
             "recorded_avg_jct_s": result.avg_s.tolist(),
             "resampled_avg_jct_s": result.resampled_avg_s.tolist(),
         }
+    sizes = {}
+    for number, size in study.sizes.items():
+        base = size.policies[settings.reference]
+        sizes[str(number)] = {
+            "load": offered_load(study.recording, number),
+            "alone_s": size.alone.by_job_s.tolist(),
+            "policies": {
+                name: {
+                    "parameters": dict(size.tuned.get(name, {})),
+                    "jct_s": result.by_job_s.tolist(),
+                    **_both_json(result, base),
+                }
+                for name, result in size.policies.items()
+            },
+        }
     shown = {name: value for name, value in vars(settings).items() if name not in _BOUNDS}
     content = {
         "format": FORMAT,
         "version": VERSION,
         "settings": {**shown, "policies": list(settings.policies)},
         "jobs": [job.name for job in study.recording.trace.jobs],
-        "sizes": {str(size): _size_json(study, size) for size in study.sizes},
+        "sizes": sizes,
         "allocations": [
             {
                 "setting": change.setting,
@@ -208,23 +216,6 @@ def to_json(study: WhatIf) -> dict[str, Any]:
             **_both_json(study.bounded, study.reference),
         }
     return content
-
-
-def _size_json(study: WhatIf, executors: int) -> dict[str, Any]:
-    size = study.sizes[executors]
-    base = size.policies[study.settings.reference]
-    return {
-        "load": offered_load(study.recording, executors),
-        "alone_s": size.alone.by_job_s.tolist(),
-        "policies": {
-            name: {
-                "parameters": dict(size.tuned.get(name, {})),
-                "jct_s": result.by_job_s.tolist(),
-                **_both_json(result, base),
-            }
-            for name, result in size.policies.items()
-        },
-    }
 
 
 def _both_json(result: Result, base: Result) -> dict[str, Any]:
@@ -255,7 +246,6 @@ def _figures_json(
 
 
 def applications_json(study: ApplicationsWhatIf) -> dict[str, Any]:
-    """All figures of several applications in the documented form (`docs/whatif.md`)."""
     settings, workload, base = study.settings, study.workload, study.reference
     fidelity = study.check().fidelity("all")
     shown = {name: value for name, value in vars(settings).items() if name != "policies"}

@@ -103,7 +103,6 @@ class Study(ABC):
 
     @property
     def reference(self) -> Result:
-        """Result of the policy that the others are compared with."""
         return self.policies[self.settings.reference]
 
     @property
@@ -129,6 +128,11 @@ class Study(ABC):
         if self.has_repeats and drawn.ci95 is None:
             is_lower = drawn.mean < 0
         return is_lower and second.is_surely_below(0)
+
+    def is_worth_it(self, result: Result, base: Result | None = None) -> bool:
+        """Return whether the average JCT is surely lower, and by more than a setting costs."""
+        change = self.differences(result, base)[0].mean
+        return change <= -WORTH_PERCENT and self.is_surely_lower(result, base)
 
     def waiting(self) -> Estimate:
         """Percent of the reference's average JCT that is due to others, paired by draw."""
@@ -174,12 +178,10 @@ class WhatIf(Study):
 
     @property
     def main(self) -> SizeResult:
-        """Result at the given number of executors."""
         return self.sizes[self.settings.executors]
 
     @property
     def policies(self) -> Mapping[str, Result]:
-        """Results by policy at the given number of executors."""
         return self.main.policies
 
     @property
@@ -210,18 +212,14 @@ class WhatIf(Study):
 
     def best_pool_change(self) -> tuple[PoolChange, Result] | None:
         """The best change of one pool, if it is worth its while for certain."""
-        if self.pools is None or not self.is_surely_lower(self.pools[1]):
-            return None
-        is_worth_it = self.differences(self.pools[1])[0].mean <= -WORTH_PERCENT
-        return self.pools if is_worth_it else None
+        return self.pools if self.pools is not None and self.is_worth_it(self.pools[1]) else None
 
     def fastest_allocation(self) -> tuple[AllocationChange, Result] | None:
         """The change of allocation with the lowest average JCT; None if none is surely lower."""
         sure = [
             (change, result)
             for change, result in self.allocations[1:]
-            if self.is_surely_lower(result, self.allocations[0][1])
-            and self.differences(result, self.allocations[0][1])[0].mean <= -WORTH_PERCENT
+            if self.is_worth_it(result, self.allocations[0][1])
         ]
         return min(sure, key=lambda pair: float(pair[1].avg_s.mean()), default=None)
 
@@ -250,12 +248,10 @@ class ApplicationsWhatIf(Study):
 
     @property
     def policies(self) -> Mapping[str, Result]:
-        """Results of the ways in the settings."""
         return {name: self.results[name] for name in self.settings.policies}
 
     @property
     def alone(self) -> Result:
-        """Each application with the whole cluster."""
         return self.results[ALONE]
 
     def differences(self, result: Result, base: Result | None = None) -> tuple[Estimate, Estimate]:

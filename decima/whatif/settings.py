@@ -36,8 +36,38 @@ ALONE = "alone"
 """each application has the whole cluster: a bound"""
 
 
+class _StudySettings:
+    """What the settings of all studies have in common."""
+
+    policies: tuple[str, ...]
+    estimates: Estimates
+    seed: int
+
+    @property
+    def reference(self) -> str:
+        """The policy, or the way to divide executors, that the others are compared with."""
+        return self.policies[0]
+
+    def _check(self, exempt: Container[str], counts: tuple[str, ...]) -> None:
+        """Refuse impossible values; policies in `exempt` are known here only."""
+        if not self.policies:
+            raise ValueError("no policy to compare")
+        for name in self.policies:
+            if name not in exempt:
+                check_name(name)
+            if self.policies.count(name) > 1:
+                raise ValueError(f"policy {name!r} is named twice")
+        if self.estimates not in KINDS:
+            raise ValueError(f"estimates {self.estimates!r} must be one of {', '.join(KINDS)}")
+        for label in counts:
+            if not 1 <= getattr(self, label) <= 10_000:
+                raise ValueError(f"{label} must lie in 1..10,000, got {getattr(self, label)}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, got {self.seed}")
+
+
 @dataclass(frozen=True)
-class WhatIfSettings:
+class WhatIfSettings(_StudySettings):
     """Settings of `study.what_if`. Times are seconds, as at the command line."""
 
     executors: int
@@ -81,7 +111,7 @@ class WhatIfSettings:
     """jobs that run at once then; the reference chooses among those that wait"""
 
     def __post_init__(self) -> None:
-        _check(self, (POOLS,), ("draws", "sequences", "training", "held_back"))
+        self._check((POOLS,), ("draws", "sequences", "training", "held_back"))
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol {self.protocol!r} must be {' or '.join(PROTOCOLS)}")
         if self.executors < self.least_slots:
@@ -89,22 +119,23 @@ class WhatIfSettings:
                 f"{self.executors:,} slots are too few: a stage needs {self.least_slots:,} at once"
             )
         is_session = self.protocol == Protocol.SESSION.label
-        if POOLS in self.policies and not is_session:
-            raise ValueError(f"policy {POOLS} needs the protocol {Protocol.SESSION.label}")
-        if self.slots_vary and not is_session:
-            raise ValueError(f"slots that vary need the protocol {Protocol.SESSION.label}")
-        if self.allocation is not None and not is_session:
-            raise ValueError(f"dynamic allocation needs the protocol {Protocol.SESSION.label}")
+        of_sessions = {
+            f"policy {POOLS} needs": POOLS in self.policies,
+            "slots that vary need": self.slots_vary,
+            "dynamic allocation needs": self.allocation is not None,
+            "max_slots and max_jobs need": self.is_bounded,
+        }
+        for words, is_asked in of_sessions.items():
+            if is_asked and not is_session:
+                raise ValueError(f"{words} the protocol {Protocol.SESSION.label}")
         if self.allocation is not None and self.slots_vary:
             raise ValueError("slots come and go as recorded or follow the allocation, not both")
-        if self.is_bounded and not is_session:
-            raise ValueError(f"max_slots and max_jobs need the protocol {Protocol.SESSION.label}")
         if self.is_bounded and self.allocation is not None:
             raise ValueError("max_slots and max_jobs are not simulated under dynamic allocation")
         for name, slots in (self.max_slots or {}).items():
             if slots < 1:
                 raise ValueError(f"a cap is 1 slot or more, got {slots} for pool {name!r:.60}")
-        self.bounded_cluster(self.executors)
+        self.cluster(self.executors, is_bounded=is_session)
 
     @classmethod
     def fitting(
@@ -145,11 +176,6 @@ class WhatIfSettings:
         return self.max_jobs is not None or bool(self.max_slots)
 
     @property
-    def reference(self) -> str:
-        """The policy that the others are compared with."""
-        return self.policies[0]
-
-    @property
     def tuned(self) -> tuple[str, ...]:
         """The policies that have parameters to fit."""
         return tuple(
@@ -167,14 +193,11 @@ class WhatIfSettings:
         around = {self.executors // 2, self.executors, 2 * self.executors}
         return tuple(sorted(n for n in around if self.least_slots <= n <= MAX_EXECUTORS))
 
-    def bounded_cluster(self, executors: int) -> Cluster:
-        """The cluster with that many executors, where only `max_jobs` run at once."""
-        return replace(self.cluster(executors), max_jobs=self.max_jobs)
-
-    def cluster(self, executors: int) -> Cluster:
-        """The cluster with that many executors; refuses impossible settings."""
+    def cluster(self, executors: int, *, is_bounded: bool = False) -> Cluster:
+        """The cluster with that many executors; bounded, only `max_jobs` run at once."""
         if self.protocol == Protocol.SESSION.label:
-            return session_cluster(executors)
+            cluster = session_cluster(executors)
+            return replace(cluster, max_jobs=self.max_jobs) if is_bounded else cluster
         return Cluster(
             num_executors=executors,
             moving_delay_ms=self.moving_delay_s * MS_PER_S,
@@ -184,7 +207,7 @@ class WhatIfSettings:
 
 
 @dataclass(frozen=True)
-class ApplicationsSettings:
+class ApplicationsSettings(_StudySettings):
     """Settings of `applications_what_if`. Times are seconds, as at the command line."""
 
     slots: int
@@ -202,31 +225,6 @@ class ApplicationsSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.slots <= MAX_EXECUTORS:
             raise ValueError(f"executors must lie in 1..{MAX_EXECUTORS:,}, got {self.slots}")
-        _check(self, OWN_WAYS, ("draws",))
+        self._check(OWN_WAYS, ("draws",))
         if self.moving_delay_s is not None and not 0 <= self.moving_delay_s <= 3_600:
             raise ValueError(f"moving delay must lie in 0..3,600 s, got {self.moving_delay_s:g}")
-
-    @property
-    def reference(self) -> str:
-        """The way that the others are compared with."""
-        return self.policies[0]
-
-
-def _check(
-    settings: WhatIfSettings | ApplicationsSettings, exempt: Container[str], counts: tuple[str, ...]
-) -> None:
-    """Refuse impossible values of what both have; policies in `exempt` are known here only."""
-    if not settings.policies:
-        raise ValueError("no policy to compare")
-    for name in settings.policies:
-        if name not in exempt:
-            check_name(name)
-        if settings.policies.count(name) > 1:
-            raise ValueError(f"policy {name!r} is named twice")
-    if settings.estimates not in KINDS:
-        raise ValueError(f"estimates {settings.estimates!r} must be one of {', '.join(KINDS)}")
-    for label in counts:
-        if not 1 <= getattr(settings, label) <= 10_000:
-            raise ValueError(f"{label} must lie in 1..10,000, got {getattr(settings, label)}")
-    if settings.seed < 0:
-        raise ValueError(f"seed must not be negative, got {settings.seed}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -63,9 +64,9 @@ class Run(NamedTuple):
 
     executors: int
     policy: str
-    parameters: Parameters | None
-    arrivals: Literal["recorded", "apart", "resampled"]  # apart: no job meets another
-    number: int  # of the repetition, or of the resampled sequence
+    parameters: Parameters | None = None
+    arrivals: Literal["recorded", "apart", "resampled"] = "recorded"  # apart: no job meets another
+    number: int = 0  # of the repetition, or of the resampled sequence
     pools: Pools | None = None  # other settings of pools than the recording's
     allocation: Allocation | None = None  # in place of `Shared.slots`
     is_fixed: bool = False  # whether all slots are there always, whatever `Shared.slots` has
@@ -90,7 +91,6 @@ class Shared(NamedTuple):
         return self.slots.scaled(run.executors)
 
     def executors(self, run: Run) -> int:
-        """The most slots of a run."""
         slots = self.slots_of(run)
         if isinstance(slots, Allocation):
             return slots.slots
@@ -145,16 +145,11 @@ def tasks_of(study: WhatIf, policy: str) -> tuple[Arrivals, Table]:
     settings = study.settings
     shared = _shared_inputs(study.recording, settings, study.driver_times)
     tuned = study.main.tuned.get(policy)
-    run = Run(settings.executors, policy, tuned, "recorded", 0)
+    run = Run(settings.executors, policy, tuned)
     course, key = shared.arriving(run)
+    cluster = settings.cluster(shared.executors(run))
     simulator = shared.workload.value.played(
-        settings.cluster(shared.executors(run)),
-        policy,
-        course,
-        key,
-        tuned,
-        shared.networks.value,
-        timeline=True,
+        cluster, policy, course, key, tuned, shared.networks.value, timeline=True
     )
     return course.arrivals, simulator.timeline()
 
@@ -244,12 +239,12 @@ class _Study:
             is_main = size == settings.executors
             draws = settings.draws if is_main else settings.shared_draws
             for name in settings.policies:
-                run = Run(size, name, tuned.get((size, name)), "recorded", 0)
+                run = Run(size, name, tuned.get((size, name)))
                 recorded[size, name] = run, draws
                 if is_main:
                     run = run._replace(arrivals="resampled", number=_FIRST_EVALUATION)
                     resampled[size, name] = run, settings.sequences
-            recorded[size, None] = Run(size, _ALONE, None, "apart", 0), draws
+            recorded[size, None] = Run(size, _ALONE, arrivals="apart"), draws
         jct_s = self.played(recorded, "recorded arrivals")
         averages_s = self.played(resampled, "resampled arrivals")
         return {
@@ -274,28 +269,23 @@ class _Study:
         if not changes:
             return None
         runs = [
-            Run(
-                settings.executors,
-                POOLS,
-                None,
-                "resampled",
-                _FIRST_TRAINING,
-                change.applied(workload.pools),
-            )
+            Run(settings.executors, POOLS, pools=change.applied(workload.pools))
             for change in changes
         ]
-        trained = {place: (run, settings.training) for place, run in enumerate(runs)}
+        trained = {
+            place: (run._replace(arrivals="resampled", number=_FIRST_TRAINING), settings.training)
+            for place, run in enumerate(runs)
+        }
         averages_s = self.played(trained, "pools")
         best = int(np.argmin([averages_s[place][:, 0].mean() for place in trained]))
-        (result,) = self._results([runs[best]])
-        return changes[best], result
+        return changes[best], self._results([runs[best]])[0]
 
     def all_slots(self) -> Result | None:
         """Play the reference with all slots always there; None where they are."""
         settings = self._settings
         if self._shared.slots is None or is_learned(settings.reference):
             return None
-        run = Run(settings.executors, settings.reference, None, "recorded", 0, is_fixed=True)
+        run = Run(settings.executors, settings.reference, is_fixed=True)
         return Result(self.played({0: (run, settings.draws)}, "all slots")[0])
 
     def allocations(self, recording: Recording) -> tuple[tuple[AllocationChange, Result], ...]:
@@ -306,15 +296,7 @@ class _Study:
         changes = allocation_changes(recording, settings.allocation or {})
         policy = recorded_reference(recording)
         runs = [
-            Run(
-                change.allocation.slots,
-                policy,
-                None,
-                "recorded",
-                0,
-                allocation=change.allocation,
-            )
-            for change in changes
+            Run(change.allocation.slots, policy, allocation=change.allocation) for change in changes
         ]
         return tuple(zip(changes, self._results(runs), strict=True))
 
@@ -324,9 +306,8 @@ class _Study:
         if not settings.is_bounded:
             return None
         parameters = tuned.get((settings.executors, settings.reference))
-        run = Run(settings.executors, settings.reference, parameters, "recorded", 0)
-        (result,) = self._results([run._replace(is_bounded=True)])
-        return result
+        run = Run(settings.executors, settings.reference, parameters, is_bounded=True)
+        return self._results([run])[0]
 
     def _results(self, runs: Sequence[Run]) -> list[Result]:
         """Play settings with recorded and with resampled arrivals."""
@@ -399,7 +380,6 @@ def _columns(figures: Float64 | None) -> tuple[Float64, ...]:
 
 
 def _shared_inputs(recording: Recording, settings: WhatIfSettings, driver_times: bool) -> Shared:
-    """Return what all runs of a study share."""
     workload = ReplayWorkload.of(
         recording, driver_times=driver_times, estimates=settings.estimates, seed=settings.seed
     )
@@ -435,10 +415,8 @@ def _play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
 
     inputs = [shared.arriving(run) for run in part]
     first = part[0]
-    cluster, max_slots = shared.settings.cluster(shared.executors(first)), None
-    if first.is_bounded:
-        cluster = shared.settings.bounded_cluster(shared.executors(first))
-        max_slots = shared.settings.max_slots
+    cluster = shared.settings.cluster(shared.executors(first), is_bounded=first.is_bounded)
+    max_slots = shared.settings.max_slots if first.is_bounded else None
     if is_learned(first.policy):
         states = workload.learned_states(
             cluster, first.policy, inputs, networks, max_slots=max_slots
@@ -461,13 +439,6 @@ def _play_part(shared: Shared, part: tuple[Run, ...]) -> list[Float64]:
         figures_of(run, course, state)
         for run, (course, _), state in zip(part, inputs, states, strict=True)
     ]
-
-
-class _SharedCluster(NamedTuple):
-    """Inputs that all runs of several applications share."""
-
-    workload: SentOnce[ApplicationsWorkload]
-    seed: int
 
 
 def applications_what_if(
@@ -494,11 +465,9 @@ def applications_what_if(
         estimates=settings.estimates,
         seed=settings.seed,
     )
-    tasks = {
-        (way, draw): (way, draw) for way in run_ways(settings) for draw in range(settings.draws)
-    }
+    tasks = {run: run for run in product(run_ways(settings), range(settings.draws))}
     outcomes: dict[str, list[Outcome]] = {}
-    shared = _SharedCluster(SentOnce(workload), settings.seed)
+    shared = SentOnce(workload), settings.seed
     for (way, _), outcome in pool.map(_play_division, shared, tasks, label="applications"):
         outcomes.setdefault(way, []).append(outcome)
         if progress is not None:
@@ -520,10 +489,11 @@ def run_ways(settings: ApplicationsSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*settings.policies, RECORDED, ALONE)))
 
 
-def _play_division(shared: _SharedCluster, task: tuple[str, int]) -> Outcome:
-    workload = shared.workload.value
-    way, draw = task
-    outcome = ClusterRun(workload, way_named(way, workload), shared.seed, draw).play()
+def _play_division(
+    shared: tuple[SentOnce[ApplicationsWorkload], int], task: tuple[str, int]
+) -> Outcome:
+    workload, (way, draw) = shared[0].value, task
+    outcome = ClusterRun(workload, way_named(way, workload), shared[1], draw).play()
     if way == RECORDED and workload.recorded_starts is not None:
         # Slots are replayed one by one; executors came with several.
         return outcome._replace(starts=workload.recorded_starts)

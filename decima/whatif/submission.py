@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from rich.table import Table
 
 from decima.rl.parallel.local import HERE
 from decima.rl.parallel.pool import SentOnce, WorkerPool
 from decima.rl.statistics import Estimate, difference_percent, mean_of
-from decima.rl.tables import aligned
 from decima.whatif.closed_loop import clients_of, keep_a_timetable
 from decima.whatif.load import recorded_slots, span_s, varying_slots
 from decima.whatif.replay import Recording, ReplayReport, ReplayWorkload
@@ -109,7 +107,6 @@ class Submission:
 
     @property
     def name(self) -> str:
-        """Describe the change in a word or two."""
         if self.limit == TOGETHER:
             return TOGETHER
         return f"at most {self.limit:,} at once"
@@ -133,7 +130,6 @@ class Submission:
         return jct if jct.upper < -WORTH_PERCENT and span.mean <= WORTH_PERCENT else None
 
     def headline(self) -> str:
-        """Return the answer in one sentence."""
         if not self.is_trusted:
             return (
                 f"No answer on --submit: the simulated driver that waits is "
@@ -167,7 +163,6 @@ class Submission:
         )
 
     def assumed_words(self) -> str:
-        """Describe what the log cannot show."""
         pause_s = self.rules.typical_pause_ms / MS_PER_S
         words = (
             "Assumed: no other job needs what the driver collected from an earlier one, or wrote "
@@ -179,7 +174,6 @@ class Submission:
         return words
 
     def dependency_words(self) -> Iterator[str]:
-        """Yield each dependency in words."""
         names = [job.name for job in self.study.recording.trace.jobs]
         for each in self.study.recording.dependencies:
             what = f" ({each.what})" if each.what else ""
@@ -206,7 +200,6 @@ class Submission:
         return self.headline(), files
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells below `HEADINGS`."""
         recorded = self.recorded
         yield (
             f"{_AS_RECORDED}, {self.base}",
@@ -222,7 +215,6 @@ class Submission:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all figures in the documented form (`docs/whatif.md`)."""
         return {
             "limit": self.limit,
             "is_trusted": self.is_trusted,
@@ -247,14 +239,6 @@ def _figures(outcome: Outcome) -> dict[str, list[float]]:
     return {"span_s": outcome.span_s.tolist(), "avg_jct_s": outcome.avg_s.tolist()}
 
 
-def submission_table(answer: Submission) -> Table:
-    """The jobs as recorded, then submitted otherwise under each policy."""
-    table = aligned(HEADINGS[:1], HEADINGS[1:])
-    for row in answer.rows():
-        table.add_row(*row)
-    return table
-
-
 @dataclass(frozen=True, eq=False)
 class Rules:
     """When each of J jobs may be submitted; rows are in the order of the trace."""
@@ -272,11 +256,7 @@ class Rules:
 
     @classmethod
     def of(cls, recording: Recording) -> Rules:
-        """The rules of a recording of one application.
-
-        Raises:
-            NotWaitingError: its jobs waited for no other ones.
-        """
+        """The rules of one application; NotWaitingError if its jobs waited for no other ones."""
         follows = waited_for(recording)
         if (follows == NONE).all():
             raise NotWaitingError(
@@ -300,13 +280,8 @@ class Rules:
         leaders: defaultdict[int, list[int]] = defaultdict(list)
         for each in recording.dependencies:
             leaders[each.job].append(each.on)
-        return cls(
-            order,
-            ready_ms,
-            pause_ms,
-            is_driven,
-            tuple(tuple(leaders[row]) for row in range(len(order))),
-        )
+        every = tuple(tuple(leaders[row]) for row in range(len(order)))
+        return cls(order, ready_ms, pause_ms, is_driven, every)
 
     @property
     def typical_pause_ms(self) -> float:
@@ -322,17 +297,10 @@ class Rules:
         return replace(self, pause_ms=pause_ms)
 
     def scheduled(self, took_ms: Float64, most: int) -> tuple[Float64, Int64]:
-        """When each job is submitted, and after whose end that is.
+        """(J,) when each job is submitted, and (J,) after whose end, NONE if at its own time.
 
-        Of the jobs that may be submitted, those go first that were submitted first.
-
-        Args:
-            took_ms: (J,) how long each job runs.
-            most: jobs that are under way at once, from the pause before them to their end.
-
-        Returns:
-            (J,) times, and (J,) rows of the jobs whose ends let them go, NONE where it is their
-            own time.
+        Of the jobs that may be submitted, those go first that were submitted first. Each runs for
+        `took_ms` (J,); `most` are under way at once, from the pause before them to their end.
         """
         rank = np.empty(len(self.order), np.int64)
         rank[self.order] = np.arange(len(self.order))
@@ -393,11 +361,6 @@ def hint(study: WhatIf) -> str | None:
     )
 
 
-def check_waiting(recording: Recording) -> None:
-    """Raise NotWaitingError if no job of the recording waited for another one."""
-    Rules.of(recording)
-
-
 class _Shared(NamedTuple):
     """Inputs that all runs share."""
 
@@ -423,11 +386,7 @@ def submission(
     pool: WorkerPool = HERE,
     progress: Progress | None = None,
 ) -> Submission:
-    """Simulate the jobs of the study's recording as they were and as `limit` has them submitted.
-
-    Raises:
-        NotWaitingError: its jobs waited for no other ones.
-    """
+    """Simulate the jobs as they were and as `limit` has them; NotWaitingError if none waited."""
     rules, settings = Rules.of(study.recording), study.settings
     workload = ReplayWorkload.of(
         study.recording,
@@ -457,14 +416,8 @@ def submission(
         span_s, avg_s = np.array(columns).T
         return Outcome(span_s, avg_s)
 
-    return Submission(
-        study,
-        limit,
-        outcome(policies[0], None),
-        {policy: outcome(policy, most) for policy in policies},
-        rules,
-        check,
-    )
+    changed = {policy: outcome(policy, most) for policy in policies}
+    return Submission(study, limit, outcome(policies[0], None), changed, rules, check)
 
 
 def policies_of(settings: WhatIfSettings) -> tuple[str, ...]:
@@ -514,18 +467,13 @@ def _play(shared: _Shared, run: _Run) -> tuple[float, float]:
         if previous is not None and (trigger == previous).all():
             break
         previous = trigger
-        course = _course(submitted_ms, trigger, slots)
-        makespan_s, jct_s = played(workload, course)
+        # The jobs by submission, the first of which comes at 0.
+        order = np.argsort(submitted_ms, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        follows = np.where(trigger == NONE, NONE, place[trigger])[order]
+        arrivals = Arrivals(submitted_ms[order] - submitted_ms.min(), order.astype(np.int32))
+        makespan_s, jct_s = played(workload, Course(arrivals, follows, slots))
         took_ms = np.empty(len(jct_s))
-        took_ms[course.arrivals.job] = MS_PER_S * jct_s
+        took_ms[arrivals.job] = MS_PER_S * jct_s
     return makespan_s, float(jct_s.mean())
-
-
-def _course(submitted_ms: Float64, trigger: Int64, slots: Slots | Allocation | None) -> Course:
-    """The jobs by submission, the first of which comes at 0."""
-    order = np.argsort(submitted_ms, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    follows = np.where(trigger == NONE, NONE, place[trigger])[order]
-    arrivals = Arrivals(submitted_ms[order] - submitted_ms.min(), order.astype(np.int32))
-    return Course(arrivals, follows, slots)

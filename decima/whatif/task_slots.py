@@ -38,7 +38,6 @@ class DemandsEffect(NamedTuple):
     after: Played
 
     def words(self) -> str:
-        """Describe the effect."""
         before, after = self.before, self.after
         times = [
             f"{label} {figure(mean_of(was))} -> {figure(mean_of(now))} "
@@ -55,7 +54,6 @@ class DemandsEffect(NamedTuple):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The documented JSON form (`docs/whatif.md`)."""
         return {
             **self.demands._asdict(),
             **{

@@ -66,11 +66,7 @@ def read_private(path: Path) -> bytes | None:
 
 
 def read_secret(path: Path, error: type[ValueError] = FileError) -> bytes:
-    """Return the secret in a file that no other user may read, without white space around it.
-
-    Raises:
-        ValueError: (`error`) there is no such file, or it is too short.
-    """
+    """Return the secret in a file that no other user may read; `error` if there is none."""
     content = read_private(path)
     if content is None or path.stat().st_mode & 0o077:
         raise error(f"{path}: a file of yours is needed that no other user may read (mode 0600)")

@@ -79,6 +79,14 @@ def parse_json(text: bytes | str, where: str, error: type[ValueError] = FileErro
         raise error(f"{where}: {fault}") from fault
 
 
+def parse_object(content: bytes, where: str, error: type[ValueError]) -> dict[str, Any]:
+    """Parse a JSON object from elsewhere, as `parse_json`."""
+    parsed = parse_json(content, where, error)
+    if not isinstance(parsed, dict):
+        raise error(f"{where}: {parsed!r:.60} is no JSON object")
+    return parsed
+
+
 def check_format(
     content: Any, where: object, kind: tuple[str, int], words: str, error: type[ValueError]
 ) -> None:

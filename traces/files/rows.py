@@ -30,11 +30,7 @@ class Row:
     error: type[ValueError]
 
     def number(self, name: str, least: float, most: float) -> float:
-        """Return a number within bounds.
-
-        Raises:
-            ValueError: (`error`) the cell holds none.
-        """
+        """Return a number within bounds; `error` if the cell holds none."""
         try:
             number = float(self.cells[name])
         except ValueError:
@@ -44,22 +40,14 @@ class Row:
         return number
 
     def whole(self, name: str, least: int, most: int) -> int:
-        """Return a whole number within bounds.
-
-        Raises:
-            ValueError: (`error`) the cell holds none.
-        """
+        """Return a whole number within bounds; `error` if the cell holds none."""
         number = self.number(name, least, most)
         if number != int(number):
             raise self._fault(name, "a whole number is needed")
         return int(number)
 
     def seconds(self, name: str) -> float:
-        """Return a time as seconds, from text such as 2020-04-01 00:00:03.
-
-        Raises:
-            ValueError: (`error`) the cell holds none.
-        """
+        """Return a time as seconds, from 2020-04-01 00:00:03; `error` if the cell holds none."""
         try:
             return (datetime.fromisoformat(self.cells[name]) - datetime(1970, 1, 1)).total_seconds()
         except (ValueError, TypeError) as fault:
@@ -79,19 +67,10 @@ def read_rows(
     others: bool = False,
     headless: bool = False,
 ) -> Iterator[Row]:
-    """Yield the rows of a table, within bounds.
+    """Yield the rows of a table of comma-separated values in UTF-8; `error` names a fault.
 
-    Args:
-        path: of a UTF-8 file of comma-separated values.
-        columns: names of the columns, all needed.
-        error: raised for a fault.
-        optional: further columns that may be there.
-        others: whether any further columns are allowed.
-        headless: whether the first row is one of values, in the order of `columns`. A header is
-            taken for one even so.
-
-    Raises:
-        ValueError: (`error`) the file cannot be read, or is no such table.
+    All `columns` are needed; `optional` may be there, `others` allows any further ones. `headless`:
+    the first row may be of values, in the order of `columns`.
     """
     table = cells_of(path, LineBounds(_MOST_BYTES), error)
     names = list(columns) if headless else next(table, (0, []))[1]
@@ -108,11 +87,7 @@ def read_rows(
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[object]], error: type[ValueError]) -> None:
-    """Write a table, headings first; the file appears whole or not at all.
-
-    Raises:
-        ValueError: (`error`) the file cannot be written.
-    """
+    """Write a table, headings first, whole or not at all; `error` if it cannot be written."""
     with written_whole(path, error) as file:
         writer = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
         writer.writerows(rows)
@@ -121,12 +96,9 @@ def write_rows(path: Path, rows: Iterable[Sequence[object]], error: type[ValueEr
 def cells_of(
     path: Path, bounds: LineBounds, error: type[ValueError] = FileError
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells without white space around them) of each row of a CSV file.
+    """(line number, stripped cells) of each row of a CSV file; `error` names a fault.
 
     Empty lines and lines that begin with ``#`` are skipped.
-
-    Raises:
-        ValueError: (`error`) the file cannot be read, is too large, or is no CSV in UTF-8.
     """
     line = 0
     try:

@@ -101,7 +101,10 @@ def _words(kind: Any, error: ValidationError, refusal: type[ValueError]) -> str:
     path = [str(key) for key in fault["loc"][1:]]
     where = ".".join(path)
     if fault["type"] == "unexpected_keyword_argument":
-        known = ", ".join(_known(kind, path[:-1]))
+        section = kind
+        for key in path[:-1]:
+            section = typing.get_type_hints(section)[key]
+        known = ", ".join(entry.name for entry in dataclasses.fields(section))
         return f"unknown setting {where:.60}{suggestion(where, _paths(kind))}; there are {known}"
     if fault["type"] == "value_error":
         rule = fault["ctx"]["error"]
@@ -122,10 +125,3 @@ def _paths(kind: Any) -> Iterator[str]:
         yield entry.name
         if dataclasses.is_dataclass(hints[entry.name]):
             yield from (f"{entry.name}.{below}" for below in _paths(hints[entry.name]))
-
-
-def _known(kind: Any, path: list[str]) -> list[str]:
-    """Names of the settings in the section at `path`."""
-    for key in path:
-        kind = typing.get_type_hints(kind)[key]
-    return [entry.name for entry in dataclasses.fields(kind)]

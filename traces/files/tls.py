@@ -20,11 +20,7 @@ def is_loopback(host: str) -> bool:
 def tls_of(
     host: str, certificate: Path | None, key: Path | None, error: type[ValueError] = FileError
 ) -> ssl.SSLContext | None:
-    """Return the TLS settings of a server at `host`; None for plain loopback.
-
-    Raises:
-        ValueError: (`error`) another address without TLS, or a certificate that cannot be used.
-    """
+    """Return the TLS settings of a server; None for plain loopback, `error` if TLS is needed."""
     if certificate is None:
         if key is not None:
             raise error(f"--tls-key {key}: --tls-certificate is needed, too")

@@ -100,7 +100,6 @@ class StageInfo(NamedTuple):
 
     @classmethod
     def parse(cls, info: dict[str, Any]) -> StageInfo:
-        """Read the JSON of a stage."""
         rdds = sorted(whole(rdd["RDD ID"]) for rdd in info["RDD Info"])
         place = info.get("Stage Name")
         return cls(
@@ -220,11 +219,9 @@ class Application:
     """None where the log is not written to its end"""
 
     def add(self, name: str, line: bytes) -> bool:
-        """Take in a line with an event of type `name`. Returns whether that type is used.
+        """Take in a line of an event of type `name`; return whether that type is used.
 
-        Raises:
-            DamageError: the line cannot be read; nothing has changed.
-            RepeatedPartError: the file is a part of the log that was read before.
+        DamageError: it cannot be read, nothing has changed; RepeatedPartError: it was read before.
         """
         if name not in USED:
             return False

@@ -173,7 +173,16 @@ class JobAssembler:
             work.counted[rows] = True
         work.in_trace[all_rows] = True
         self.attempts.append(tuple(attempts[node] for node in graph.parents))
-        return self._recorded(job, numbers)
+        spark_jobs = [self._application.jobs[number] for number in numbers]
+        start_ms = min(spark_job.start_ms for spark_job in spark_jobs)
+        end_ms = max(spark_job.end_ms or 0 for spark_job in spark_jobs)
+        self._summary.clock_repairs += end_ms < start_ms
+        self._summary.stages += len(job.stages)
+        self._summary.spark_jobs += len(spark_jobs)
+        pool = self._application.jobs[min(numbers)].properties.get(POOL)
+        return RecordedJob(
+            job, start_ms, max(start_ms, end_ms), len(spark_jobs), pool, tuple(numbers)
+        )
 
     def _stages(
         self, graph: StageGraph, counted: dict[int, Int64], level: int
@@ -205,18 +214,6 @@ class JobAssembler:
                 )
             )
         return tuple(stages)
-
-    def _recorded(self, job: Job, numbers: Sequence[int]) -> RecordedJob:
-        spark_jobs = [self._application.jobs[number] for number in numbers]
-        start_ms = min(spark_job.start_ms for spark_job in spark_jobs)
-        end_ms = max(spark_job.end_ms or 0 for spark_job in spark_jobs)
-        self._summary.clock_repairs += end_ms < start_ms
-        self._summary.stages += len(job.stages)
-        self._summary.spark_jobs += len(spark_jobs)
-        pool = self._application.jobs[min(numbers)].properties.get(POOL)
-        return RecordedJob(
-            job, start_ms, max(start_ms, end_ms), len(spark_jobs), pool, tuple(numbers)
-        )
 
     def _label(self, key: JobKey, numbers: Sequence[int]) -> str:
         """Return the name that a user gave the job, else its number."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -152,7 +152,13 @@ class GraphBuilder:
             listed = self._application.listed[node].parents
             nodes = dict.fromkeys(node_of[parent] for parent in listed if parent in node_of)
             parents[node] = [parent for parent in nodes if parent != node]
-        _remove_unmeasured(parents, self._measured)
+        # Stages of which no task counts go; their children wait for their parents instead.
+        for gone in [stage for stage in parents if stage not in self._measured]:
+            inherited = parents.pop(gone)
+            for above in parents.values():
+                if gone in above:
+                    position = above.index(gone)
+                    above[position : position + 1] = [new for new in inherited if new not in above]
         self._summary.driver_edges += self._add_driver_edges(jobs, parents, listed_in)
         return StageGraph({node: tuple(above) for node, above in parents.items()}, node_of)
 
@@ -258,13 +264,3 @@ def _ends(
         if stage not in inner:
             last[number].append(stage)
     return first, last
-
-
-def _remove_unmeasured(parents: dict[int, list[int]], measured: Container[int]) -> None:
-    """Take out stages of which no task counts; their children wait for their parents instead."""
-    for gone in [stage for stage in parents if stage not in measured]:
-        inherited = parents.pop(gone)
-        for above in parents.values():
-            if gone in above:
-                position = above.index(gone)
-                above[position : position + 1] = [new for new in inherited if new not in above]

@@ -90,17 +90,10 @@ def parse_since(text: str) -> timedelta:
 def copy_logs(
     place: str, folder: Path, selection: Selection = Selection(), progress: Progress | None = None
 ) -> list[str]:
-    """Copy the logs at an address into an empty folder.
+    """Copy the logs at an address into an empty folder; return those that had gone by then.
 
-    Args:
-        place: ``http://HOST:18080`` of a History Server, or an address of an object store.
-        selection: of the applications of a History Server.
-
-    Returns:
-        Applications that the server listed and whose logs had gone.
-
-    Raises:
-        TraceError: the address, the server, or what it answers is at fault; one line.
+    `place` is ``http://HOST:18080`` of a History Server, from which `selection` chooses, or an
+    address of an object store. TraceError (one line) says what is at fault.
     """
     show = progress or (lambda _what, _number, _all: None)
     if is_history_server(place):
@@ -191,10 +184,7 @@ class _HistoryServer:
         self._copied_bytes = 0
 
     def copy(self, folder: Path, selection: Selection, progress: Progress) -> list[str]:
-        """Copy the logs of the applications that are asked for, one archive each.
-
-        Returns those that have gone since the server listed them.
-        """
+        """Copy the logs of the applications asked for, each an archive; return those gone."""
         named = selection.applications
         ids = named or self._ended(selection.since)
         gone: list[str] = []

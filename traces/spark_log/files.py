@@ -141,7 +141,6 @@ class ZippedFolder:
         raise IsADirectoryError(EISDIR, strerror(EISDIR))
 
     def inside(self) -> list[ZippedFile | ZippedFolder]:
-        """Return its files and folders."""
         depth = len(self.place) + 1
         files: list[ZippedFile | ZippedFolder] = []
         folders: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
@@ -209,14 +208,9 @@ def find_logs(paths: Sequence[Path]) -> list[LogFiles]:
 
 
 def search(place: P, inside: Callable[[P], Sequence[P] | None]) -> list[FoundLog[P]]:
-    """The logs at a place, or up to `MAX_DEPTH` levels below it.
+    """The logs at a place, or up to `MAX_DEPTH` levels below it; TraceError without any.
 
-    Args:
-        place: where to begin.
-        inside: lists a folder or an archive; None for a file.
-
-    Raises:
-        TraceError: the place cannot be read, or there is no log.
+    `inside` lists a folder or an archive; None for a file.
     """
     log, level = _look(place, inside, named=True)
     logs = [] if log is None else [log]
@@ -319,12 +313,10 @@ class MissingParts(NamedTuple):
 
 
 def missing_parts(in_order: Iterable[str], rollovers: Iterable[int] = ()) -> MissingParts | None:
-    """Return the missing parts of a rolled log, whose parts have numbers without gaps.
+    """Missing parts of a rolled log, whose parts Spark numbers from 1 without gaps.
 
-    Args:
-        in_order: names of the files. Spark counts them from 1. A compacted file stands for those
-            before it, so a log may begin with one of any number.
-        rollovers: what Databricks' files begin with, counted from 0.
+    A compacted file stands for those before it, so a log may begin with one of any number.
+    `rollovers`: what Databricks' files begin with, counted from 0.
     """
     last, gaps = 0, []
     numbers = [(number + 1, False) for number in sorted(rollovers)]

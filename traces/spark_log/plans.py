@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from traces.files.names import clean
@@ -53,7 +52,6 @@ class DataUse(NamedTuple):
     """whether it writes, or may write, what the log does not name"""
 
     def joined(self, other: DataUse) -> DataUse:
-        """Return the use of both."""
         return DataUse(
             self.reads | other.reads,
             self.writes | other.writes,
@@ -81,9 +79,10 @@ def data_use(line: bytes) -> DataUse:
         reads |= {normalised(path) for path in paths if path != _CUT_OFF}
         reads_more |= match is None or _CUT_OFF in paths
     described_locations = 0
-    for count, (name, described) in enumerate(_nodes(plan)):
+    for count, node in enumerate(_NODE.finditer(plan)):
         if count == _MOST_NODES:
             return UNKNOWN_USE
+        name, described = _text(node[1]), _text(node[2])
         if (table := _TABLE_SCAN.match(name.strip())) is not None:
             reads.add(normalised(table[1]))
         elif _SCAN.match(name) and "Location" not in described:
@@ -101,12 +100,6 @@ def data_use(line: bytes) -> DataUse:
     # Spark has no metadata of files that DataSource V2 reads.
     reads_more |= described_locations > len(locations)
     return DataUse(frozenset(reads), frozenset(writes), reads_more, writes_more)
-
-
-def _nodes(plan: bytes) -> Iterator[tuple[str, str]]:
-    """Yield name and description of each node."""
-    for match in _NODE.finditer(plan):
-        yield _text(match[1]), _text(match[2])
 
 
 def _text(escaped: bytes) -> str:

@@ -137,23 +137,18 @@ def trace_of_logs(
         "group_by": group_by.value,
         "applications": [dict(application.facts) for application in applications],
         "recorded": {
-            job_name: _times(position, recorded, origin_ms)
+            job_name: {
+                "application": position,
+                "start_ms": recorded.start_ms - origin_ms,
+                "end_ms": recorded.end_ms - origin_ms,
+                "spark_jobs": recorded.spark_jobs,
+                **({} if recorded.pool is None else {"pool": recorded.pool}),
+            }
             for job_name, (_, position, recorded) in zip(names, rows, strict=True)
         },
         "summary": summary.as_metadata(),
     }
     return Trace(clean(paths[0].name if name is None else name), jobs, metadata), summary
-
-
-def _times(application: int, job: RecordedJob, origin_ms: float) -> dict[str, Any]:
-    """Return a job's times as `metadata["recorded"]` stores them."""
-    return {
-        "application": application,
-        "start_ms": job.start_ms - origin_ms,
-        "end_ms": job.end_ms - origin_ms,
-        "spark_jobs": job.spark_jobs,
-        **({} if job.pool is None else {"pool": job.pool}),
-    }
 
 
 def joined(logs: Iterable[ReadLog]) -> list[ReadLog]:

@@ -100,7 +100,6 @@ def needs_of(application: Application) -> Needs:
 
 
 def task_cpus(application: Application) -> int:
-    """Cores that each task takes."""
     text = application.properties.get(TASK_CPUS, "1")
     return max(1, int(text)) if text.isdecimal() else 1
 

@@ -116,7 +116,6 @@ class ImportSummary:
                 _list(fault, getattr(self, name))
 
     def as_metadata(self) -> dict[str, int | dict[str, int]]:
-        """The counts as JSON-like data."""
         return {
             name: dict(value) if isinstance(value, Counter) else value
             for name, value in vars(self).items()

@@ -88,6 +88,5 @@ FRACTION_AT_1 = 0.0001
 
 
 def query_text(query: int, scale_factor: float) -> str:
-    """SQL of query 1 to 22 for data of this size."""
     text = (files("traces.tpch") / "queries" / f"q{query:02d}.sql").read_text("utf-8")
     return text.replace(":fraction", f"{FRACTION_AT_1 / scale_factor:.12f}")

@@ -248,7 +248,11 @@ def explain_decision(
     log_prob = log_probs(scored.scores, choice)
     *chances, end_probability = np.exp(log_prob.entry).tolist()
     ablated = (scorer, scored, moment.cluster_mean, choice)
-    place = _places(moment.order, log_prob.entry)
+    # A plan does not sort what comes after the end of the round; the scores do it here.
+    behind = int(np.flatnonzero(moment.order == len(moment.order) - 1)[0]) + 1
+    rest = np.sort(moment.order[behind:])
+    rest = rest[np.argsort(-log_prob.entry[rest], kind="stable")]
+    place = np.argsort(np.concatenate([moment.order[:behind], rest])) + 1  # (O + 1,) from 1
     stages = [
         _stage(workload, observation, int(row), chances[index], int(place[index]))
         for index, row in enumerate(choices.open_stage)
@@ -286,7 +290,6 @@ def explain_decision(
 
 
 def _choice(choices: Choices, action: Action) -> Choice:
-    """Find the rows of an action."""
     if action == PASS:
         return Choice(len(choices.open_stage), slice(0), None, slice(0), None)
     (entry,) = np.flatnonzero(choices.open_stage == action.stage)
@@ -305,18 +308,6 @@ def _choice(choices: Choices, action: Action) -> Choice:
         kinds,
         place_of(choices.kind[kinds], action.kind),
     )
-
-
-def _places(order: Int64, scores: Float64) -> Int64:
-    """Return the place of each entry of a plan, from 1: (O + 1,).
-
-    A plan does not sort what comes after the end of the round; the scores do it here.
-    """
-    behind = int(np.flatnonzero(order == len(order) - 1)[0]) + 1
-    rest = np.sort(order[behind:])
-    rest = rest[np.argsort(-scores[rest], kind="stable")]
-    places: Int64 = np.argsort(np.concatenate([order[:behind], rest])) + 1
-    return places
 
 
 def _stage(

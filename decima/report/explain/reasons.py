@@ -118,7 +118,6 @@ class LogProbs(NamedTuple):
 
 
 def log_probs(scores: Scores[Float32], choice: Choice) -> LogProbs:
-    """Log-probabilities by the scores of one decision."""
     return LogProbs(
         _log_softmax(np.concatenate((scores.stage, scores.end))),
         _log_softmax(scores.limit[choice.limits]),
@@ -138,14 +137,9 @@ def reasons_of(
     choice: Choice,
     groups: Mapping[str, Group] = REASONS,
 ) -> tuple[Reason, ...]:
-    """Return the reasons of at least `LEAST_WEIGHT` for a choice, the heaviest first.
+    """The reasons of at least `LEAST_WEIGHT` for a choice, the heaviest first.
 
-    Args:
-        scorer: with the policy's network.
-        scored: its scores of one decision with at least one stage.
-        cluster_mean: (len(CLUSTER),) columns of the cluster that ablate those of the decision.
-        choice: what was chosen.
-        groups: what is ablated by name: `REASONS`, or `SINGLE_COLUMNS`.
+    `cluster_mean` (len(CLUSTER),) ablates the cluster's columns; `groups` name what is ablated.
     """
 
     def parts(scores: Scores[Float32]) -> tuple[float, float, float]:

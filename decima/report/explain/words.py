@@ -285,7 +285,6 @@ def _likelihood(decision: Explanation) -> Iterable[str]:
 
 
 def _phrase(decision: Explanation, reason: Reason) -> str:
-    """Describe what the network observed of a reason."""
     stage, name = decision.taken, reason.name
     if name == "cluster":
         return (
@@ -329,5 +328,4 @@ def _phrase(decision: Explanation, reason: Reason) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a probability."""
     return f"{100 * share:.1f} %"

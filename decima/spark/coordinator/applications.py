@@ -98,10 +98,7 @@ class MovingDelay:
     """
 
     def __init__(self, first_ms: float, slots: int) -> None:
-        """Args:
-        first_ms: the delay until a few have been measured.
-        slots: executors of the cluster.
-        """
+        """`first_ms`: the delay until a few have been measured; `slots`: of the cluster."""
         self._first_ms = first_ms
         self._samples: deque[float] = deque(maxlen=_SAMPLES)
         self._slots = slots

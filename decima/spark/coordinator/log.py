@@ -30,11 +30,7 @@ class CoordinatorLog:
     def __init__(
         self, files: DecisionLogFiles, policy: str, parameters: Mapping[str, float]
     ) -> None:
-        """Begin a log; files of an earlier run are put aside.
-
-        Raises:
-            AttachError: the file cannot be written, or its path is a link.
-        """
+        """Begin a log, earlier files put aside; AttachError if it cannot be written."""
         self._files = files
         header = {
             "format": LOG_FORMAT,
@@ -57,7 +53,6 @@ class CoordinatorLog:
             raise AttachError(f"decision log {files.path}: {reason(error)}") from error
 
     def plan(self, division: Division, coordinator: Coordinator, time_ms: int) -> None:
-        """Write a plan."""
         sets = []
         for number, (key, application) in enumerate(coordinator.applications.items()):
             stages = application.stages
@@ -81,14 +76,12 @@ class CoordinatorLog:
         )
 
     def jobs(self, key: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write jobs of an application that ended."""
         for row in rows:
             self._write(
                 {**row, "job": f"{key} {row.get('job')}", "name": f"{name}: {row.get('name')}"}
             )
 
     def close(self) -> None:
-        """Close the file; later lines are lost."""
         if self._number is not None:
             os.close(self._number)
             self._number = None

@@ -24,7 +24,7 @@ import numpy as np
 from decima.spark.settings import WEIGHTS, AttachError
 from traces.files.names import clean
 from traces.files.numbers import MAX_TIME_MS, is_count, is_number
-from traces.files.reading import parse_json
+from traces.files.reading import parse_object
 from traces.model import MAX_TASKS_PER_STAGE
 from traces.numbers import Float64, Int64
 
@@ -80,11 +80,7 @@ class Connection:
         return True
 
     async def receive(self, max_bytes: int = MAX_BYTES) -> dict[str, Any] | None:
-        """Wait for the next message; None if the driver is gone.
-
-        Raises:
-            MessageError: it is too long, or no JSON object.
-        """
+        """Wait for the next message; None if the driver is gone, MessageError if it is none."""
         try:
             length = int.from_bytes(await self._reader.readexactly(4))
             if length > max_bytes:
@@ -92,10 +88,7 @@ class Connection:
             data = await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
-        message = parse_json(data, "message of a driver", MessageError)
-        if not isinstance(message, dict):
-            raise MessageError(f"message of a driver: {message!r:.60} is no JSON object")
-        return message
+        return parse_object(data, "message of a driver", MessageError)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message without waiting; a driver that does not read is cut off."""
@@ -105,7 +98,6 @@ class Connection:
             self.close()
 
     def close(self) -> None:
-        """Hang up at once."""
         self._writer.transport.abort()
 
 
@@ -142,7 +134,6 @@ class Stages(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """Number of tasks that no executor runs yet."""
         return int((self.num_tasks - self.launched).sum())
 
     @property
@@ -163,11 +154,7 @@ class Report(NamedTuple):
 
 
 def read_registration(message: Mapping[str, Any]) -> Registration:
-    """Parse the introduction of an application.
-
-    Raises:
-        MessageError: a part is missing or of another kind.
-    """
+    """Parse the introduction of an application; MessageError if a part is missing or wrong."""
     weight = message.get("weight", 1.0)
     least, most = WEIGHTS
     if not is_number(weight) or not least <= weight <= most:
@@ -187,11 +174,7 @@ def read_registration(message: Mapping[str, Any]) -> Registration:
 
 
 def read_report(message: Mapping[str, Any]) -> Report:
-    """Parse the state of an application.
-
-    Raises:
-        MessageError: a part is missing, of another kind, or contradicts another.
-    """
+    """Parse the state of an application; MessageError if a part is missing or wrong."""
     ended = message.get("ended", [])
     if not isinstance(ended, list) or not all(isinstance(row, dict) for row in ended):
         raise MessageError("ended is no list of jobs")

@@ -57,11 +57,7 @@ class Coordinator:
     def __init__(
         self, settings: CoordinatorSettings, policy_for: PolicyFor, ask: Ask | None = None
     ) -> None:
-        """Args:
-        settings: of the cluster.
-        policy_for: makes the policy (`decima.spark.loading.ready_policy`).
-        ask: calls the policy; by default directly.
-        """
+        """`ask` calls the policy; by default directly."""
         self.settings = settings
         self.applications: dict[str, Application] = {}
         """by key, in the order of registration"""
@@ -79,13 +75,8 @@ class Coordinator:
     def register(self, registration: Registration, held: int, now_ms: float) -> str:
         """Take in an application; return its key.
 
-        A cluster manager starts all executors that the application may have, or that are free.
-        It keeps them until another needs them.
-
-        Args:
-            registration: introduction of the application.
-            held: executors that it was granted before the coordinator started again; 0: it is new.
-            now_ms: the time.
+        A cluster manager starts all executors that it may have, or that are free, and keeps them
+        until another needs them. `held`: granted before the coordinator started again; 0: new.
         """
         key = registration.key
         copies = itertools.count(2)
@@ -108,14 +99,12 @@ class Coordinator:
         return key
 
     def remove(self, key: str, now_ms: float) -> None:
-        """Forget an application: its share is free."""
         application = self.applications.pop(key)
         if application.stages is not None:
             self._arrivals.note_end(application.stages.work_ms)
         self.delay.note_departures(application.registered, now_ms)
 
     def report(self, key: str, report: Report, now_ms: float) -> None:
-        """Take in the state of an application."""
         application = self.applications[key]
         came = report.registered - application.registered
         self.delay.note_arrivals(came, application.requested_ms, now_ms)
@@ -135,7 +124,6 @@ class Coordinator:
                 application.idle_since_ms = now_ms
 
     def plan(self, now_ms: float) -> Division:
-        """Divide the executors anew, and take the targets as granted."""
         applications = self.applications
         self._shrink()
         for application in applications.values():
@@ -189,10 +177,7 @@ class Coordinator:
         return Division(next(self._numbers), by, targets, tuple(round_.chosen), fault)
 
     def _shrink(self) -> None:
-        """Keep to the cluster's size and to caps: after a restart, applications hold what they do.
-
-        The largest loses first.
-        """
+        """After a restart, keep to the cluster's size and to caps: the largest loses first."""
         applications = list(self.applications.values())
         groups = {
             group: cap for application in applications for group, cap in application.caps.items()
@@ -228,7 +213,11 @@ class Coordinator:
             return round_
 
         try:
-            trace, policy = self._policy(message)
+            graph = {label: np.asarray(message[label]).tolist() for label in GRAPH}
+            if self._made is None or self._made[0] != graph:
+                trace = graph_arrays(message)
+                self._made = graph, trace, self._policy_for(trace)
+            trace, policy = self._made[1:]
             round_ = begin(trace)
             self._ask(partial(round_.fill, policy))
         except Exception as error:  # noqa: BLE001 - a policy may raise anything
@@ -238,14 +227,6 @@ class Coordinator:
             round_.fill(Heuristic(STAND_IN))
             return round_, STAND_IN, f"{type(error).__name__}: {error}"[:200]
         return round_, self.settings.policy, None
-
-    def _policy(self, message: dict[str, Any]) -> tuple[TraceArrays, Policy]:
-        """The policy for the graphs of now; made anew when they have changed."""
-        graph = {label: np.asarray(message[label]).tolist() for label in GRAPH}
-        if self._made is None or self._made[0] != graph:
-            trace = graph_arrays(message)
-            self._made = graph, trace, self._policy_for(trace)
-        return self._made[1:]
 
     def _left_to(
         self, idlers: Sequence[str], unattached: int, targets: Mapping[str, int]

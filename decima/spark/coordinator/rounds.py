@@ -9,7 +9,7 @@ from typing import NamedTuple
 from decima.policy import Policy
 from decima.spark.coordinator.applications import Application
 from decima.spark.coordinator.tables import Share
-from spark_sim import Action, IllegalActionError
+from spark_sim import IllegalActionError
 from spark_sim.kernels import executors
 from spark_sim.kernels.executors import clear_open, set_open
 from spark_sim.observation import PASS, Observation, observe
@@ -115,14 +115,7 @@ class ClusterRound:
         caps: Sequence[Mapping[str, int]],
         moving_delay_ms: float,
     ) -> None:
-        """Begin the round that is open in `state` (`decima.spark.coordinator.tables`).
-
-        Args:
-            state: the cluster, with J jobs.
-            applications: (J,) whose jobs these are.
-            caps: (J,) as in `Room`.
-            moving_delay_ms: to start an executor in another application.
-        """
+        """Begin the round that is open in `state`, of J applications with caps as in `Room`."""
         self._state = state
         self._applications = applications
         self._caps = caps
@@ -138,11 +131,9 @@ class ClusterRound:
 
     @property
     def is_open(self) -> bool:
-        """True while an executor is on offer and a stage may be chosen."""
         return not self._is_over and bool(self._state.clock[0]["open_stages"] > 0)
 
     def observation(self) -> Observation:
-        """Return the observation of the due decision."""
         return observe(self._state)
 
     def serve_floor(self, job: int) -> None:
@@ -162,34 +153,26 @@ class ClusterRound:
         self._is_over = clock["on_offer"] == 0
 
     def fill(self, policy: Policy) -> None:
-        """Let the policy decide until it passes or nothing is left to give.
-
-        Raises:
-            IllegalActionError: the action breaks a rule.
-            Exception: any other error of the policy.
-        """
+        """Let the policy decide until it passes or nothing is left; its errors are raised."""
         while self.is_open:
-            action = policy.decide(self.observation())
+            observation = self.observation()
+            action = policy.decide(observation)
             if action == PASS:
                 return
-            self._follow(action)
-
-    def _follow(self, action: Action) -> None:
-        observation = self.observation()
-        stages, jobs = self._state.stages, self._state.jobs
-        stage, limit = int(action.stage), int(action.limit)
-        if not 0 <= stage < len(stages) or not stages[stage]["open"]:
-            raise IllegalActionError(explain_illegal(observation, action))
-        job = int(stages[stage]["job"])
-        held = int(jobs[job]["held"])
-        if not held < limit <= observation.num_executors:
-            raise IllegalActionError(explain_illegal(observation, action))
-        weighted = math.ceil(limit * self._applications[job].weight / self._mean_weight - _TINY)
-        bounded = min(weighted, self._most(job), observation.num_executors)
-        if bounded > held:
-            self._assign(stage, bounded)
-        if bounded < limit and jobs[job]["held"] >= bounded:
-            self._close(job)  # the policy would choose it again
+            stages, jobs = self._state.stages, self._state.jobs
+            stage, limit = int(action.stage), int(action.limit)
+            if not 0 <= stage < len(stages) or not stages[stage]["open"]:
+                raise IllegalActionError(explain_illegal(observation, action))
+            job = int(stages[stage]["job"])
+            held = int(jobs[job]["held"])
+            if not held < limit <= observation.num_executors:
+                raise IllegalActionError(explain_illegal(observation, action))
+            weighted = math.ceil(limit * self._applications[job].weight / self._mean_weight - _TINY)
+            bounded = min(weighted, self._most(job), observation.num_executors)
+            if bounded > held:
+                self._assign(stage, bounded)
+            if bounded < limit and jobs[job]["held"] >= bounded:
+                self._close(job)  # the policy would choose it again
 
     def _assign(self, stage: int, limit: int) -> None:
         status = executors.assign(self._state, stage, limit, ANY)

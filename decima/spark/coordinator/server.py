@@ -73,12 +73,7 @@ class PolicyCalls:
         self._worker = Worker("decima-coordinator-policy")
 
     def __call__(self, call: Callable[[], None]) -> None:
-        """Make a call.
-
-        Raises:
-            TimeoutError: it took too long; its thread is left alone.
-            Exception: its own.
-        """
+        """Make a call; TimeoutError if it took too long: its thread is left alone."""
         future = self._worker.submit(call)
         try:
             future.result(timeout=self._decision_s)
@@ -99,7 +94,6 @@ class PlanTimes:
         """when each was made, and in how many seconds"""
 
     def note(self, took_s: float) -> None:
-        """A plan was made."""
         self.count += 1
         self._newest.append((time.monotonic(), took_s))
 
@@ -109,7 +103,6 @@ class PlanTimes:
         return float(np.quantile(took_s, part)) if took_s else 0.0
 
     def per_s(self) -> float:
-        """Return the number of plans per second, over the last seconds."""
         begin_s = time.monotonic() - _RATE_S
         return sum(at_s > begin_s for at_s, _ in list(self._newest)) / _RATE_S
 
@@ -142,11 +135,7 @@ class CoordinatorServer:
         self._began_s = self._plans_from_s = time.monotonic()
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen; return the port.
-
-        Raises:
-            OSError: the address is taken.
-        """
+        """Listen; return the port. OSError if the address is taken."""
         self._server = await asyncio.start_server(
             self._serve, host, port, backlog=_BACKLOG, ssl=tls,
             ssl_handshake_timeout=None if tls is None else HELLO_S,
@@ -174,7 +163,6 @@ class CoordinatorServer:
     # --- status ---------------------------------------------------------------------------------
 
     def status(self) -> SchedulerStatus:
-        """Return the status with each application as a job, and its target as the limit."""
         now_ms = _now_ms()
         jobs = [
             JobStatus(
@@ -216,7 +204,6 @@ class CoordinatorServer:
         )
 
     def metrics(self) -> str:
-        """Return the text of `/metrics`, for Prometheus."""
         coordinator, times = self.coordinator, self.times
         applications = dict(coordinator.applications)
         metrics: dict[tuple[str, str], dict[str, float]] = {
@@ -354,9 +341,6 @@ class CoordinatorServer:
             self.division = division
             if self._log is not None:
                 self._log.plan(division, self.coordinator, time_ms)
-        self._warn_of_missing()
-
-    def _warn_of_missing(self) -> None:
         late_ms = _now_ms() - 1000 * _MISSING_S
         for key, application in self.coordinator.applications.items():
             is_missing = application.starting > 0 and application.waiting_tasks > 0

@@ -22,12 +22,7 @@ _GROUP = re.compile(r"(user|queue)(?::(.+))?")
 
 @dataclass(frozen=True)
 class CoordinatorSettings:
-    """Settings of the division of one cluster.
-
-    Raises:
-        AttachError: a value makes no sense; one line.
-        PolicyError: there is no such policy.
-    """
+    """Settings of the division of one cluster; AttachError or PolicyError for a wrong one."""
 
     slots: int
     """executors of the cluster, all of one size"""
@@ -94,18 +89,13 @@ class CoordinatorSettings:
         return {group: cap for group, cap in caps.items() if cap is not None}
 
     def weight_of(self, weight: float, user: str, queue: str) -> float:
-        """Return the weight of an application that asks for `weight`."""
         return (
             weight * self.weights.get(f"user:{user}", 1.0) * self.weights.get(f"queue:{queue}", 1.0)
         )
 
 
 def check_group(what: str, group: str) -> str | None:
-    """Return the name in a group such as "user:ann"; None for "user", every user.
-
-    Raises:
-        AttachError: it is neither.
-    """
+    """Return NAME of "user:NAME"; None for "user", every user. AttachError if it is neither."""
     match = _GROUP.fullmatch(group)
     if match is None:
         raise AttachError(f"{what} {group!r}: groups are user, queue, user:NAME and queue:NAME")

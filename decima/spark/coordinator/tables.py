@@ -42,12 +42,7 @@ class Share(NamedTuple):
 
 
 def share_of(application: Application, longest_ms: float) -> Share:
-    """Return how the executors of an application are used, from its newest report.
-
-    Args:
-        application: the application.
-        longest_ms: a stage that starts its last task later offers its executors now.
-    """
+    """How an application's executors are used; a stage beyond `longest_ms` offers its own."""
     if application.stages is None:
         return Share(0, 0, application.granted)
     stages = application.stages
@@ -139,12 +134,8 @@ def state_of(
 ) -> State:
     """Build the state of the cluster with a round open.
 
-    Args:
-        trace: the graphs of `message` (`graph_arrays`).
-        message: of J applications (`message_of`).
-        shares: (J,) their executors; others of the cluster's are in no job.
-        reserved: those of the others that are not on offer.
-        moving_delay_ms: to start an executor in another application.
+    `trace` has the graphs of `message` (`graph_arrays`), `shares` (J,) the executors of each; of
+    the others, `reserved` are not on offer.
     """
     arrival_ms: Float64 = np.array(message["arrival_ms"])
     cluster = Cluster(
@@ -177,7 +168,28 @@ def state_of(
     state.executors["state"][end:] = RUNNING
     clock["unattached"] = end - place
     _link(state, NONE, place, end)
-    _open_stages(state, shares)
+    # Cover tasks by the executors that will run them, and open the stages that want others.
+    # Tasks of stages that have begun come first, then those that may run, then others.
+    stages, of_jobs = state.stages, state.jobs
+    stages["covered"] = stages["launched"]
+    for job_row, share in zip(of_jobs, shares, strict=True):
+        first, ahead = job_row["first_stage"], share.ahead
+        own_stages = stages[first : first + job_row["num_stages"]]
+        rank = np.where(own_stages["launched"] > 0, 2, own_stages["runnable"])
+        for row in np.argsort(-rank, kind="stable"):
+            count = min(ahead, int(own_stages[row]["num_tasks"] - own_stages[row]["covered"]))
+            own_stages[row]["covered"] += count
+            ahead -= count
+    parent = np.repeat(np.arange(len(stages)), np.diff(trace.first_child))
+    child = trace.children + of_jobs["first_stage"][stages["job"][parent]]
+    is_wanting = stages["covered"] < stages["num_tasks"]
+    is_complete = stages["finished"] == stages["num_tasks"]
+    for label, counted in (("parents_uncovered", is_wanting), ("parents_running", ~is_complete)):
+        stages[label] = np.bincount(child[counted[parent]], minlength=len(stages))
+    stages["open"] = is_wanting & (stages["parents_uncovered"] == 0)
+    first_stage = of_jobs["first_stage"]
+    of_jobs["open_stages"] = np.add.reduceat(stages["open"].astype(np.int32), first_stage)
+    state.clock["open_stages"] = stages["open"].sum()
     clock["rounds"] = 1
     clock["on_offer"] = clock["unattached"] + clock["idle_in_jobs"]
     state.classes["idle"] = state.classes["on_offer"] = clock["on_offer"]
@@ -191,29 +203,3 @@ def _link(state: State, job: int, first: int, end: int) -> None:
     if end > first:
         executors["next"][first:end] = np.append(np.arange(first + 1, end), NONE)
         executors["prev"][first:end] = np.append(NONE, np.arange(first, end - 1))
-
-
-def _open_stages(state: State, shares: Sequence[Share]) -> None:
-    """Cover tasks by the executors that will run them, and open the stages that want others.
-
-    Tasks of stages that have begun come first, then those that may run, then others.
-    """
-    stages, jobs, trace = state.stages, state.jobs, state.trace
-    stages["covered"] = stages["launched"]
-    for job, share in enumerate(shares):
-        first, ahead = jobs[job]["first_stage"], share.ahead
-        own_stages = stages[first : first + jobs[job]["num_stages"]]
-        rank = np.where(own_stages["launched"] > 0, 2, own_stages["runnable"])
-        for row in np.argsort(-rank, kind="stable"):
-            count = min(ahead, int(own_stages[row]["num_tasks"] - own_stages[row]["covered"]))
-            own_stages[row]["covered"] += count
-            ahead -= count
-    parent = np.repeat(np.arange(len(stages)), np.diff(trace.first_child))
-    child = trace.children + jobs["first_stage"][stages["job"][parent]]
-    is_wanting = stages["covered"] < stages["num_tasks"]
-    is_complete = stages["finished"] == stages["num_tasks"]
-    for label, counted in (("parents_uncovered", is_wanting), ("parents_running", ~is_complete)):
-        stages[label] = np.bincount(child[counted[parent]], minlength=len(stages))
-    stages["open"] = is_wanting & (stages["parents_uncovered"] == 0)
-    jobs["open_stages"] = np.add.reduceat(stages["open"].astype(np.int32), jobs["first_stage"])
-    state.clock["open_stages"] = stages["open"].sum()

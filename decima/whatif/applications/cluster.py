@@ -94,7 +94,6 @@ class StageRun:
 
     @property
     def num_tasks(self) -> int:
-        """Number of tasks."""
         return len(self.task_ms)
 
 
@@ -121,10 +120,7 @@ class SparkOrder:
     """Order of the stages of one application; `replay.spark_order` is its compiled form."""
 
     def __init__(self, policy: str, settings: Pools) -> None:
-        """Args:
-        policy: one of `recording.ORDERS`.
-        settings: of the pools that jobs name.
-        """
+        """`policy`: one of `recording.ORDERS`; `settings`: of the pools that jobs name."""
         self._policy = policy
         self._settings = settings
         self._pools: dict[str, PoolRun] = {}
@@ -210,12 +206,7 @@ class ClusterRun:
     """One simulation."""
 
     def __init__(self, workload: ApplicationsWorkload, way: Way, seed: int, draw: int) -> None:
-        """Args:
-        workload: the applications.
-        way: what divides the executors.
-        seed: of all draws.
-        draw: number of the repetition: which task takes which of the recorded times.
-        """
+        """`draw`: number of the repetition: which task takes which of the recorded times."""
         self.workload = workload
         self.way = way
         self.now_ms = min(application.begin_ms for application in workload.applications)
@@ -243,11 +234,7 @@ class ClusterRun:
             self._at(application.work.begin_ms, _TIMER, self._begin, application)
 
     def play(self) -> Outcome:
-        """Run to the end of the last application.
-
-        Raises:
-            SimulationError: jobs are left and nothing will happen.
-        """
+        """Run to the end of the last application; SimulationError if none comes."""
         while self._left > 0:
             if not self._queue:
                 raise SimulationError("applications wait for executors that never come")
@@ -380,21 +367,18 @@ class ClusterRun:
             executor.is_gone = True
             self._used -= 1
         if stage.finished == stage.num_tasks:
-            self._end_stage(stage, application)
+            job = stage.job
+            self.is_news = True
+            for child in stage.children:
+                below = job.stages[child]
+                below.parents_left -= 1
+                if below.parents_left == 0:
+                    self._after(below.wait_ms, self._make_runnable, below)
+            job.stages_left -= 1
+            if job.stages_left == 0:
+                application.jobs.remove(job)
+                self._after(job.after_ms, self._end_job, job)
         self._start_tasks(application)
-
-    def _end_stage(self, stage: StageRun, application: ApplicationRun) -> None:
-        job = stage.job
-        self.is_news = True
-        for child in stage.children:
-            below = job.stages[child]
-            below.parents_left -= 1
-            if below.parents_left == 0:
-                self._after(below.wait_ms, self._make_runnable, below)
-        job.stages_left -= 1
-        if job.stages_left == 0:
-            application.jobs.remove(job)
-            self._after(job.after_ms, self._end_job, job)
 
     def _end_job(self, job: JobRun) -> None:
         application = self._applications[job.application]

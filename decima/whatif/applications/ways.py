@@ -23,7 +23,6 @@ BACKLOG_MS, IDLE_MS = 1_000.0, 60_000.0
 
 
 def way_named(name: str, workload: ApplicationsWorkload) -> Way:
-    """Return the way of that name, for one run."""
     executors = workload.executors
     if name == RECORDED:
         return Recorded(workload)
@@ -46,7 +45,6 @@ class Recorded(Way):
         self.slots_each, self.delay_ms, self.room = 1, 0.0, math.inf
 
     def divide(self, run: ClusterRun) -> None:
-        """Follow the recorded slots, up to the next change."""
         for application in run.active:
             curve = application.work.curve
             run.set_target(application, int(curve.at(np.array([run.now_ms]))[0]))
@@ -64,11 +62,7 @@ class Fixed(Way):
     def __init__(
         self, workload: ApplicationsWorkload, target: int, room: float | None = None
     ) -> None:
-        """Args:
-        workload: the applications.
-        target: executors of each.
-        room: of the cluster; None: as many as it has.
-        """
+        """`room`: of the cluster; None: as many as it has."""
         super().__init__(workload)
         self.room = self.room if room is None else room
         self._target = target
@@ -103,7 +97,6 @@ class Dynamic(Way):
         self._requests[application.place] = _Requests()
 
     def divide(self, run: ClusterRun) -> None:
-        """Request executors for tasks that wait, and let idle ones go."""
         for application in run.active:
             requests = self._requests[application.place]
             pending, before = application.pending, application.target
@@ -141,10 +134,6 @@ class Coordinated(Way):
     """
 
     def __init__(self, policy: str, workload: ApplicationsWorkload) -> None:
-        """Args:
-        policy: of the coordinator, by name.
-        workload: the applications.
-        """
         super().__init__(workload)
         settings = CoordinatorSettings(
             workload.executors, policy, moving_delay_s=workload.delay_ms / MS_PER_S
@@ -155,7 +144,6 @@ class Coordinated(Way):
         self._due_ms = np.inf
 
     def begin(self, run: ClusterRun, application: ApplicationRun) -> None:
-        """Register an application."""
         most = run.workload.executors
         registration = Registration(
             str(application.place), application.work.name, "", "", 1.0, most, self.slots_each
@@ -166,15 +154,10 @@ class Coordinated(Way):
         run.set_target(application, self._coordinator.applications[key].granted)
 
     def end(self, run: ClusterRun, application: ApplicationRun) -> None:
-        """Free its share."""
         self._coordinator.remove(self._keys.pop(application.place), run.now_ms)
 
     def divide(self, run: ClusterRun) -> None:
-        """Plan anew, if there is news or a bound of waiting is reached.
-
-        Raises:
-            SimulationError: the policy failed; live, strict fair would decide.
-        """
+        """Plan anew at news or a bound of waiting; a failed policy is an error."""
         if not run.active:
             return
         if not run.is_news and run.now_ms < self._due_ms:

@@ -125,11 +125,7 @@ def slots_each(recording: Recording) -> int:
 
 
 def check_applications(recording: Recording) -> None:
-    """Refuse recordings that are not of several applications that met.
-
-    Raises:
-        TraceError: one application, or none that overlaps another.
-    """
+    """Refuse (TraceError) one application, or several of which none overlaps another."""
     applications = recording.trace.metadata["applications"]
     if len(applications) == 1:
         raise TraceError(

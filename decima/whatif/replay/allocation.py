@@ -52,7 +52,6 @@ class Changes(NamedTuple):
     by: Int64  # (M,)
 
     def then(self, other: Changes) -> Changes:
-        """Return both, one after the other."""
         return Changes(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
     def steps(self) -> tuple[Int64, Int64]:
@@ -72,11 +71,9 @@ class Executors(NamedTuple):
     last_task_ms: Int64  # (E,) end of its last task, or `added_ms`
 
     def only(self, number: int) -> Executors:
-        """Return one of them."""
         return Executors._make(column[number : number + 1] for column in self)
 
     def changes(self) -> Changes:
-        """Return the times at which slots came and went."""
         times = np.concatenate([[0], self.added_ms, np.maximum(self.gone_ms, self.added_ms)])
         return Changes(times, np.concatenate([[0], self.slots, -self.slots]))
 
@@ -187,7 +184,6 @@ class Behaviour:
 
 
 def is_dynamic(settings: Mapping[str, str]) -> bool:
-    """Return whether an application's settings enable dynamic allocation."""
     return settings.get(ENABLED, "").strip().lower() == "true"
 
 
@@ -197,16 +193,9 @@ def allocation(
     recorded: Slots,
     changes: Mapping[str, str] | None = None,
 ) -> Allocation:
-    """The model of an application's dynamic allocation.
+    """The model of an application's dynamic allocation; TraceError for impossible settings.
 
-    Args:
-        settings: of Spark, as the log has them.
-        behaviour: of the recorded executors.
-        recorded: slots over time.
-        changes: other values for `NAMES`, as a person writes them.
-
-    Raises:
-        TraceError: a value is not of the form that Spark reads, or impossible.
+    `changes` are other values for `NAMES`, as a person writes them; `recorded`: slots over time.
     """
     values = {**{name: _text(settings, name) for name in NAMES}, **(changes or {})}
     each = _count(EXECUTOR_SLOTS, values[EXECUTOR_SLOTS] or str(behaviour.slots_each), least=1)
@@ -238,16 +227,11 @@ def allocation(
 
 
 def timeout_ms(settings: Mapping[str, str], name: str) -> float:
-    """A timeout of Spark's dynamic allocation, as these settings have it."""
     return _timeout_ms(name, _text(settings, name) or _text(settings, BACKLOG))
 
 
 def parse_changes(text: str) -> dict[str, str]:
-    """Changes as at the command line: ``log`` for none, or ``NAME=VALUE`` separated by commas.
-
-    Raises:
-        TraceError: another form, or a name that is not in `NAMES`.
-    """
+    """Changes from ``log`` (none) or ``NAME=VALUE,...``; TraceError if a name is not in `NAMES`."""
     if text.strip() == "log":
         return {}
     changes = {}

@@ -95,7 +95,6 @@ class ReplayReport:
 
     @property
     def error(self) -> Float64:
-        """Relative errors of `simulated_s`."""
         return relative_error(self.simulated_s, self.recorded_s)
 
     def fidelity(self, group: str, *, driver_times: bool = True) -> Fidelity | None:
@@ -109,7 +108,6 @@ class ReplayReport:
         return Fidelity.of(relative_error(simulated_s, self.recorded_s)[rows])
 
     def to_json(self) -> dict[str, Any]:
-        """The documented JSON form (`docs/whatif.md`)."""
         names = [job.name for job in self.recording.trace.jobs]
         fidelity: dict[str, Any] = dict.fromkeys(GROUPS)
         for group in GROUPS:
@@ -160,7 +158,6 @@ CheckProgress = Callable[[int, int], None]  # called with (runs finished, runs i
 
 
 def relative_error(simulated: Float64, recorded: Float64) -> Float64:
-    """(simulated - recorded) / recorded."""
     error: Float64 = (simulated - recorded) / np.maximum(recorded, _SHORTEST_S)
     return error
 

@@ -35,7 +35,6 @@ class Demands(NamedTuple):
     """GPUs of each executor"""
 
     def words(self) -> str:
-        """Describe them as settings of Spark."""
         settings = {TASK_CPUS: self.task_cpus, _EXECUTOR_GPUS: self.gpus}
         return " and ".join(f"{key} {n}" for key, n in settings.items() if n is not None)
 
@@ -66,17 +65,9 @@ def other_slots(
     executors: Executors,
     left_out: Bool,
 ) -> OtherSlots:
-    """Find the slots of an application under other demands.
+    """The slots of an application under other demands, without the tasks `left_out` (T,).
 
-    Args:
-        application: as recorded.
-        demands: to assume.
-        placement: of its T tasks, as recorded.
-        executors: as recorded.
-        left_out: (T,) whether each is one of a job that is left out.
-
-    Raises:
-        TraceError: the log lacks what the question is about, or an executor has no room for a task.
+    TraceError: the log lacks what the question is about, or an executor has no room for a task.
     """
     needs = needs_of(_changed(application, demands))
     capacity = np.array([slots or 0 for slots in needs.capacity], np.int64)

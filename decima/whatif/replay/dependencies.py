@@ -289,7 +289,12 @@ class _Finder:
             spark_job = self._application.jobs[number]
             root = root_execution(self._application, spark_job)
             if root is None:
-                use = use.joined(_use_outside_sql(spark_job))
+                use = use.joined(
+                    DataUse(
+                        reads_more=any(stage.reads_files for stage in spark_job.stages),
+                        writes_more=any(_SAVING.match(stage.place) for stage in spark_job.stages),
+                    )
+                )
                 continue
             own = spark_job.properties.get(EXECUTION_ID)
             executions |= dict.fromkeys((root, *self._nested[root]))
@@ -298,14 +303,6 @@ class _Finder:
         for execution in executions:
             use = use.joined(sql[execution].use if execution in sql else UNKNOWN_USE)
         return use
-
-
-def _use_outside_sql(spark_job: SparkJob) -> DataUse:
-    """What a Spark job without a plan reads and writes: paths are in no log."""
-    return DataUse(
-        reads_more=any(stage.reads_files for stage in spark_job.stages),
-        writes_more=any(_SAVING.match(stage.place) for stage in spark_job.stages),
-    )
 
 
 def _place(spark_job: SparkJob) -> str:

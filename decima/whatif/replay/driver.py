@@ -65,7 +65,6 @@ class DriverRecord:
         return cls((0.0,) * count, 0.0, (0,) * count, tuple(range(count)))
 
     def without_times(self) -> DriverRecord:
-        """Return the record of a driver that takes no time."""
         return replace(self, wait_ms=(0.0,) * len(self.wait_ms), after_ms=0.0)
 
 

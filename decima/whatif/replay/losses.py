@@ -29,7 +29,6 @@ class Losses:
     """in addition, no task takes longer than the median of its stage"""
 
     def words(self) -> str:
-        """Describe what each would change."""
         failures, stragglers = self._differences()
         if failures is None:
             words = f"No work failed; without stragglers, it would change by {percent(stragglers)}"
@@ -42,7 +41,6 @@ class Losses:
         return f"Average JCT of the replay: {average}. {words} (slots and arrivals as recorded)."
 
     def to_json(self) -> dict[str, Any]:
-        """Return averages and differences to the first, in the documented form."""
         failures, stragglers = self._differences()
         return {
             "avg_jct_s": mean_of(self.as_recorded_s).to_json(),

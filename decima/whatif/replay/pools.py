@@ -34,7 +34,6 @@ class Pool:
         return _FAIR if self.fair else "FIFO"
 
     def words(self) -> str:
-        """The pool's settings, as a person writes them."""
         return f"{self.mode}, weight {self.weight}, minShare {self.min_share}"
 
 
@@ -46,7 +45,6 @@ class Pools:
     """by name; any other pool has the defaults"""
 
     def named(self, name: str) -> Pool:
-        """The pool of that name."""
         return self.described.get(name, Pool())
 
     @classmethod
@@ -75,29 +73,25 @@ def read_pools(path: Path) -> Pools:
         name = element.get("name")
         if not name:
             raise TraceError(f"{path}: pool {len(described) + 1} has no name")
-        described[name] = _pool(element, f"{path}: pool {name!r:.60}")
+        where = f"{path}: pool {name!r:.60}"
+        mode = _text(element, "schedulingMode", "FIFO").upper()
+        if mode not in ("FIFO", _FAIR):
+            raise TraceError(f"{where}: schedulingMode {mode!r:.40} must be FIFO or FAIR")
+        described[name] = Pool(
+            mode == _FAIR,
+            _number(element, "weight", 1, where, lowest=1),
+            _number(element, "minShare", 0, where, lowest=0),
+        )
     return Pools(described)
 
 
 def allocation_file(pools: Pools) -> str:
-    """The text of an allocation file with these pools."""
     rows = "".join(
         f"  <pool name={quoteattr(name)}><schedulingMode>{pool.mode}</schedulingMode>"
         f"<weight>{pool.weight}</weight><minShare>{pool.min_share}</minShare></pool>\n"
         for name, pool in pools.described.items()
     )
     return f"<allocations>\n{rows}</allocations>"
-
-
-def _pool(element: ElementTree.Element, where: str) -> Pool:
-    mode = _text(element, "schedulingMode", "FIFO").upper()
-    if mode not in ("FIFO", _FAIR):
-        raise TraceError(f"{where}: schedulingMode {mode!r:.40} must be FIFO or FAIR")
-    return Pool(
-        mode == _FAIR,
-        _number(element, "weight", 1, where, lowest=1),
-        _number(element, "minShare", 0, where, lowest=0),
-    )
 
 
 def _text(element: ElementTree.Element, tag: str, default: str) -> str:

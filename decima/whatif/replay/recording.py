@@ -41,7 +41,6 @@ class NeedyStage(NamedTuple):
     slots: int  # that it needs at once
 
     def words(self) -> str:
-        """Describe what it needs."""
         return f"{self.name} of {self.job!r:.60} needs {self.slots:,} slots at once"
 
 
@@ -110,7 +109,6 @@ class Recording:
         return np.full(len(self.trace.jobs), NONE)
 
     def with_jobs(self, jobs: tuple[Job, ...]) -> Recording:
-        """Return the recording with other tasks of the same jobs."""
         return replace(self, trace=replace(self.trace, jobs=jobs))
 
     def curve(self, application: int) -> Slots:
@@ -120,24 +118,19 @@ class Recording:
         return Slots(np.zeros(1), np.array(self.slots[application : application + 1]))
 
     def life(self, application: int) -> Life:
-        """Return start and end of one application, on the clock of the arrivals."""
         if self.lives:
             return self.lives[application]
         rows = self.application == application
         return Life(float(self.arrival_ms[rows].min()), float(self.end_ms[rows].max()), None)
 
     def settings(self, application: int) -> Mapping[str, str]:
-        """Spark's settings of one application, as far as they shape jobs."""
         settings: Mapping[str, str] = self.trace.metadata["applications"][application]["settings"]
         return settings
 
     def allocation(
         self, application: int, changes: Mapping[str, str] | None = None
     ) -> Allocation | None:
-        """The model of one application's dynamic allocation, with other settings if asked.
-
-        None where neither the log nor `changes` has dynamic allocation.
-        """
+        """The model of one application's dynamic allocation, `changes` made; None without one."""
         settings = self.settings(application)
         if changes is None and not is_dynamic(settings):
             return None
@@ -164,12 +157,10 @@ class Recording:
         return widest
 
     def pools(self, application: int) -> Pools:
-        """The settings of the pools of one application."""
         facts = self.trace.metadata["applications"][application]
         return self.given_pools or Pools.without_file(facts["spark_version"])
 
     def policy(self, application: int) -> str:
-        """The policy that the application's own settings name."""
         facts = self.trace.metadata["applications"][application]
         if facts["settings"].get("spark.scheduler.mode", "").upper() != _FAIR:
             return FIFO

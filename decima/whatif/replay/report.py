@@ -76,10 +76,7 @@ def worst_jobs_table(report: ReplayReport, count: int) -> Table:
 
 
 def parts_table(recording: Recording, count: int) -> Table:
-    """Percent of the JCT for each part: of all jobs together, and of the `count` longest ones.
-
-    Parts that are nothing everywhere have no column.
-    """
+    """Percent of the JCT for each part that is not nothing: of all jobs, and of `count` longest."""
     parts_ms = np.array(recording.breakdowns)
     shown = np.flatnonzero(parts_ms.sum(axis=0) > 0).tolist()
     labels = list(PARTS.values())

@@ -119,7 +119,6 @@ class ReplayWorkload:
         )
 
     def recorded(self, slots: Slots | Allocation | None = None) -> Course:
-        """The jobs as they were recorded."""
         return Course(self.arrivals, self.follows, slots)
 
     def jct_s(
