@@ -18,6 +18,7 @@ from tests.commands import SMALL, Command
 from tests.jvm import Classes, Talk
 from tests.real_spark import missing_for_spark, skip_without
 from tests.shapes import chain, fork_join
+from tests.spark_commands import Spark, compiled
 from tests.spark_work import Hooks, hooked_jar, quiet_spark
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 
@@ -110,8 +111,8 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
 
 @pytest.fixture(scope="session")
 def jvm(classes: Classes) -> Iterator[Talk]:
-    """A JVM without Spark that plays live sessions (`tests.live.Live`)."""
-    with classes.talk("decima.policy.DriveSession") as talk:
+    """A JVM without Spark, which answers as `DriveSession.java` does."""
+    with classes.talk() as talk:
         yield talk
 
 
@@ -119,6 +120,18 @@ def jvm(classes: Classes) -> Iterator[Talk]:
 def jar_with_hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The plugin's jar, whose planner can be made to fail."""
     return hooked_jar(tmp_path_factory.mktemp("hooked"))
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
+    """The jar of `SleepJobs.java`."""
+    return compiled(tmp_path_factory.mktemp("program"), classes, "SleepJobs", 8)
+
+
+@pytest.fixture
+def spark(tmp_path: Path, classes: Classes) -> Spark:
+    """Commands of the newest Spark, in a folder of the test's own."""
+    return Spark(classes.jar, tmp_path)
 
 
 @pytest.fixture

@@ -104,19 +104,6 @@ def test_a_policy_that_fails_in_one_pool_is_counted_once(jvm: Talk) -> None:
     assert answer["plan"]["limits"] == {"spark 0": 6, "spark 1": 2}
 
 
-def test_what_a_limit_of_a_pool_holds_back_needs_a_plan(jvm: Talk) -> None:
-    """Four idle slots for two tasks, but the pool may hold one more."""
-    plan = {"chosen": [0, 1], "considered": [0, 1], "limits": {"spark 0": 8, "spark 1": 8}}
-    sets = [
-        task_set(0, 4, running=3, job="spark 0", pool=PROD),
-        task_set(1, 2, running=1, job="spark 1", pool=ADHOC),
-    ]
-    for pools, is_due in (({"prod": 4, "": 4}, False), ({"prod": 3, "": 4}, True)):
-        told = report(sets=sets, slots=SLOTS)
-        Live(jvm)
-        assert jvm.ask({"due": told, "plan": {**plan, "pools": pools}}) is is_due
-
-
 def sparks(pools: dict[str, tuple[float, int, int]], slots: int) -> dict[str, int]:
     """Slots of pools (weight, minShare, tasks), each given by `FairSchedulingAlgorithm`."""
     held = dict.fromkeys(pools, 0)
@@ -164,7 +151,9 @@ def test_slots_of_pools_are_those_that_spark_would_give(jvm: Talk, seed: int) ->
         # as many tasks left as by submission, or the fewest
         (((9, None), (7, None), (8, None)), None, "fifo", 1),
         (((9, None), (7, None), (8, None)), None, "strict_fair", 1),
+        (((9, None), (7, None), (8, None)), None, "spark_fair", 1),
         (((9, None), (7, None), (8, None)), None, "tuned_srw", 2),
+        (((9, None), (7, None), (8, None)), None, "es_rule", 2),
         # six tasks for weight three against three for one: the pool of weight three is due
         (((9, ADHOC), (7, PROD), (8, PROD)), ((6, PROD), (3, ADHOC)), "fifo", 2),
         (((9, PROD), (7, ADHOC), (8, PROD)), ((6, PROD), (3, ADHOC)), "tuned_srw", 3),

@@ -85,20 +85,25 @@ def test_a_live_job_is_known_as_its_log_is(jvm: Talk, label: str, name: str) -> 
 
 
 def test_what_a_spark_job_may_be_known_as(jvm: Talk) -> None:
-    """What the application says, the description, the group, the place in the program; Spark's own
-    words for a broadcast say nothing, and neither does the group that it makes for one.
+    """Its key and its queries: what the application says, the SQL execution, the description, the
+    group, the place in the program. Spark's own words for a broadcast name no query, and neither
+    does the group that it makes for one.
     """
     broadcast = {"spark.job.description": "broadcast exchange (runId 1-2)",
                  "spark.jobGroup.id": "1-2"}  # fmt: skip
     every = {"decima.job": "mine #3", "spark.job.description": "the  report",
              "spark.jobGroup.id": "night", "callSite.short": "save at etl.py:12"}  # fmt: skip
-    for properties, names in (
-        (every, ["mine", "the  report", "night", "save at etl.py:12"]),
-        (broadcast, []),
-        (broadcast | {"callSite.short": "save at etl.py:12"}, ["save at etl.py:12"]),
+    sql = {"spark.sql.execution.id": "2"}
+    for properties, key, names in (
+        (every | sql, "job mine #3", ["mine", "the  report", "night", "save at etl.py:12"]),
+        (sql | {"spark.sql.execution.root.id": "1"} | broadcast, "sql 1", []),
+        (sql | {"spark.jobGroup.id": "night"}, "sql 2", ["night"]),
+        ({"spark.jobGroup.id": "night"}, "group night", ["night"]),
+        (sql | broadcast | {"callSite.short": "save at etl.py:12"}, "sql 2", ["save at etl.py:12"]),
+        ({}, "spark 5", []),
     ):
-        _, queries = jvm.ask({"properties": properties})
-        assert [name for name, _ in queries] == names
+        given, queries = jvm.ask({"properties": properties})
+        assert (given, [name for name, _ in queries]) == (key, names)
 
 
 def found(jvm: Talk, trace: Trace, description: str | None, *tasks: int) -> list[Any]:
