@@ -19,7 +19,7 @@ from tests.jvm import Classes, Talk
 from tests.real_spark import missing_for_spark, skip_without
 from tests.shapes import chain, fork_join
 from tests.spark_commands import Spark, compiled
-from tests.spark_work import Hooks, hooked_jar, quiet_spark
+from tests.spark_work import Hooks, hooked_jar, local_spark, quiet_spark
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 
 # Every run tries the same examples: a test that fails does so again, here and elsewhere.
@@ -132,6 +132,13 @@ def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
 def spark(tmp_path: Path, classes: Classes) -> Spark:
     """Commands of the newest Spark, in a folder of the test's own."""
     return Spark(classes.jar, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    """A local Spark with eight slots; a module may have another one."""
+    with local_spark() as spark:
+        yield spark
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from decima.spark.attaching import Guest
 from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
 from decima.spark.loading import TWO_JOBS, PolicyFor, learned
 from spark_sim import PASS, Action, Observation
-from tests.spark_work import Faulty, local_spark, several, spark_objects, until
+from tests.spark_work import Faulty, several, spark_objects, until
 from traces.loopback import ADDRESS
 
 QUESTION = {"ask": "plan", "policy": "mine", **TWO_JOBS}
@@ -141,20 +140,6 @@ def test_a_policy_that_is_chosen_later_is_loaded_beside_the_answers(
         until(lambda: policies.is_ready("bad"))
 
 
-def test_what_is_refused_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the reason, and however often."""
-    monkeypatch.setattr(attaching, "check_session", lambda spark: spark)
-    before = set(threading.enumerate())
-    cases: list[tuple[str, AutoSettings, str]] = [
-        ("strict_fair", AutoSettings(), "auto is for policy="),
-        ("auto", AutoSettings(candidates=("nobody",)), "nobody"),
-    ]
-    for policy, auto, words in cases:
-        with pytest.raises((AttachError, ValueError), match=words):
-            decima.spark.attach(object(), policy, mode="shadow", auto=auto)
-    assert set(threading.enumerate()) == before
-
-
 # --- messages, and the process that simulates ----------------------------------------------------
 
 
@@ -223,12 +208,6 @@ class Scripted(Auto):
         if news.given_up is not None:
             self.give_up(news.given_up, news.time_ms)
         return self.message(), False
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with local_spark() as spark:
-        yield spark
 
 
 @pytest.fixture

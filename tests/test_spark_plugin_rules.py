@@ -32,7 +32,8 @@ pytestmark = pytest.mark.real_spark
         ("metricsPort", ["65536", "-1", "http"]),
         ("decisionLogFiles", ["1"]),
         ("decisionLogBytes", ["0"]),
-        ("weight", ["0", "nan", "heavy"]),
+        ("weight", ["0", "nan", "heavy", "1e-320"]),
+        ("coordinator", ["127.0.0.1", "host:port"]),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(jvm: Talk, name: str, values: list[str]) -> None:

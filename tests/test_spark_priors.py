@@ -19,7 +19,7 @@ from tests.commands import raises_one_line
 from tests.jvm import Talk
 from tests.live import Live, info, report, started
 from tests.spark_work import sleep_tasks, together
-from traces import Job, Stage, Trace, read_trace, write_trace
+from traces import Job, Stage, Trace, write_trace
 from traces.files.names import clean
 from traces.model import MAX_NAME
 from traces.spark_log import read_spark_logs
@@ -58,6 +58,10 @@ def from_logs(*jobs: Job, application: str = "shop") -> Trace:
         ("save at etl.py:12 #3", Query("save at etl.py:12", False)),
         ("collect at NativeMethodAccessorImpl.java:0 #2", None),
         ("", None),
+        # What the importer calls a job without a name comes again by chance alone.
+        ("unnamed job 12", None),
+        ("query 5", Query("query 5", True)),
+        ("job 12", Query("job 12", True)),
     ],
 )
 def test_a_name_without_its_run_is_the_query(name: str, query: Query | None) -> None:
@@ -176,15 +180,11 @@ def session(logs: Path) -> Iterator[Any]:
     spark.stop()
 
 
-def query(spark: Any, name: str, tasks: int, task_s: float) -> None:
-    """A SQL execution with a description, as an application would have it."""
-    sleep_tasks(spark, None, tasks, task_s, description=name)
-
-
 def queries(spark: Any, run: int) -> None:
+    """Two SQL executions with descriptions, as an application would have them, and a named job."""
     together(
-        lambda: query(spark, "long", 16, 0.2),
-        lambda: query(spark, "short", 12, 0.05),
+        lambda: sleep_tasks(spark, None, 16, 0.2, description="long"),
+        lambda: sleep_tasks(spark, None, 12, 0.05, description="short"),
         lambda: sleep_tasks(spark, f"own #{run}", 9, 0.1),
     )
 
@@ -195,18 +195,17 @@ def test_an_event_log_makes_priors_that_are_found(
     session: Any, logs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Run, import, attach: the same queries have their durations before a task has run."""
-    query(session, "long", 16, 0.2)  # alone at first: a cold JVM has enough to do
+    sleep_tasks(session, None, 16, 0.2, description="long")  # a cold JVM has enough to do
     queries(session, 1)
     queries(session, 2)
-    write_trace(read_spark_logs([logs])[0], tmp_path / "mine.parquet")
-    trace = read_trace(tmp_path / "mine.parquet")
-    log = tmp_path / "log.jsonl"
+    path, log = tmp_path / "mine.parquet", tmp_path / "log.jsonl"
+    write_trace(read_spark_logs([logs])[0], path)
     with (
         caplog.at_level(logging.INFO, "decima.spark"),
-        decima.spark.attach(session, "tuned_srw", priors=trace, decision_log=log) as scheduler,
+        decima.spark.attach(session, "tuned_srw", priors=path, decision_log=log) as scheduler,
     ):
         queries(session, 3)
-        query(session, "new", 5, 0.05)
+        sleep_tasks(session, None, 5, 0.05, description="new")
     status = scheduler.status()
     assert "7 of 7 jobs have a name that can come again (3 queries)" in caplog.text
     # Three queries of two stages each are known, and the two stages of the new one are not.
@@ -258,15 +257,6 @@ def test_our_own_spark_listens_to_this_machine_only(session: Any) -> None:
     loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
     assert own
     assert own <= loopback
-
-
-def test_a_number_in_place_of_a_name_is_no_query() -> None:
-    """What the importer calls a job without a name comes again by chance alone."""
-    trace = from_logs(job("shop/unnamed job 3", (2, 5.0)), job("shop/unnamed query 1", (2, 5.0)))
-    assert Priors(trace).recurring == 0
-    assert query_of("unnamed job 12") is None
-    assert query_of("query 5") == Query("query 5", True)
-    assert query_of("job 12") == Query("job 12", True)
 
 
 def test_a_name_that_different_queries_share_speaks_only_where_they_agree(
