@@ -169,13 +169,13 @@ def measure(
         folder = Path(name)
         options = f"-Dspark.shuffle.service.enabled=true -Dspark.shuffle.service.port={free_port()}"
         port = options.rpartition("=")[2]
-        with standalone(folder, 1, SLOTS, SPARK_WORKER_OPTS=options) as cluster:
+        with standalone(folder, 1, SLOTS, SPARK_WORKER_OPTS=options) as master:
             coordinator = None
             if way in _COORDINATED:
                 coordinator = CoordinatorProcess(folder, SLOTS, free_port(), "--policy", way)
             try:
                 return _drivers(
-                    way, jobs, owner, arrival_s, cluster.url, coordinator, port, folder, logs
+                    way, jobs, owner, arrival_s, master, coordinator, port, folder, logs
                 )
             finally:
                 if coordinator is not None:

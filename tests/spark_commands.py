@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 from decima.spark.jar import PLUGIN, find_javac, spark_jars
 from tests.jvm import Classes
@@ -103,14 +102,6 @@ def assert_healthy(spark: Spark, launches: int) -> None:
 
 
 # --- processes and ports -------------------------------------------------------------------------
-
-
-def metrics(port: int) -> str:
-    """What Prometheus would read; nothing before it is served."""
-    try:
-        return str(urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode())
-    except OSError:
-        return ""
 
 
 def children(process: int, words: str) -> list[int]:

@@ -34,8 +34,8 @@ LONG = 600, 0.2
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Two workers of two cores."""
-    with standalone(tmp_path_factory.mktemp("cluster"), workers=2, cores=2) as made:
-        yield made.url
+    with standalone(tmp_path_factory.mktemp("cluster"), workers=2, cores=2) as url:
+        yield url
 
 
 class Cluster:
@@ -84,7 +84,6 @@ def cluster(tmp_path: Path, master: str, classes: Classes) -> Iterator[Cluster]:
 
 
 def test_executors_follow_the_work(cluster: Cluster) -> None:
-    """All go to the only application, then to where the work is; both get right results."""
     one, two = cluster.application("one"), cluster.application("two")
     cluster.until_held(one=SLOTS)
     two.begin(*LONG)
@@ -157,7 +156,6 @@ def test_a_coordinator_that_dies_or_hangs(cluster: Cluster, how: signal.Signals)
     ],
 )
 def test_what_cannot_be_is_one_warning(cluster: Cluster, conf: dict[str, str], reason: str) -> None:
-    """Spark goes on as configured; the line with the state repeats the reason."""
     one = cluster.application("one", **conf)
     one.begin(8, 0.1)
     assert one.end() == 8

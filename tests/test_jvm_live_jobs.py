@@ -159,7 +159,6 @@ def test_an_attempt_that_ends_does_not_hide_the_next_one(jvm: Talk) -> None:
 
 
 def test_jobs_are_in_the_order_of_arrival(jvm: Talk) -> None:
-    """Whatever order they were told in, as the simulator has them."""
     begun = [started(number, info(number, 9), time_ms=-number) for number in range(3)]
     jobs = Live(jvm).jobs(report(*begun))
     assert [job["job"] for job in jobs] == ["spark 2", "spark 1", "spark 0"]
@@ -234,7 +233,6 @@ def test_a_job_seen_before_its_name_is_known_gets_it(jvm: Talk) -> None:
 
 
 def test_earlier_runs_may_come_late(jvm: Talk) -> None:
-    """Stages that are not done are looked up again."""
     live = Live(jvm)
     begun = started(0, info(0, 3), info(1, 2, (0,)), decima_job="q")
     answer = live.tell(report(begun, sets=[task_set(1, 2, 0, 1, "job q")]), "jobs", "sums")
@@ -262,7 +260,6 @@ def test_a_broadcast_takes_no_name_from_its_job(jvm: Talk) -> None:
 
 
 def test_a_name_that_comes_again_is_another_job_unless_it_goes_on(jvm: Talk) -> None:
-    """After five seconds of nothing."""
     live = Live(jvm)
     for number, at_ms in enumerate((0, 1_000, 20_000)):
         live.tell(report(started(number, info(number, 1), time_ms=at_ms, decima_job="night")))

@@ -199,31 +199,6 @@ def test_idle_slots_are_a_fault_of_the_policy(
         assert answer["in_a_row"] == failures
 
 
-def test_a_policy_that_only_passes_is_found_out(jvm: Talk) -> None:
-    """What is due and the watch for idle slots together: each report calls for a plan, and strict
-    fair steps in at each bound. Tasks start as soon as a plan lets them, and end at once.
-    """
-    live, left, since_ms, last = Live(jvm, ["pass"], idle_s=0.5), 300, 0, None
-    live.tell(report(started(0, info(0, 1_000))))
-    faults = []
-    for time_ms in range(100, 2_500, 100):
-        if last is not None and last["chosen"]:
-            left, since_ms = left - SLOTS, time_ms
-        idle_ms = time_ms - since_ms
-        answer = live.tell(
-            report(
-                sets=[task_set(0, 1_000, 1_000 - left)], time_ms=time_ms, idle_ms=idle_ms,
-                idle_slots=SLOTS if idle_ms else 0,
-            ),
-            "plan",
-        )  # fmt: skip
-        last = answer["plan"]
-        assert answer["is_due"]
-        assert answer["in_a_row"] == answer["failures"]
-        faults += [time_ms] * (last["fault"] is not None)
-    assert faults == [600, 1_300, 2_000]
-
-
 # --- which reports call for a plan ---------------------------------------------------------------
 
 

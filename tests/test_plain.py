@@ -17,7 +17,6 @@ EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
 def csv_file(tmp_path: Path, text: str) -> Path:
-    """A CSV file of `text`."""
     path = tmp_path / "jobs.csv"
     path.write_text(text)
     return path
@@ -99,7 +98,6 @@ def test_mistakes_in_csv_name_file_and_line(tmp_path: Path, text: str, message: 
 
 
 def test_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
-    """A byte-order mark, carriage returns and quotes are no obstacle."""
     path = tmp_path / "jobs.csv"
     path.write_bytes(b'\xef\xbb\xbfjob,stage,num_tasks,task_ms\r\n"a, b",s,1,5\r\n')
     assert read_csv(path).jobs[0].name == "a, b"
@@ -109,12 +107,10 @@ def test_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
 
 
 def stage_record(**change: Any) -> dict[str, Any]:
-    """A legal stage of a JSON file, with changes."""
     return {"name": "s", "num_tasks": 1, "task_ms": 5} | change
 
 
 def one_job(*stages: Any, **change: Any) -> dict[str, Any]:
-    """A JSON trace of one job."""
     return {"jobs": [{"name": "a", "stages": list(stages)} | change]}
 
 
@@ -184,7 +180,6 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_in_json_name_the_place(tmp_path: Path, content: Any, message: str) -> None:
-    """Each mistake is one line with the file and the line, or the path of the value."""
     path = json_file(tmp_path, content)
     with raises_one_line(TraceError) as caught:
         read_json(path)

@@ -227,7 +227,6 @@ def is_given_up(auto: Auto, name: str) -> bool:
 
 
 def plans_of(scheduler: Scheduler, session: Any) -> int:
-    """Number of plans that two jobs make."""
     before = scheduler.status().plans
     several(session, jobs=2, tasks=12)
     return scheduler.status().plans - before
@@ -295,7 +294,6 @@ def test_a_choice_that_fails_is_given_up(
 
 
 def jvm_threads(session: Any) -> list[str]:
-    """Names of our threads in the driver's JVM."""
     threads = session._jvm.java.lang.Thread.getAllStackTraces().keySet()
     names = (str(thread.getName()) for thread in threads)
     return sorted(name for name in names if name.startswith("decima"))

@@ -111,7 +111,6 @@ def test_what_fits_needs_no_plan(session: Any, hooks: Hooks) -> None:
 
 
 def test_shadow_changes_nothing(session: Any, tmp_path: Path) -> None:
-    """It decides and logs; Spark keeps its own objects all the time."""
     before = spark_objects(session)
     log = tmp_path / "decisions.jsonl"
     with decima.spark.attach(session, "strict_fair", mode="shadow", decision_log=log) as scheduler:
@@ -168,7 +167,6 @@ def test_metrics_are_served_while_attached(session: Any) -> None:
 
 
 def test_attaching_and_detaching_while_jobs_run(session: Any) -> None:
-    """Safe at any moment, and any number of times."""
     stop = threading.Event()
 
     def come_and_go() -> None:
@@ -241,7 +239,6 @@ def test_a_taken_port_leaves_nothing_behind(session: Any, policy: str, what: str
 def test_a_field_that_cannot_be_set_leaves_nothing_behind(
     session: Any, hooks: Hooks, when: str
 ) -> None:
-    """One line that says why."""
     with nothing_left_behind(session):
         hooks.set(when)
         with raises_one_line(AttachError, match="final field"):
@@ -253,7 +250,6 @@ def test_a_field_that_cannot_be_set_leaves_nothing_behind(
 
 
 def test_bad_input_is_refused_before_spark_is_touched(session: Any, tmp_path: Path) -> None:
-    """One line each that names the value."""
     before, threads = spark_objects(session), set(threading.enumerate())
     model = tmp_path / "model.safetensors"
     model.write_bytes(b"no model")

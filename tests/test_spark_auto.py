@@ -40,7 +40,6 @@ def logged(took_ms: int, arrival_ms: int, jct_ms: int | None) -> Row:
 
 
 def question(*jobs: Row, slots: int = 1) -> Question:
-    """Whether to leave fifo."""
     return Question(slots, "fifo", "fifo", 0, ("tuned_srw",), "exact", jobs, True, {})
 
 

@@ -19,8 +19,7 @@ from decima.spark.jar import PLUGIN
 from decima.whatif.replay.pools import Pool, Pools, allocation_file
 from tests.jvm import Classes
 from tests.record_spark_logs import cluster
-from tests.spark_applications import free_port
-from tests.spark_commands import metrics
+from tests.spark_applications import free_port, metric
 from tests.spark_work import together, until
 from traces.loopback import LOOPBACK
 
@@ -67,9 +66,7 @@ class Session:
         return list(rows.mapPartitions(others.get("nap", _nap(seconds))).collect())
 
     def count(self, name: str) -> float:
-        """One of the plugin's metrics."""
-        (line,) = [line for line in metrics(self._port).splitlines() if line.startswith(f"{name} ")]
-        return float(line.split()[1])
+        return metric(self._port, name)
 
 
 def _nap(seconds: float) -> Callable[[Any], Iterator[Interval]]:

@@ -14,8 +14,8 @@ import decima.spark
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jar import spark_jars
-from tests.spark_applications import free_port
-from tests.spark_commands import QUERY, Spark, at_once, is_open, metrics, running
+from tests.spark_applications import free_port, metric
+from tests.spark_commands import QUERY, Spark, at_once, is_open, running
 from tests.spark_work import local_spark, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
@@ -59,12 +59,10 @@ def test_clients_of_a_server_with_the_plugin(spark: Spark) -> None:
     with running(spark, server):
         assert until(lambda: is_open(port), 120)
         two_clients(spark, port)
-        told = metrics(watched)
-    values = dict(line.rsplit(" ", 1) for line in told.splitlines() if not line.startswith("#"))
-    assert float(values["decima_attached"]) == 1
-    assert float(values["decima_launches_under_limit_total"]) >= 48
-    assert float(values["decima_refused_offers_total"]) > 0
-    assert float(values["decima_launches_over_cap_total"]) == 0
+        assert metric(watched, "decima_attached") == 1
+        assert metric(watched, "decima_launches_under_limit_total") >= 48
+        assert metric(watched, "decima_refused_offers_total") > 0
+        assert metric(watched, "decima_launches_over_cap_total") == 0
 
 
 def test_clients_of_a_driver_with_an_attached_policy(

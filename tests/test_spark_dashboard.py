@@ -48,7 +48,6 @@ class Told:
 
 @contextmanager
 def served(told: Any) -> Iterator[int]:
-    """The port of a server, which is stopped on leaving."""
     url, stop = serve(told, 0)
     try:
         yield int(url.rsplit(":", 1)[1].strip("/"))
@@ -270,7 +269,6 @@ class Attachment:
         self._told = told
 
     def status(self) -> str:
-        """As `Attachment.java`."""
         return json.dumps({**asdict(self._told()), "choice": None})
 
     def detach(self) -> None:

@@ -252,7 +252,6 @@ def test_a_fault_in_what_admits_jobs_lifts_the_bound(session: Any, hooks: Hooks)
 
 @pytest.mark.slow
 def test_a_cancelled_job_that_waits_leaves_its_place(session: Any) -> None:
-    """The third job gets the place that the second waited for."""
     context = session.sparkContext
     failed: list[str] = []
 

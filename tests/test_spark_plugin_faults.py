@@ -15,12 +15,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
 from tests.jvm import Classes
-from tests.spark_applications import free_port
+from tests.spark_applications import free_port, metric, metrics, page
 from tests.spark_commands import (
     Spark,
     at_once,
@@ -28,7 +27,6 @@ from tests.spark_commands import (
     compiled,
     is_open,
     jobs,
-    metrics,
     most,
     running,
 )
@@ -42,12 +40,6 @@ NAPS = "SELECT count(nap) FROM (SELECT {} FROM range(0, 16, 1, 16))"
 
 def lines(text: str, words: str) -> list[str]:
     return [line for line in text.splitlines() if words in line]
-
-
-def value(port: int, name: str) -> float:
-    """A metric as Prometheus reads it."""
-    (line,) = [row for row in metrics(port).splitlines() if row.startswith(f"{name} ")]
-    return float(line.split()[1])
 
 
 # --- users ---------------------------------------------------------------------------------------
@@ -87,7 +79,7 @@ def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
         at_once(spark, beeline("eve", "SHOW DATABASES"))
         most_slots = at_once(spark, *(naps(user) for user in ("ann", "bob", "ann", "bob")))
         (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('SleepJobs', 'peaks')"))
-        state = value(watched, "decima_state")
+        state = metric(watched, "decima_state")
     assert [" 16 " in line for line in most_slots] == [True] * 4, most_slots
     assert "| ann 2 bob 2 " in most_at_once
     assert state == 3
@@ -195,7 +187,7 @@ def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -
         os.kill(driver, signal.SIGCONT)
         time.sleep(2)  # a scheduler that was given up would be so by now
         assert until(lambda: "decima_schedules 1" in metrics(port), 30)
-        assert value(port, "decima_abandoned_total") == 0
+        assert metric(port, "decima_abandoned_total") == 0
         assert process.wait(timeout=300) == 0
     assert most((spark.folder / "output").read_text())["user ann"] == 2
 
@@ -235,31 +227,24 @@ def test_an_application_stops_where_what_it_requires_is_refused(
 
 def test_sparks_own_page_shows_the_state(spark: Spark, program: Path) -> None:
     """Among the properties of its environment, and as a gauge of its metrics."""
-    page = free_port()
+    port = free_port()
     command = spark.command(
-        "spark-submit", "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={page}",
+        "spark-submit", "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={port}",
         "--class", "SleepJobs", program, *jobs(600), policy="fifo",
     )  # fmt: skip
 
-    def read(path: str) -> str:
-        try:
-            return str(urlopen(f"http://127.0.0.1:{page}/{path}", timeout=5).read().decode())
-        except OSError:
-            return ""
-
     def is_listed() -> bool:
         """Return the data of the Environment page, which the browser draws."""
-        (name,) = re.findall(r'"id" : "([^"]+)"', read("api/v1/applications")) or [""]
+        (name,) = re.findall(r'"id" : "([^"]+)"', page(port, "api/v1/applications")) or [""]
         row = '"decima.status", "policy decides: policy fifo, mode exact"'
-        return row in read(f"api/v1/applications/{name}/environment")
+        return row in page(port, f"api/v1/applications/{name}/environment")
 
     with running(spark, command):
         assert until(is_listed, 120)
-        assert until(lambda: ".schedules" in read("metrics/json/"), 60)
-        gauges = json.loads(read("metrics/json/"))["gauges"]
-        named = {name: told["value"] for name, told in gauges.items() if "DecimaPlugin" in name}
-        (schedules,) = [told for name, told in named.items() if name.endswith(".schedules")]
-        assert schedules == 1
+        assert until(lambda: ".schedules" in page(port, "metrics/json/"), 60)
+        gauges = json.loads(page(port, "metrics/json/"))["gauges"]
+        (name,) = [name for name in gauges if re.search(r"DecimaPlugin.*\.schedules$", name)]
+        assert gauges[name]["value"] == 1
 
 
 # --- the decision log ----------------------------------------------------------------------------

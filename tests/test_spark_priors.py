@@ -154,7 +154,6 @@ def test_any_description_is_found_again(jvm: Talk, name: str) -> None:
 
 
 def test_metadata_that_somebody_changed_harms_nothing(jvm: Talk) -> None:
-    """The names count as they stand."""
     changed: list[dict[str, Any]] = [{"recorded": 3}, {"recorded": {"shop/q5": {}}}, {}]
     for metadata in changed:
         trace = Trace("odd", (job("shop/q5", (4, 100)),), {"format": "spark-event-log", **metadata})

@@ -115,7 +115,6 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def refusals() -> list[tuple[Exception, str]]:
-    """What starting a Spark may raise, and what is told of it."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
 

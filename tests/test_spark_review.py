@@ -100,7 +100,7 @@ def test_spark_s_own_time_is_part_of_every_simulated_run(tmp_path: Path) -> None
     verdict = review(ran_slowly(tmp_path / "log.jsonl", 1_500), ("fifo", "tuned_srw"))
     assert verdict.own_s.tolist() == [0.5]
     assert verdict.jct_s.tolist() == [3.5]
-    assert [*map(float, verdict.simulated_s.values())] == [3.5, 3.5]
+    assert [values.tolist() for values in verdict.simulated_s.values()] == [[3.5], [3.5]]
     assert (verdict.ran, verdict.error, verdict.is_trusted) == ("tuned_srw", 0.0, True)
 
 

@@ -75,13 +75,11 @@ def test_shares_follow_the_plan_and_are_given_back(session: Any) -> None:
 
 
 def has_pool(spark: Any, name: str) -> bool:
-    """Return whether a job has been submitted to a pool."""
     root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()
     return root.getSchedulableByName(name) is not None
 
 
 def pool_of(spark: Any, name: str) -> tuple[int, int]:
-    """Minimum share and weight of a pool."""
     root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()
     pool = root.getSchedulableByName(name)
     return pool.minShare(), pool.weight()
