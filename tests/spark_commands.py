@@ -15,6 +15,7 @@ from tests.jvm import Classes
 from traces.loopback import LOOPBACK
 
 ROOT = Path(__file__).parents[1]
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 QUERY = (
     "SELECT part, count(nap) FROM (SELECT id % 3 AS part, "
     "java_method('java.lang.Thread', 'sleep', 100L) AS nap FROM range(0, 24, 1, 24)) GROUP BY part"

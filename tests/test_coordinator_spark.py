@@ -23,7 +23,7 @@ from tests.spark_applications import (
     standalone,
     until,
 )
-from tests.test_spark_cluster import executors
+from tests.spark_commands import EXECUTOR, children
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 SLOTS = 4
@@ -120,7 +120,7 @@ def test_a_driver_that_is_paused_or_killed_and_a_killed_executor(cluster: Cluste
     two.kill()
     until_known("one", patience_s=15)
     cluster.until_held(one=SLOTS)
-    os.kill(executors()[0], signal.SIGKILL)
+    os.kill(children(os.getpid(), EXECUTOR)[0], signal.SIGKILL)
     assert one.end() == LONG[0]
     cluster.until_held(one=SLOTS)
 

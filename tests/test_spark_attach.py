@@ -20,6 +20,7 @@ from decima.registry import Heuristic
 from decima.spark import AttachError, AutoSettings
 from decima.spark.decision_log import read_decision_log
 from decima.spark.jvm import check_session
+from decima.spark.review import review
 from tests.commands import raises_one_line
 from tests.spark_applications import free_port
 from tests.spark_work import (
@@ -115,12 +116,20 @@ def test_shadow_changes_nothing(session: Any, tmp_path: Path) -> None:
     log = tmp_path / "decisions.jsonl"
     with decima.spark.attach(session, "strict_fair", mode="shadow", decision_log=log) as scheduler:
         assert spark_objects(session) == before
-        several(session)
+        several(session, tasks=24)
         status = scheduler.status()
     assert status.plans > 0
-    plans = read_decision_log(log).plans
-    assert len(plans) == status.plans
-    assert not any(plan.is_in_force for plan in plans)
+    decisions = read_decision_log(log)
+    assert decisions.mode == "shadow"
+    assert len(decisions.plans) == status.plans
+    assert not any(plan.is_in_force for plan in decisions.plans)
+    verdict = review(decisions, ("fifo", "strict_fair"))
+    assert (sorted(verdict.names), verdict.ran) == (["j0", "j1", "j2"], "fifo")
+    # 72 tasks of 0.1 s on 8 slots take 0.9 s at least.
+    assert 0.9 <= verdict.jct_s.max() < 10
+    assert (verdict.own_s > 0).all()
+    assert (verdict.own_s < verdict.jct_s).all()
+    assert 0.3 < verdict.simulated_s["fifo"].mean() / verdict.jct_s.mean() < 1.5
 
 
 def test_a_model_for_another_size_says_so(

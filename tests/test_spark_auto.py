@@ -19,7 +19,6 @@ from tests.commands import raises_one_line
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 
-LONG_MS, SHORT_MS = 10_000, 1_000
 SETTINGS = AutoSettings(every_s=60, least_jobs=2)
 NOTHING = {
     "best": None, "differences": {"tuned_srw": [1.0, [-2.0, 4.0]]}, "error": None, "jobs": 9,
@@ -31,12 +30,13 @@ BETTER = NOTHING | {"best": "tuned_srw", "differences": {"tuned_srw": [-9.0, [-1
 Row = dict[str, Any]
 
 
-def logged(took_ms: int, arrival_ms: int, jct_ms: int | None) -> Row:
-    """A job of one task, as the decision log has it."""
-    job = Job(f"{took_ms} ms", (Stage.fixed("s0", 1, took_ms, []),))
-    (row,) = prior_rows(Trace("one", (job,)))
-    end_ms = None if jct_ms is None else arrival_ms + jct_ms
-    return row | {"arrival_ms": arrival_ms, "completion_ms": end_ms, "own_ms": 0}
+def logged(
+    arrival_ms: int, end_ms: int | None, task_ms: int = 1_000, tasks: int = 1, key: str = "a"
+) -> Row:
+    """A job, as the decision log has it."""
+    (row,) = prior_rows(Trace("one", (Job(key, (Stage.fixed("s0", tasks, task_ms, []),)),)))
+    times = {"arrival_ms": arrival_ms, "completion_ms": end_ms, "own_ms": 0}
+    return row | times | {"job": key}
 
 
 def question(*jobs: Row, slots: int = 1) -> Question:
@@ -49,7 +49,7 @@ def question(*jobs: Row, slots: int = 1) -> Question:
 def test_short_jobs_behind_long_ones_make_shortest_first_the_best() -> None:
     """One slot, a job of one second right behind one of ten: 10 and 11 s in order of arrival, 1 and
     11 s the other way round."""
-    jobs = [logged(took, 0, None) for _ in range(4) for took in (LONG_MS, SHORT_MS)]
+    jobs = [logged(0, None, task_ms) for _ in range(4) for task_ms in (10_000, 1_000)]
     verdict = compare(question(*jobs))
     assert verdict.best == "tuned_srw"
     assert verdict.differences["tuned_srw"].mean < -20
@@ -61,9 +61,8 @@ def test_neighbours_that_are_slow_together_are_not_many_witnesses() -> None:
     certainly more than half as long again; all in one stretch of time, it is not."""
     bounds = {}
     for name, slow in (("in turns", range(0, 36, 2)), ("in one", range(18))):
-        jobs = [
-            logged(SHORT_MS, 100_000 * n, SHORT_MS * (3 if n in slow else 1)) for n in range(36)
-        ]
+        begins_ms = range(0, 3_600_000, 100_000)
+        jobs = [logged(ms, ms + (3_000 if n in slow else 1_000)) for n, ms in enumerate(begins_ms)]
         error = World(question(*jobs)).error()
         assert error is not None
         assert error.ci95 is not None
@@ -76,8 +75,8 @@ def test_neighbours_that_are_slow_together_are_not_many_witnesses() -> None:
 def test_jobs_of_clients_that_wait_are_recognised() -> None:
     """Three jobs, each 10 ms after the end of the one before; then a minute after it."""
     for pause_ms, share in ((10, 1.0), (60_000, 0.0)):
-        step_ms = SHORT_MS + pause_ms
-        jobs = [logged(SHORT_MS, number * step_ms, SHORT_MS) for number in range(4)]
+        begins_ms = [number * (1_000 + pause_ms) for number in range(4)]
+        jobs = [logged(ms, ms + 1_000) for ms in begins_ms]
         assert compare(question(*jobs)).followers == share
         assert compare(question(*jobs)._replace(is_timed=False)).followers == 0.0
 
@@ -115,10 +114,7 @@ class FakeEvaluator:
 
 
 def live_job(number: int, arrival_ms: int, end_ms: int | None) -> Row:
-    """A job of four tasks of a second each."""
-    (row,) = prior_rows(Trace("one", (Job(f"job {number}", (Stage.fixed("s0", 4, 1_000, []),)),)))
-    times = {"arrival_ms": arrival_ms, "completion_ms": end_ms}
-    return row | times | {"job": f"spark {number}"}
+    return logged(arrival_ms, end_ms, tasks=4, key=f"spark {number}")
 
 
 def session(time_ms: int, *jobs: Row, is_left: bool | None = None) -> News:

@@ -14,33 +14,10 @@ import pytest
 
 import decima.spark
 from decima.spark.decision_log import read_decision_log
+from tests.spark_commands import EXECUTOR, children
 from tests.spark_work import assert_all_slots_are_free, local_spark, several, together, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
-
-
-def executors() -> list[int]:
-    """Process ids of all executors on this machine that descend from this process."""
-    parent_of: dict[int, int] = {}
-    pids = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended meanwhile
-            continue
-        parent_of[int(folder.name)] = parent
-        if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words:
-            pids.append(int(folder.name))
-
-    def is_ours(pid: int) -> bool:
-        while pid > 1:
-            if pid == os.getpid():
-                return True
-            pid = parent_of.get(pid, 0)
-        return False
-
-    return [pid for pid in pids if is_ours(pid)]
 
 
 def reads_outputs(log: Path) -> bool:
@@ -72,7 +49,7 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
 
         def kill() -> None:
             assert until(lambda: reads_outputs(log), 120)
-            os.kill(executors()[0], signal.SIGKILL)
+            os.kill(children(os.getpid(), EXECUTOR)[0], signal.SIGKILL)
 
         with decima.spark.attach(
             spark, policy="strict_fair", mode="exact", decision_log=log

@@ -26,7 +26,6 @@ from decima.spark.review import draw_decisions, held_slots, review, reviewed_pol
 from tests.commands import decima, refused, succeeded
 from tests.decision_logs import job_row, plan_row, write_log
 from tests.pages import HOSTILE
-from tests.spark_work import local_spark, sleep_tasks, together
 from traces import Job, Stage
 
 BEGIN_MS = 5_000_000
@@ -287,31 +286,3 @@ def test_jobs_without_a_successful_task_are_counted_and_named(tmp_path: Path) ->
     assert "up to 2 at once" in lost
     assert (verdict.left_out, verdict.lost_slots) == (("doomed",), 2)
     np.testing.assert_allclose(verdict.simulated_s["fifo"], [2.5, 6.5])
-
-
-@pytest.mark.slow
-@pytest.mark.real_spark
-def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
-    """Jobs of one stage of 0.2 s tasks: as they ran, and near it in the simulator."""
-    import decima.spark
-
-    log = tmp_path / "log.jsonl"
-
-    def jobs(spark: Any) -> None:
-        together(*(lambda n=n: sleep_tasks(spark, f"s{n}", 24, 0.2) for n in range(3)))
-
-    with local_spark() as spark:
-        jobs(spark)
-        with decima.spark.attach(spark, "tuned_srw", mode="shadow", decision_log=log):
-            jobs(spark)
-    decisions = read_decision_log(log)
-    assert [job.completion_ms is None for job in decisions.jobs] == [False] * 3
-    verdict = review(decisions, ("fifo", "tuned_srw"))
-    assert sorted(verdict.names) == ["s0", "s1", "s2"]
-    # 72 tasks of 0.2 s on 8 slots take 1.8 s at least.
-    assert 1.8 <= verdict.jct_s.max() < 10
-    assert verdict.ran == "fifo"
-    assert (verdict.own_s > 0).all()
-    assert (verdict.own_s < verdict.jct_s).all()
-    assert 0.5 < verdict.simulated_s["fifo"].mean() / verdict.jct_s.mean() < 1.5
-    assert json.loads(log.read_text().splitlines()[0])["mode"] == "shadow"
