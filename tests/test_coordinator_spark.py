@@ -68,6 +68,13 @@ class Cluster:
         """Start the coordinator again at its port."""
         self.coordinator = CoordinatorProcess(self.folder, SLOTS, self.coordinator.port, *options)
 
+    def logged(self) -> tuple[Path, dict[str, str]]:
+        """A folder, and the settings of an application that writes its event log there."""
+        events = self.folder / "events"
+        events.mkdir()
+        settings = {"enabled": "true", "dir": events.as_uri(), "compress": "false"}
+        return events, {f"spark.eventLog.{name}": value for name, value in settings.items()}
+
     def close(self) -> None:
         for application in self.started:
             application.stop()
@@ -169,13 +176,9 @@ def test_an_adaptive_query_keeps_its_executors_between_its_jobs(cluster: Cluster
     """Its shuffle ends a Spark job; no other application gets its last executor before the next."""
     cluster.coordinator.kill()
     cluster.restart("--idle", "60")
-    events = cluster.folder / "events"
-    events.mkdir()
-    conf = {
-        "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(),
-        "spark.eventLog.compress": "false", "spark.sql.adaptive.enabled": "true",
-    }  # fmt: skip
-    one, two = cluster.application("one", **conf), cluster.application("two")
+    events, logged = cluster.logged()
+    logged["spark.sql.adaptive.enabled"] = "true"
+    one, two = cluster.application("one", **logged), cluster.application("two")
     cluster.until_held(one=SLOTS)
     one.begin(40, 0.5, 40)
     two.begin(*LONG)
@@ -193,14 +196,9 @@ def test_an_adaptive_query_keeps_its_executors_between_its_jobs(cluster: Cluster
 
 def test_executors_are_decommissioned_where_spark_is_set_to(cluster: Cluster) -> None:
     """Spark moves what they hold, ends them, and both applications get right results."""
-    events = cluster.folder / "events"
-    events.mkdir()
-    moved = {
-        "spark.decommission.enabled": "true", "spark.storage.decommission.enabled": "true",
-        "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(),
-        "spark.eventLog.compress": "false",
-    }  # fmt: skip
-    one, two = (cluster.application(name, **moved) for name in ("one", "two"))
+    events, logged = cluster.logged()
+    logged |= {"spark.decommission.enabled": "true", "spark.storage.decommission.enabled": "true"}
+    one, two = (cluster.application(name, **logged) for name in ("one", "two"))
     cluster.until_held(one=SLOTS)
     one.begin(120, 0.5, 60)
     two.begin(*LONG)

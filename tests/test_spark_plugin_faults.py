@@ -137,39 +137,39 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
     assert (spark.metric("refused"), spark.metric("launches_over_cap")) == (1, 0)
 
 
-def run_control(spark: Spark, classes: Classes, name: str, *options: str) -> tuple[list[str], str]:
-    """Run a program of `Controls`: the words that it printed, and the log."""
+IN_CLUSTER = ("--master", "local-cluster[1,1,512]", "--conf", "spark.executor.memory=512m")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "printed", "warning"),
+    [
+        # A scheduler that is never heard again is abandoned; task sets that have ended are dropped.
+        ("silent", (), ["abandoned", "1", "most", "2", "left", "0"], "caps go on to hold"),
+        # The start of a statement was not read within a second: it may be any user's.
+        ("lost", (), ["most", "2"], "so the caps of all users hold for it"),
+        # The backend of an application is gone when the scheduler lets go: nothing is offered.
+        ("late", IN_CLUSTER, ["attached", "false"], None),
+    ],
+)
+def test_control_when_a_part_is_missing(
+    spark: Spark,
+    classes: Classes,
+    name: str,
+    options: tuple[str, ...],
+    printed: list[str],
+    warning: str | None,
+) -> None:
+    """Caps of two hold without the planner, and for a statement of an unknown user."""
     jar = compiled(spark.folder, classes, "Controls", 8)
     output, log = spark.run(
         "spark-submit", "--conf", "spark.plugins=", *options, "--class", "decima.spark.Controls",
         jar, name,
     )  # fmt: skip
-    return output.split(), log
-
-
-def test_caps_outlive_a_scheduler_that_is_never_heard_again(spark: Spark, classes: Classes) -> None:
-    """Its end is logged and counted, and task sets that have ended are dropped."""
-    printed, log = run_control(spark, classes, "silent")
-    assert printed == ["abandoned", "1", "most", "2", "left", "0"]
-    (warning,) = lines(log, "no heartbeat of the planner")
-    assert "caps go on to hold" in warning
-
-
-def test_a_statement_of_an_unknown_user_is_under_the_caps_of_users(
-    spark: Spark, classes: Classes
-) -> None:
-    """Its start was not read within a second: it may be any user's, and has a cap of two."""
-    printed, log = run_control(spark, classes, "lost")
-    assert printed == ["most", "2"]
-    assert len(lines(log, "so the caps of all users hold for it")) == 1
-
-
-def test_an_application_of_a_cluster_ends_without_an_error(spark: Spark, classes: Classes) -> None:
-    """Its backend is gone when the scheduler lets go: nothing is offered any more."""
-    cluster = ("--master", "local-cluster[1,1,512]", "--conf", "spark.executor.memory=512m")
-    printed, log = run_control(spark, classes, "late", *cluster)
-    assert printed == ["attached", "false"]
-    assert lines(log, " ERROR ") == []
+    assert output.split() == printed
+    if warning is None:
+        assert lines(log, " ERROR ") == []
+    else:
+        assert len(lines(log, warning)) == 1
 
 
 def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -> None:
