@@ -58,8 +58,14 @@ def metric(port: int, name: str) -> float:
 
 
 @contextmanager
-def standalone(folder: Path, workers: int, cores: int, **options: str) -> Iterator[str]:
-    """A master on loopback and so many workers of so many cores; its URL."""
+def standalone(
+    folder: Path, workers: int, cores: int, *, is_spread: bool = False, **options: str
+) -> Iterator[str]:
+    """A master on loopback and so many workers of so many cores; its URL.
+
+    Each worker has a host of its own if `is_spread`: Spark runs no speculative copy on the host of
+    the original.
+    """
     home = spark_jars().parent
     environment = {
         **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
@@ -67,11 +73,11 @@ def standalone(folder: Path, workers: int, cores: int, **options: str) -> Iterat
     }  # fmt: skip
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, path: Path, *arguments: str) -> None:
+    def start(name: str, path: Path, host: str, *arguments: str) -> None:
         command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
         with path.open("w") as log:
             process = subprocess.Popen(  # noqa: S603 - Spark's own launcher
-                [*command, "--host", "127.0.0.1", *arguments],
+                [*command, "--host", host, *arguments],
                 env=environment, stdout=log, stderr=log,
             )  # fmt: skip
         running.append(process)
@@ -80,15 +86,17 @@ def standalone(folder: Path, workers: int, cores: int, **options: str) -> Iterat
         work = folder / f"work{number}"
         log = work.with_suffix(".log")
         start(
-            "worker.Worker", log, "--webui-port", "0", "--cores", str(cores),
-            "--memory", f"{cores}g", "--work-dir", str(work), url,
+            "worker.Worker", log, f"127.0.0.{1 + number * is_spread}",
+            "--webui-port", "0", "--cores", str(cores), "--memory", f"{cores}g",
+            "--work-dir", str(work), url,
         )  # fmt: skip
         until(lambda: "registered with master" in log.read_text(), "a worker")
 
     port = str(free_port())
     url = f"spark://127.0.0.1:{port}"
     try:
-        start("master.Master", folder / "master.log", "--port", port, "--webui-port", "0")
+        ports = ("--port", port, "--webui-port", "0")
+        start("master.Master", folder / "master.log", "127.0.0.1", *ports)
         for number in range(workers):
             add_worker(number)
         yield url

@@ -12,18 +12,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import decima.spark
 from decima.agent.model import ModelError, load_model, save_model
+from decima.heuristics.run import decide
 from decima.policy_names import model_path
+from decima.registry import Heuristic
 from decima.spark import AttachError, AutoSettings, Guard, Scheduler, answering, attaching
 from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.attaching import Guest
 from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
 from decima.spark.loading import TWO_JOBS, PolicyFor, learned
-from spark_sim import PASS, Action, Observation
+from spark_sim import PASS, Action, Observation, Protocol
+from spark_sim.observation import read_only
+from spark_sim.rounds import Round, session_tables
 from tests.spark_work import Faulty, several, spark_objects, until
+from tests.stories import job, stage
+from traces import Trace, to_arrays
 from traces.loopback import ADDRESS
 
 QUESTION = {"ask": "plan", "policy": "mine", **TWO_JOBS}
@@ -101,6 +108,51 @@ def test_a_policy_is_made_anew_when_jobs_or_stages_have_changed() -> None:
     for changed in ({}, {"launched": [2, 0, 0], "finished": [1, 0, 0]}, {"arrival_ms": [0.0, 5.0]}):
         own.answer({**QUESTION, **changed})
     assert len(made) == 2
+
+
+# --- policies of other authors -------------------------------------------------------------------
+
+
+def observation() -> Observation:
+    """Two jobs of nine tasks each on twelve slots."""
+    trace = Trace("two", tuple(job(name, stage("s", 9, 1_000)) for name in "ab"))
+    return Round(session_tables(to_arrays(trace), 12, np.array([0.0, 5.0]))).observation()
+
+
+class Writes:
+    name = "writes"
+
+    def decide(self, seen: Observation) -> Action:
+        seen.jobs["held"][:] = 0
+        return PASS
+
+
+def test_a_policy_of_others_cannot_write() -> None:
+    """It fails for it, and nothing has changed; one that asks ours gets the same answers."""
+    with pytest.raises(ValueError, match="read-only"):
+        Guest(Writes()).decide(observation())
+    rule = Heuristic("strict_fair")
+    assert Guest(rule).decide(observation()) == rule.decide(observation())
+
+
+def test_other_types_of_numbers_and_tables_are_converted() -> None:
+    """An observation made by hand has them, or read-only views: compiling kernels anew would take
+    seconds, inside a decision.
+    """
+    rule = Heuristic("strict_fair")
+    plain = observation()
+    twice = np.repeat(plain.jobs, 2)
+    other = plain._replace(
+        protocol=Protocol(plain.protocol),
+        time_ms=np.float32(plain.time_ms),  # type: ignore[arg-type]
+        num_executors=np.int32(plain.num_executors),  # type: ignore[arg-type]
+        active=plain.active.astype(np.int64),
+        jobs=twice[::2],
+    )
+    expected = rule.decide(plain)
+    compiled = len(decide.outer.signatures)  # type: ignore[attr-defined]
+    assert [rule.decide(seen) for seen in (other, read_only(plain))] == [expected] * 2
+    assert len(decide.outer.signatures) == compiled  # type: ignore[attr-defined]
 
 
 # --- loading -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,14 @@ import pytest
 from decima.spark.jar import PLUGIN
 from decima.whatif.replay.pools import Pool, Pools, allocation_file
 from tests.jvm import Classes
-from tests.record_spark_logs import cluster
-from tests.spark_applications import free_port, metric
+from tests.spark_applications import free_port, metric, standalone
 from tests.spark_work import together, until
 from traces.loopback import LOOPBACK
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 CAP = 3
+TWO_HOSTS = "two hosts"
 Interval = tuple[float, float]
 
 
@@ -111,7 +111,11 @@ def session(
         "spark.decima.metricsPort": str(port),
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
-    with cluster(master, folder) as address:
+    with (
+        standalone(folder, workers=2, cores=2, is_spread=True)
+        if master == TWO_HOSTS
+        else nullcontext(master)
+    ) as address:
         spark = SparkSession.builder.master(address).config(map=conf).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         live = Session(spark, port)
@@ -228,8 +232,7 @@ def test_executors_that_come_and_go(classes: Classes, tmp_path: Path) -> None:
     """Dynamic allocation on a standalone master with two workers: none at first, four under load,
     none after a pause, and again.
     """
-    (tmp_path / "logs").mkdir()
-    with session(classes, tmp_path / "logs", "two hosts", **ALLOCATION) as own:
+    with session(classes, tmp_path, TWO_HOSTS, **ALLOCATION) as own:
         alive = own.context._jsc.sc().getExecutorMemoryStatus
         intervals: list[list[Interval]] = []
         for number in range(2):
@@ -273,8 +276,7 @@ def test_speculative_copies_and_stages_with_a_profile_of_their_own(
         wanted = ResourceProfileBuilder().require(TaskResourceRequests().cpus(2))
         return rdd.withResources(wanted.build)
 
-    (tmp_path / "logs").mkdir()
-    with session(classes, tmp_path / "logs", "two hosts", **slow) as own:
+    with session(classes, tmp_path, TWO_HOSTS, **slow) as own:
         began = time.monotonic()
         spans = own.naps("hangs", 8, 0.4, nap=nap)
         assert time.monotonic() - began < 50, "no copy was started"

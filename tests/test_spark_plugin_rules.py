@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.jvm import Talk
@@ -88,47 +86,40 @@ def test_a_misspelt_setting_is_refused_with_the_nearest_name(
 # --- failures in a row ---------------------------------------------------------------------------
 
 
-def capped(time_ms: int, sets: list[Row], *, slots: int = 8, idle: int = 0) -> dict[str, Any]:
-    """Task sets of a job whose user has a cap of two; `idle` slots have stood idle for long."""
-    return report(
-        time_ms=time_ms, sets=sets, slots=slots, caps={"a": {"user bob": 2}},
-        idle_ms=4_000 if idle else 0, idle_slots=idle,
-    )  # fmt: skip
+WAITS = [task_set(0, 10, job="a")]
+LAST_TASKS = [task_set(0, 2, running=2, job="a"), task_set(1, 5, job="a")]
 
 
-def of_a(stage: int, tasks: int, running: int) -> Row:
-    return task_set(stage, tasks, 0, running, "a")
-
-
-def failures(jvm: Talk, script: list[str], reports: list[dict[str, Any]]) -> list[int]:
-    """Failures in a row after each report, by a policy that does as the script says."""
-    live = Live(jvm, script, idle_s=5)
-    return [int(live.tell(message, "plan")["in_a_row"]) for message in reports]
-
-
-def test_rounds_that_a_cap_closes_forgive_nothing(jvm: Talk) -> None:
-    """The policy raises whenever it is asked. In between, the last tasks of a stage hold all that
-    the cap allows, so that it is not asked.
-    """
-    open_, closed = [of_a(0, 10, 0)], [of_a(0, 2, 2), of_a(1, 5, 0)]
-    reports = [
-        capped(1_000 * number, closed if number % 2 else open_, slots=2) for number in range(10)
-    ]
-    assert failures(jvm, ["raise"] * 10, reports) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-
-
-def test_a_round_that_gives_all_that_a_cap_allows_forgives(jvm: Talk) -> None:
-    """Six slots stand idle beside the user's tasks, as they should."""
-    reports = [capped(1_000 * number, [of_a(0, 10, 0)]) for number in range(3)]
-    assert failures(jvm, ["raise", "raise", "fifo"], reports) == [1, 2, 0]
-
-
-def test_slots_that_a_policy_leaves_idle_are_its_fault_while_a_cap_binds(jvm: Talk) -> None:
-    """Two of eight, which the cap allows; the six others excuse nothing."""
-    reports = [
-        capped(3_000 * number, [of_a(0, 10, 0)], idle=2 if number else 0) for number in range(4)
-    ]
-    assert failures(jvm, ["pass"] * 4, reports) == [0, 0, 1, 1]
+@pytest.mark.parametrize(
+    ("script", "slots", "every_s", "idle_slots", "sets", "failures"),
+    [
+        # In between, last tasks hold all that the cap allows, so that the policy is not asked.
+        (["raise"], 2, 1, 0, [WAITS, LAST_TASKS] * 5, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]),
+        # Six slots stand idle beside the user's tasks, as they should.
+        (["raise", "raise", "fifo"], 8, 1, 0, [WAITS] * 3, [1, 2, 0]),
+        # Two stand idle that the cap allows; the six others excuse nothing.
+        (["pass"], 8, 3, 2, [WAITS] * 4, [0, 0, 1, 1]),
+    ],
+    ids=["closed rounds forgive nothing", "a full round forgives", "idle slots are a fault"],
+)
+def test_failures_in_a_row_under_a_cap_of_two(
+    jvm: Talk,
+    script: list[str],
+    slots: int,
+    every_s: int,
+    idle_slots: int,
+    sets: list[list[Row]],
+    failures: list[int],
+) -> None:
+    live, counts = Live(jvm, script, idle_s=5), []
+    for number, rows in enumerate(sets):
+        idle = idle_slots if number > 0 else 0
+        told = report(
+            time_ms=1_000 * every_s * number, sets=rows, slots=slots, caps={"a": {"user bob": 2}},
+            idle_ms=2_000 * idle, idle_slots=idle,
+        )  # fmt: skip
+        counts.append(live.tell(told, "plan")["in_a_row"])
+    assert counts == failures
 
 
 def test_a_stage_that_waits_for_its_first_decision_ends_a_pause(jvm: Talk) -> None:
