@@ -163,29 +163,30 @@ def test_a_cap_is_shared_by_the_applications_of_its_group(caps: dict[str, int]) 
     assert made.plan(11.0).targets == {"a": 2, "b": 1, "c": 3}
 
 
-def test_the_moving_delay_is_measured_from_request_to_registration() -> None:
-    """Not before the cluster had room: an executor that leaves finishes its tasks first."""
+@pytest.mark.parametrize(
+    ("leave_ms", "come_ms", "delay_ms"),
+    [
+        # Not before the cluster had room: an executor that leaves finishes its tasks first.
+        ([5_000.0] * 8, [8_000.0] * 8, 3_000.0),
+        # They take places in the order in which these became free: one that left just now has not
+        # delayed the one that comes.
+        ([1_000.0 * k for k in range(1, 9)], [6_000.0 + 1_000.0 * k for k in range(1, 9)], 6_000.0),
+    ],
+    ids=["at once", "one by one"],
+)
+def test_the_moving_delay_is_measured_from_request_to_registration(
+    leave_ms: list[float], come_ms: list[float], delay_ms: float
+) -> None:
     made = two(moving_delay_s=1.0)
     made.report("a", report(8), 0.0)
     made.report("b", report(0, columns([20])), 100.0)
     made.plan(100.0)
-    made.report("a", report(0), 5_000.0)
+    for count, at_ms in enumerate(leave_ms, start=1):
+        made.report("a", report(8 - count), at_ms)
     assert made.delay.ms == 1_000.0
-    made.report("b", report(8, columns([20])), 8_000.0)
-    assert (made.delay.ms, made.delay.samples) == (3_000.0, 8)
-
-
-def test_executors_take_places_in_the_order_in_which_they_became_free() -> None:
-    """One that left just now has not delayed the one that comes."""
-    made = two()
-    made.report("a", report(8), 0.0)
-    made.report("b", report(0, columns([20])), 100.0)
-    made.plan(100.0)
-    for left in range(1, 9):
-        made.report("a", report(8 - left), 1_000.0 * left)
-    for came in range(1, 9):
-        made.report("b", report(came, columns([20])), 6_000.0 + 1_000.0 * came)
-    assert (made.delay.ms, made.delay.samples) == (6_000.0, 8)
+    for count, at_ms in enumerate(come_ms, start=1):
+        made.report("b", report(count, columns([20])), at_ms)
+    assert (made.delay.ms, made.delay.samples) == (delay_ms, 8)
 
 
 def test_a_driver_that_reports_more_executors_than_there_are_holds_nothing_up() -> None:

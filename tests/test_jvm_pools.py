@@ -39,15 +39,15 @@ def planned(
         (((20, PROD), (20, ("a", 1, 0)), (20, ("b", 1, 0))), 10, {"prod": 6, "": 4}, (6, 2, 2)),
         # five of eight, then weights: the other pool is behind until it has as many
         (((20, ("prod", 1, 5)), (20, ADHOC)), 8, {"prod": 5, "": 3}, (5, 3)),
-        # 5.3, 2.7 and 4 of twelve, where a minShare of six would be one too many for its weight
-        (((20, ("a", 4, 5)), (20, ("b", 2, 3)), (20, ("c", 3, 0))), 12,
-         {"a": 5, "b": 3, "c": 4}, (5, 3, 4)),
+        # minShares of six and three, where there are six slots for both
+        (((20, ("a", 1, 6)), (20, ("b", 1, 3))), 6, {"a": 4, "b": 2}, (4, 2)),
+        # 5.3, 2.7 and 4 of twelve by their weights, but a minShare of six
         (((20, ("a", 4, 6)), (20, ("b", 2, 3)), (20, ("c", 3, 0))), 12,
          {"a": 6, "b": 3, "c": 3}, (6, 3, 3)),
         # two tasks with six slots to spare: they may still grow to their share
         (((2, PROD), (20, ADHOC), (20, ADHOC)), 8, {"prod": 6, "": 6}, (6, 3, 3)),
     ],
-    ids=["weights", "others", "min share", "three", "three and a min share", "idle"],
+    ids=["weights", "others", "min share", "min shares", "three", "idle"],
 )  # fmt: skip
 def test_pools_get_their_slots_and_the_policy_decides_inside(
     jvm: Talk,

@@ -150,32 +150,14 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
         pytest.param(one_job(), ": jobs[0]: job 'a' has no stage", id="no stage"),
         (one_job(stage_record(tasks=3)), ": jobs[0].stages[0]: unknown key 'tasks'"),
         (one_job({"name": "s"}), ": jobs[0].stages[0]: key 'num_tasks' is missing"),
-        (
-            one_job(stage_record(num_tasks=True)),
-            ": jobs[0].stages[0].num_tasks: expected a whole number, found True",
-        ),
-        (
-            one_job(stage_record(task_ms="5")),
-            ": jobs[0].stages[0].task_ms: expected a number, found '5'",
-        ),
-        (
-            one_job(stage_record(task_ms=10**400)),
-            ": jobs[0].stages[0].task_ms: a number of 401 digits",
-        ),
-        (
-            one_job(stage_record(task_ms=0)),
-            ": jobs[0].stages[0]: level 1, rest wave: duration 0 ms",
-        ),
+        (one_job(stage_record(num_tasks=True)), ": jobs[0].stages[0].num_tasks: expected a whole"),
+        (one_job(stage_record(task_ms="5")), ": jobs[0].stages[0].task_ms: expected a number"),
+        (one_job(stage_record(task_ms=10**400)), ": jobs[0].stages[0].task_ms: a number of 401"),
+        (one_job(stage_record(task_ms=0)), ": jobs[0].stages[0]: level 1, rest wave: duration 0"),
         (one_job(stage_record(levels=[])), ": jobs[0].stages[0]: give durations either"),
         (one_job(stage_record(parents="t")), ": jobs[0].stages[0]: expected a list"),
-        (
-            one_job(stage_record(), stage_record()),
-            ": jobs[0].stages[1]: stage name 's' is used twice",
-        ),
-        (
-            {"jobs": one_job(stage_record())["jobs"] * 2},
-            ": trace 'jobs': job name 'a' is used twice",
-        ),
+        (one_job(stage_record(), stage_record()), ": jobs[0].stages[1]: stage name 's' is used"),
+        ({"jobs": one_job(stage_record())["jobs"] * 2}, ": trace 'jobs': job name 'a' is used"),
         (one_job(stage_record(name="")), ": jobs[0].stages[0].name: expected a name"),
     ],
 )
