@@ -281,35 +281,24 @@ def test_a_named_sql_execution_may_take_its_time(jvm: Talk) -> None:
 
 
 def test_finished_jobs_are_forgotten(jvm: Talk) -> None:
-    """After a minute in which they did not grow; nothing of them is left."""
-    live = Live(jvm)
-    for number in range(3):
-        live.tell(report(started(number, info(number, 1)), time_ms=number))
-    answer = live.tell(report(*(job_done(number) for number in range(3))), "jobs", "sums")
-    assert (len(answer["jobs"]), answer["active"]) == (3, [])
-    version = answer["version"]
-    answer = live.tell(report(time_ms=FORGET_MS + 10), "jobs", "sums", "ends")
-    assert answer["version"] > version
-    assert answer["jobs"] == []
-    assert [job["job"] for job in answer["forgotten"]] == ["spark 0", "spark 1", "spark 2"]
-    (job,) = live.jobs(report(sets=[task_set(0, 1, job="spark 9")], time_ms=FORGET_MS + 20))
-    assert job["job"] == "spark 9"
-
-
-def test_what_is_typical_is_told_by_all_jobs_so_far(jvm: Talk) -> None:
-    """Of 2, 8 and 32 tasks of a second each: while they run, when two are over, when two are
-    forgotten.
+    """After a minute in which they did not grow. Nothing of them is left but what is typical: of 2,
+    8 and 32 tasks of a second each.
     """
-    live = Live(jvm)
+    live, versions = Live(jvm), []
     begun = [started(number, info(number, tasks)) for number, tasks in enumerate((2, 8, 32))]
-    for told, count in (
-        (report(*begun), 3),
-        (report(job_done(0), job_done(1)), 3),
-        (report(time_ms=FORGET_MS + 10), 1),
+    for told, counts in (
+        (report(*begun), (3, 3)),
+        (report(job_done(0), job_done(1)), (3, 1)),
+        (report(time_ms=FORGET_MS + 10), (1, 1)),
     ):
-        answer = live.tell(told, "jobs", "sums")
-        assert len(answer["jobs"]) == count
+        answer = live.tell(told, "jobs", "sums", "ends")
+        versions.append(answer["version"])
+        assert (len(answer["jobs"]), len(answer["active"])) == counts
         assert answer["typical_ms"] == pytest.approx(8 * DEFAULT_TASK_MS)
+    assert versions[2] > versions[1]
+    assert [job["job"] for job in answer["forgotten"]] == ["spark 0", "spark 1"]
+    jobs = live.jobs(report(sets=[task_set(0, 1, job="spark 9")], time_ms=FORGET_MS + 20))
+    assert [job["job"] for job in jobs] == ["spark 2", "spark 9"]
 
 
 def test_a_job_whose_end_was_never_told_is_forgotten(jvm: Talk) -> None:
