@@ -55,3 +55,11 @@ def report(registered: int, stages: dict[str, Any] | None = None) -> Report:
 
 def coordinator(slots: int, policy: str = "strict_fair", **settings: Any) -> Coordinator:
     return Coordinator(CoordinatorSettings(slots, policy, **settings), ready_policy(policy))
+
+
+def join(
+    made: Coordinator, key: str, stages: dict[str, Any] | None = None, held: int = 0, **other: Any
+) -> None:
+    """Register an application, which then reports what it was granted and its work."""
+    made.register(registered(key, **other), held, 0.0)
+    made.report(key, report(made.applications[key].granted, stages), 10.0)

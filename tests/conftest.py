@@ -18,7 +18,8 @@ from tests.commands import SMALL, Command
 from tests.jvm import Classes, Talk
 from tests.real_spark import missing_for_spark, skip_without
 from tests.shapes import chain, fork_join
-from tests.spark_work import Hooks, hooked_jar, quiet_spark
+from tests.spark_commands import Spark, compiled
+from tests.spark_work import Hooks, hooked_jar, local_spark, quiet_spark
 from traces import Job, LevelDurations, Stage, Trace, write_trace
 
 # Every run tries the same examples: a test that fails does so again, here and elsewhere.
@@ -110,8 +111,8 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
 
 @pytest.fixture(scope="session")
 def jvm(classes: Classes) -> Iterator[Talk]:
-    """A JVM without Spark that plays live sessions (`tests.live.Live`)."""
-    with classes.talk("decima.policy.DriveSession") as talk:
+    """A JVM without Spark, which answers as `DriveSession.java` does."""
+    with classes.talk() as talk:
         yield talk
 
 
@@ -119,6 +120,25 @@ def jvm(classes: Classes) -> Iterator[Talk]:
 def jar_with_hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The plugin's jar, whose planner can be made to fail."""
     return hooked_jar(tmp_path_factory.mktemp("hooked"))
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
+    """The jar of `SleepJobs.java`."""
+    return compiled(tmp_path_factory.mktemp("program"), classes, "SleepJobs", 8)
+
+
+@pytest.fixture
+def spark(tmp_path: Path, classes: Classes) -> Spark:
+    """Commands of the newest Spark, in a folder of the test's own."""
+    return Spark(classes.jar, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    """A local Spark with eight slots; a module may have another one."""
+    with local_spark() as spark:
+        yield spark
 
 
 @pytest.fixture

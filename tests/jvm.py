@@ -41,31 +41,16 @@ class Classes:
         """The class path: ours, and Spark's jars for Jackson and what the compiler looks for."""
         return f"{self.jar}:{spark_jars()}/*"
 
-    def ask(self, name: str, questions: list[dict[str, Any]]) -> list[Any]:
-        """The answers of a class of the tests', one for each question."""
-        done = subprocess.run(  # noqa: S603 - our own class
-            self._command(name),
-            input="".join(f"{json.dumps(question)}\n" for question in questions),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-2_000:]
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
     @contextmanager
-    def talk(self, name: str) -> Iterator[Talk]:
-        """A class of the tests' that answers each question as it comes, in one JVM."""
-        with subprocess.Popen(  # noqa: S603 - our own class
-            self._command(name), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as process:
-            yield Talk(process)
-
-    def _command(self, name: str) -> list[str]:
+    def talk(self) -> Iterator[Talk]:
+        """Run `DriveSession.java`."""
         java = shutil.which("java")
         assert java is not None
-        return [java, "-Xshare:auto", "-cp", f"{self._own}:{self.path}", name]
+        with subprocess.Popen(  # noqa: S603 - our own class
+            [java, "-Xshare:auto", "-cp", f"{self._own}:{self.path}", "decima.policy.DriveSession"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            yield Talk(process)
 
 
 class Talk:

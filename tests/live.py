@@ -42,8 +42,7 @@ class Live:
         starve_s, idle_s: bounds of the planner.
         """
         self._jvm = jvm
-        bounds = {"starve_ms": 1_000 * starve_s, "idle_ms": 1_000 * idle_s}
-        jvm.ask({"begin": {"policy": policy, **bounds}})
+        jvm.ask({"begin": policy, "starve_ms": 1_000 * starve_s, "idle_ms": 1_000 * idle_s})
         if priors is not None:
             self.learn(priors)
 

@@ -39,65 +39,72 @@ def free_port() -> int:
         return port
 
 
-class StandaloneCluster:
-    """A master and its workers, on loopback."""
+def page(port: int, path: str) -> str:
+    """What a server on loopback answers; nothing before it is up."""
+    try:
+        return str(urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10).read().decode())
+    except OSError:
+        return ""
 
-    def __init__(self, folder: Path, workers: int, cores: int, **options: str) -> None:
-        """Start the master, then so many workers of so many cores."""
-        self.folder, port = folder, free_port()
-        self.url = f"spark://127.0.0.1:{port}"
-        self._cores, self._options = cores, options
-        master = ("--port", str(port), "--webui-port", "0")
-        self._master = self._start("master.Master", folder / "master.log", *master)
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._added = 0
-        for _ in range(workers):
-            self.add_worker()
 
-    def add_worker(self) -> None:
-        """Start one more worker, and wait until the master knows it."""
-        name = f"work{self._added}"
-        log = self.folder / f"{name}.log"
-        own = (
-            "--webui-port", "0", "--cores", str(self._cores), "--memory", f"{self._cores}g",
-            "--work-dir", str(self.folder / name), self.url,
-        )  # fmt: skip
-        self.workers.append(self._start("worker.Worker", log, *own))
-        self._added += 1
-        until(lambda: "registered with master" in log.read_text(), "a worker")
+def metrics(port: int) -> str:
+    """What Prometheus would read."""
+    return page(port, "metrics")
 
-    def _start(self, name: str, path: Path, *arguments: str) -> subprocess.Popen[bytes]:
-        home = spark_jars().parent
-        environment = {
-            **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m", **self._options,
-        }  # fmt: skip
-        command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
-        with path.open("w") as log:
-            return subprocess.Popen(  # noqa: S603 - Spark's own launcher
-                [*command, "--host", "127.0.0.1", *arguments],
-                env=environment, stdout=log, stderr=log,
-            )  # fmt: skip
 
-    def stop(self) -> None:
-        """End all of it."""
-        running = [self._master, *self.workers]
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.wait(timeout=30)
+def metric(port: int, name: str) -> float:
+    (line,) = [line for line in metrics(port).splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[1])
 
 
 @contextmanager
 def standalone(
-    folder: Path, workers: int, cores: int, **options: str
-) -> Iterator[StandaloneCluster]:
-    """Run a standalone cluster that ends with the context."""
-    cluster = StandaloneCluster(folder, workers, cores, **options)
+    folder: Path, workers: int, cores: int, *, is_spread: bool = False, **options: str
+) -> Iterator[str]:
+    """A master on loopback and so many workers of so many cores; its URL.
+
+    Each worker has a host of its own if `is_spread`: Spark runs no speculative copy on the host of
+    the original.
+    """
+    home = spark_jars().parent
+    environment = {
+        **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m", **options,
+    }  # fmt: skip
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, path: Path, host: str, *arguments: str) -> None:
+        command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
+        with path.open("w") as log:
+            process = subprocess.Popen(  # noqa: S603 - Spark's own launcher
+                [*command, "--host", host, *arguments],
+                env=environment, stdout=log, stderr=log,
+            )  # fmt: skip
+        running.append(process)
+
+    def add_worker(number: int) -> None:
+        work = folder / f"work{number}"
+        log = work.with_suffix(".log")
+        start(
+            "worker.Worker", log, f"127.0.0.{1 + number * is_spread}",
+            "--webui-port", "0", "--cores", str(cores), "--memory", f"{cores}g",
+            "--work-dir", str(work), url,
+        )  # fmt: skip
+        until(lambda: "registered with master" in log.read_text(), "a worker")
+
+    port = str(free_port())
+    url = f"spark://127.0.0.1:{port}"
     try:
-        yield cluster
+        ports = ("--port", port, "--webui-port", "0")
+        start("master.Master", folder / "master.log", "127.0.0.1", *ports)
+        for number in range(workers):
+            add_worker(number)
+        yield url
     finally:
-        cluster.stop()
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(timeout=30)
 
 
 class CoordinatorProcess:
@@ -119,14 +126,11 @@ class CoordinatorProcess:
 
     def applications(self) -> dict[str, tuple[int, int]]:
         """Registered executors and target by name."""
-        with urlopen(f"http://127.0.0.1:{self._status}/status.json", timeout=10) as answer:
-            jobs = json.load(answer)["jobs"]
+        jobs = json.loads(page(self._status, "status.json"))["jobs"]
         return {job["name"]: (job["held"], job["limit"]) for job in jobs}
 
     def metric(self, name: str) -> float:
-        with urlopen(f"http://127.0.0.1:{self._status}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
+        return metric(self._status, name)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

@@ -67,11 +67,11 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> bool:
     return condition()
 
 
-def together(*work: Callable[[], None]) -> None:
+def together(*work: Callable[[], object]) -> None:
     """Run each in a thread of its own; no exception is lost, and none may hang."""
     failed: list[BaseException] = []
 
-    def guarded(action: Callable[[], None]) -> None:
+    def guarded(action: Callable[[], object]) -> None:
         try:
             action()
         except BaseException as error:  # noqa: BLE001 - it is raised again below
@@ -106,10 +106,7 @@ class Faulty:
 
 def assert_all_slots_are_free(scheduler: Scheduler) -> None:
     """Soon: tasks of a job that has failed may still be ending."""
-    end = time.monotonic() + 10
-    while any(scheduler.status().jvm["held"].values()) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not any(scheduler.status().jvm["held"].values())
+    assert until(lambda: not any(scheduler.status().jvm["held"].values()), 10)
 
 
 def spark_objects(spark: Any) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from decima.spark.coordinator.planning import Coordinator
 from decima.spark.coordinator.settings import CoordinatorSettings
 from decima.spark.settings import WEIGHTS, AttachError
 from spark_sim import Action, Observation
-from tests.applications import columns, coordinator, registered, registration, report
+from tests.applications import columns, coordinator, join, registered, registration, report
 
 
 def two(policy: str = "strict_fair", **settings: object) -> Coordinator:
@@ -121,8 +121,7 @@ def test_weights_are_shares() -> None:
     """Three to one of eight: six and two."""
     made = coordinator(8, weights={"queue:prod": 3.0})
     for key, queue in (("a", "prod"), ("b", "dev")):
-        made.register(registered(key, queue=queue), 0, 0.0)
-        made.report(key, report(made.applications[key].granted, columns([20])), 10.0)
+        join(made, key, columns([20]), queue=queue)
     assert made.plan(11.0).targets == {"a": 6, "b": 2}
 
 
@@ -131,10 +130,8 @@ def test_shortest_work_first_is_by_weight() -> None:
     targets = []
     for weight in (1.0, 3.0):
         made = coordinator(8, "tuned_srw")
-        made.register(registered("short"), 0, 0.0)
-        made.register(registered("long", weight=weight), 0, 0.0)
-        made.report("short", report(8, columns([20])), 10.0)
-        made.report("long", report(0, columns([40])), 10.0)
+        join(made, "short", columns([20]))
+        join(made, "long", columns([40]), weight=weight)
         targets.append(made.plan(11.0).targets)
     assert targets[0]["short"] > targets[0]["long"]
     assert targets[1]["long"] > targets[1]["short"]
@@ -153,9 +150,7 @@ def test_an_application_weighs_as_much_as_its_unfinished_jobs(
     """Three jobs with twice the work of one: each of the three is shorter."""
     made = coordinator(8, policy, shares_of=shares_of)
     for key, jobs, tasks in (("one", 1, [20]), ("three", 3, [20, 10, 10])):
-        made.register(registered(key), 0, 0.0)
-        granted = made.applications[key].granted
-        made.report(key, report(granted, columns(tasks, jobs=jobs)), 10.0)
+        join(made, key, columns(tasks, jobs=jobs))
     targets = made.plan(11.0).targets
     assert (targets["three"] > targets["one"]) == jobs_count
 
@@ -164,35 +159,34 @@ def test_an_application_weighs_as_much_as_its_unfinished_jobs(
 def test_a_cap_is_shared_by_the_applications_of_its_group(caps: dict[str, int]) -> None:
     made = coordinator(8, caps=caps)
     for key, user in (("a", "ann"), ("b", "ann"), ("c", "bob")):
-        made.register(registered(key, user=user, queue=user), 0, 0.0)
-        made.report(key, report(made.applications[key].granted, columns([20])), 10.0)
-    targets = made.plan(11.0).targets
-    assert targets == {"a": 2, "b": 1, "c": 3}
+        join(made, key, columns([20]), user=user, queue=user)
+    assert made.plan(11.0).targets == {"a": 2, "b": 1, "c": 3}
 
 
-def test_the_moving_delay_is_measured_from_request_to_registration() -> None:
-    """Not before the cluster had room: an executor that leaves finishes its tasks first."""
+@pytest.mark.parametrize(
+    ("leave_ms", "come_ms", "delay_ms"),
+    [
+        # Not before the cluster had room: an executor that leaves finishes its tasks first.
+        ([5_000.0] * 8, [8_000.0] * 8, 3_000.0),
+        # They take places in the order in which these became free: one that left just now has not
+        # delayed the one that comes.
+        ([1_000.0 * k for k in range(1, 9)], [6_000.0 + 1_000.0 * k for k in range(1, 9)], 6_000.0),
+    ],
+    ids=["at once", "one by one"],
+)
+def test_the_moving_delay_is_measured_from_request_to_registration(
+    leave_ms: list[float], come_ms: list[float], delay_ms: float
+) -> None:
     made = two(moving_delay_s=1.0)
     made.report("a", report(8), 0.0)
     made.report("b", report(0, columns([20])), 100.0)
     made.plan(100.0)
-    made.report("a", report(0), 5_000.0)
+    for count, at_ms in enumerate(leave_ms, start=1):
+        made.report("a", report(8 - count), at_ms)
     assert made.delay.ms == 1_000.0
-    made.report("b", report(8, columns([20])), 8_000.0)
-    assert (made.delay.ms, made.delay.samples) == (3_000.0, 8)
-
-
-def test_executors_take_places_in_the_order_in_which_they_became_free() -> None:
-    """One that left just now has not delayed the one that comes."""
-    made = two()
-    made.report("a", report(8), 0.0)
-    made.report("b", report(0, columns([20])), 100.0)
-    made.plan(100.0)
-    for left in range(1, 9):
-        made.report("a", report(8 - left), 1_000.0 * left)
-    for came in range(1, 9):
-        made.report("b", report(came, columns([20])), 6_000.0 + 1_000.0 * came)
-    assert (made.delay.ms, made.delay.samples) == (6_000.0, 8)
+    for count, at_ms in enumerate(come_ms, start=1):
+        made.report("b", report(count, columns([20])), at_ms)
+    assert (made.delay.ms, made.delay.samples) == (delay_ms, 8)
 
 
 def test_a_driver_that_reports_more_executors_than_there_are_holds_nothing_up() -> None:
@@ -215,8 +209,7 @@ def test_more_applications_than_executors_take_turns() -> None:
     """The one served longest gives way to the one that has waited beyond the bound."""
     made = coordinator(1, wait_s=60.0)
     for key in ("a", "b", "c"):
-        made.register(registered(key), 0, 0.0)
-        made.report(key, report(0, columns([20])), 0.0)
+        join(made, key, columns([20]))
     served = []
     for second in range(0, 240, 10):
         targets = made.plan(1_000.0 * second).targets
@@ -229,12 +222,16 @@ def test_more_applications_than_executors_take_turns() -> None:
     assert served == ["a"] * 6 + ["b"] * 6 + ["c"] * 6 + ["a"] * 6
 
 
-def test_applications_keep_what_they_hold_when_the_coordinator_starts_again() -> None:
-    made = coordinator(8)
-    for key, count in (("a", 3), ("b", 5)):
-        made.register(registered(key), count, 0.0)
-        made.report(key, report(count, columns([20], [count], task_ms=1_000.0)), 1.0)
-    assert made.plan(2.0).targets == {"a": 3, "b": 5}
+@pytest.mark.parametrize(("slots", "of_b"), [(8, 5), (6, 3)], ids=["same", "smaller"])
+def test_applications_keep_what_they_hold_when_the_coordinator_starts_again(
+    slots: int, of_b: int
+) -> None:
+    """A cluster that is smaller by then takes from the largest."""
+    made = coordinator(slots)
+    for key, held in (("a", 3), ("b", 5)):
+        join(made, key, columns([20], [held], task_ms=1_000.0), held)
+        made.report(key, report(held, columns([20], [held], task_ms=1_000.0)), 11.0)
+    assert made.plan(12.0).targets == {"a": 3, "b": of_b}
 
 
 def test_a_driver_that_is_back_keeps_what_it_holds_until_its_first_report() -> None:
@@ -248,25 +245,15 @@ def test_a_driver_that_is_back_keeps_what_it_holds_until_its_first_report() -> N
     assert made.plan(4.0).targets == {"a": 0, "b": 8}
 
 
-def test_a_smaller_cluster_takes_from_the_largest() -> None:
-    made = coordinator(6)
-    for key, count in (("a", 3), ("b", 5)):
-        made.register(registered(key), count, 0.0)
-        made.report(key, report(count, columns([20], [count])), 1.0)
-    assert made.plan(2.0).targets == {"a": 3, "b": 3}
-
-
 def test_executors_of_several_tasks_are_counted_whole() -> None:
     """Ten tasks need three executors of four."""
     made = coordinator(8)
     made.register(registered("a", tasks=4, most=2), 0, 0.0)
-    made.register(registered("b", tasks=4), 0, 0.0)
-    made.report("b", report(0, columns([10])), 1.0)
+    join(made, "b", columns([10]), tasks=4)
     assert made.plan(2.0).targets == {"a": 2, "b": 6}
     made.report("a", report(2, columns([100])), 3.0)
     made.report("b", report(6, columns([10], [10])), 3.0)
-    targets = made.plan(4.0).targets
-    assert targets == {"a": 2, "b": 6}
+    assert made.plan(4.0).targets == {"a": 2, "b": 6}
 
 
 @pytest.mark.parametrize("policy", ["strict_fair", "fifo", "tuned_srw", "es_rule", "decima"])
@@ -309,13 +296,11 @@ def test_strict_fair_stands_in_for_a_policy_that_fails(action: Any) -> None:
     """Or that cannot be made for the graphs of now."""
     policy_for = unmade if action == "unmade" else lambda _trace: Broken(action)
     made = Coordinator(CoordinatorSettings(8), policy_for)
-    made.register(registered("a"), 0, 0.0)
-    made.report("a", report(8, columns([20])), 1.0)
+    join(made, "a", columns([20]))
     division = made.plan(2.0)
-    assert division.targets == {"a": 8}
-    assert (division.by, made.failures) == ("strict_fair", 1)
-    assert ("no such graph" in str(division.fault)) == (action == "unmade")
+    assert (division.targets, division.by, made.failures) == ({"a": 8}, "strict_fair", 1)
     assert division.fault is not None
+    assert ("no such graph" in division.fault) == (action == "unmade")
 
 
 def test_an_application_keeps_its_executors_between_two_jobs_of_a_query() -> None:

@@ -23,7 +23,7 @@ from tests.live import (
     started,
     task_set,
 )
-from tests.shapes import chain, fork_join
+from tests.shapes import chain
 from tests.stories import job as job_of_stages
 from tests.stories import stage as stage_of
 from traces import Trace
@@ -159,23 +159,16 @@ def test_an_attempt_that_ends_does_not_hide_the_next_one(jvm: Talk) -> None:
 
 
 def test_jobs_are_in_the_order_of_arrival(jvm: Talk) -> None:
-    """Whatever order they were told in, as the simulator has them."""
     begun = [started(number, info(number, 9), time_ms=-number) for number in range(3)]
     jobs = Live(jvm).jobs(report(*begun))
     assert [job["job"] for job in jobs] == ["spark 2", "spark 1", "spark 0"]
 
 
-def test_critical_paths(jvm: Talk) -> None:
-    """The longest sum of durations below, also of a chain deeper than a thread may recurse."""
-    deep = [(row - 1,) if row else () for row in range(20_000)]
-    for parents in (deep, [stage.parents for stage in fork_join("f", (2, 5)).stages]):
-        begun = started(0, *(info(row, 1, above) for row, above in enumerate(parents)))
-        tables = Live(jvm).tell(report(begun, sets=[task_set(0, 1)]), "tables")["tables"]
-        depth = [1] * len(parents)
-        for row in reversed(range(len(parents))):
-            for parent in parents[row]:
-                depth[parent] = max(depth[parent], 1 + depth[row])
-        assert tables["critical_path_ms"] == [DEFAULT_TASK_MS * levels for levels in depth]
+def test_a_critical_path_may_be_deeper_than_a_thread_may_recurse(jvm: Talk) -> None:
+    deep = [info(row, 1, (row - 1,) if row else ()) for row in range(20_000)]
+    told = report(started(0, *deep), sets=[task_set(0, 1)])
+    expected = [DEFAULT_TASK_MS * levels for levels in range(20_000, 0, -1)]
+    assert Live(jvm).tell(told, "tables")["tables"]["critical_path_ms"] == expected
 
 
 # --- durations -----------------------------------------------------------------------------------
@@ -240,7 +233,6 @@ def test_a_job_seen_before_its_name_is_known_gets_it(jvm: Talk) -> None:
 
 
 def test_earlier_runs_may_come_late(jvm: Talk) -> None:
-    """Stages that are not done are looked up again."""
     live = Live(jvm)
     begun = started(0, info(0, 3), info(1, 2, (0,)), decima_job="q")
     answer = live.tell(report(begun, sets=[task_set(1, 2, 0, 1, "job q")]), "jobs", "sums")
@@ -267,24 +259,7 @@ def test_a_broadcast_takes_no_name_from_its_job(jvm: Talk) -> None:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def test_names_of_jobs(jvm: Talk) -> None:
-    """Our property, the SQL execution, the job group, the Spark job."""
-    every = {
-        "decima.job": "mine",
-        "spark.sql.execution.root.id": "1",
-        "spark.sql.execution.id": "2",
-        "spark.jobGroup.id": "night",
-    }
-    names = []
-    while every:
-        names.append(jvm.ask({"properties": every})[0])
-        every.pop(next(iter(every)))
-    names.append(jvm.ask({"properties": {}})[0])
-    assert names == ["job mine", "sql 1", "sql 2", "group night", "spark 5"]
-
-
 def test_a_name_that_comes_again_is_another_job_unless_it_goes_on(jvm: Talk) -> None:
-    """After five seconds of nothing."""
     live = Live(jvm)
     for number, at_ms in enumerate((0, 1_000, 20_000)):
         live.tell(report(started(number, info(number, 1), time_ms=at_ms, decima_job="night")))
@@ -306,35 +281,24 @@ def test_a_named_sql_execution_may_take_its_time(jvm: Talk) -> None:
 
 
 def test_finished_jobs_are_forgotten(jvm: Talk) -> None:
-    """After a minute in which they did not grow; nothing of them is left."""
-    live = Live(jvm)
-    for number in range(3):
-        live.tell(report(started(number, info(number, 1)), time_ms=number))
-    answer = live.tell(report(*(job_done(number) for number in range(3))), "jobs", "sums")
-    assert (len(answer["jobs"]), answer["active"]) == (3, [])
-    version = answer["version"]
-    answer = live.tell(report(time_ms=FORGET_MS + 10), "jobs", "sums", "ends")
-    assert answer["version"] > version
-    assert answer["jobs"] == []
-    assert [job["job"] for job in answer["forgotten"]] == ["spark 0", "spark 1", "spark 2"]
-    (job,) = live.jobs(report(sets=[task_set(0, 1, job="spark 9")], time_ms=FORGET_MS + 20))
-    assert job["job"] == "spark 9"
-
-
-def test_what_is_typical_is_told_by_all_jobs_so_far(jvm: Talk) -> None:
-    """Of 2, 8 and 32 tasks of a second each: while they run, when two are over, when two are
-    forgotten.
+    """After a minute in which they did not grow. Nothing of them is left but what is typical: of 2,
+    8 and 32 tasks of a second each.
     """
-    live = Live(jvm)
+    live, versions = Live(jvm), []
     begun = [started(number, info(number, tasks)) for number, tasks in enumerate((2, 8, 32))]
-    for told, count in (
-        (report(*begun), 3),
-        (report(job_done(0), job_done(1)), 3),
-        (report(time_ms=FORGET_MS + 10), 1),
+    for told, counts in (
+        (report(*begun), (3, 3)),
+        (report(job_done(0), job_done(1)), (3, 1)),
+        (report(time_ms=FORGET_MS + 10), (1, 1)),
     ):
-        answer = live.tell(told, "jobs", "sums")
-        assert len(answer["jobs"]) == count
+        answer = live.tell(told, "jobs", "sums", "ends")
+        versions.append(answer["version"])
+        assert (len(answer["jobs"]), len(answer["active"])) == counts
         assert answer["typical_ms"] == pytest.approx(8 * DEFAULT_TASK_MS)
+    assert versions[2] > versions[1]
+    assert [job["job"] for job in answer["forgotten"]] == ["spark 0", "spark 1"]
+    jobs = live.jobs(report(sets=[task_set(0, 1, job="spark 9")], time_ms=FORGET_MS + 20))
+    assert [job["job"] for job in jobs] == ["spark 2", "spark 9"]
 
 
 def test_a_job_whose_end_was_never_told_is_forgotten(jvm: Talk) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.jvm import Talk
@@ -40,11 +39,16 @@ def planned(
         (((20, PROD), (20, ("a", 1, 0)), (20, ("b", 1, 0))), 10, {"prod": 6, "": 4}, (6, 2, 2)),
         # five of eight, then weights: the other pool is behind until it has as many
         (((20, ("prod", 1, 5)), (20, ADHOC)), 8, {"prod": 5, "": 3}, (5, 3)),
+        # minShares of six and three, where there are six slots for both
+        (((20, ("a", 1, 6)), (20, ("b", 1, 3))), 6, {"a": 4, "b": 2}, (4, 2)),
+        # 5.3, 2.7 and 4 of twelve by their weights, but a minShare of six
+        (((20, ("a", 4, 6)), (20, ("b", 2, 3)), (20, ("c", 3, 0))), 12,
+         {"a": 6, "b": 3, "c": 3}, (6, 3, 3)),
         # two tasks with six slots to spare: they may still grow to their share
         (((2, PROD), (20, ADHOC), (20, ADHOC)), 8, {"prod": 6, "": 6}, (6, 3, 3)),
     ],
-    ids=["weights", "others", "min share", "idle"],
-)
+    ids=["weights", "others", "min share", "min shares", "three", "idle"],
+)  # fmt: skip
 def test_pools_get_their_slots_and_the_policy_decides_inside(
     jvm: Talk,
     jobs: tuple[tuple[int, Pool], ...],
@@ -75,7 +79,6 @@ def test_slots_that_a_policy_leaves_idle_in_a_pool_go_to_others(jvm: Talk) -> No
 
 
 def test_a_pool_without_a_slot_waits(jvm: Talk) -> None:
-    """With one slot its stage is known and not chosen."""
     plan = planned(jvm, (20, PROD), (20, ADHOC), slots=1)
     assert (plan["chosen"], plan["others"]) == ([1], [0])
     assert plan["pools"] == {"prod": 0, "": 1}
@@ -104,67 +107,15 @@ def test_a_policy_that_fails_in_one_pool_is_counted_once(jvm: Talk) -> None:
     assert answer["plan"]["limits"] == {"spark 0": 6, "spark 1": 2}
 
 
-def test_what_a_limit_of_a_pool_holds_back_needs_a_plan(jvm: Talk) -> None:
-    """Four idle slots for two tasks, but the pool may hold one more."""
-    plan = {"chosen": [0, 1], "considered": [0, 1], "limits": {"spark 0": 8, "spark 1": 8}}
-    sets = [
-        task_set(0, 4, running=3, job="spark 0", pool=PROD),
-        task_set(1, 2, running=1, job="spark 1", pool=ADHOC),
-    ]
-    for pools, is_due in (({"prod": 4, "": 4}, False), ({"prod": 3, "": 4}, True)):
-        told = report(sets=sets, slots=SLOTS)
-        Live(jvm)
-        assert jvm.ask({"due": told, "plan": {**plan, "pools": pools}}) is is_due
-
-
-def sparks(pools: dict[str, tuple[float, int, int]], slots: int) -> dict[str, int]:
-    """Slots of pools (weight, minShare, tasks), each given by `FairSchedulingAlgorithm`."""
-    held = dict.fromkeys(pools, 0)
-
-    def key(name: str) -> tuple[bool, float, str]:
-        weight, least, _ = pools[name]
-        is_needy = held[name] < least
-        return not is_needy, held[name] / (least if is_needy else weight), name
-
-    for _ in range(slots):
-        wanting = [name for name in pools if held[name] < pools[name][2]]
-        if wanting:
-            held[min(wanting, key=key)] += 1
-    return held
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_slots_of_pools_are_those_that_spark_would_give(jvm: Talk, seed: int) -> None:
-    """Random weights, minShares and tasks: no pool with enough tasks gets fewer."""
-    rng = np.random.default_rng(seed)
-    slots = int(rng.integers(4, 30))
-    jobs: list[tuple[int, Pool]] = [
-        (
-            int(rng.integers(1, 40)),
-            (f"p{n}", int(rng.integers(2, 9)), max(0, int(rng.integers(-9, 9)))),
-        )
-        for n in range(int(rng.integers(2, 6)))
-    ]
-    plan = planned(jvm, *jobs, policy="fifo", slots=slots)
-    expected = sparks(
-        {name: (float(weight), least, tasks) for tasks, (name, weight, least) in jobs}, slots
-    )
-    for tasks, (name, _, _) in jobs:
-        assert plan["pools"][name] >= expected[name]
-        if tasks > expected[name]:
-            assert plan["pools"][name] == max(
-                expected[name],
-                sparks({n: (float(w), m, 10**6) for _, (n, w, m) in jobs}, slots)[name],
-            )
-
-
 @pytest.mark.parametrize(
     ("waiting", "running", "policy", "first"),
     [
         # as many tasks left as by submission, or the fewest
         (((9, None), (7, None), (8, None)), None, "fifo", 1),
         (((9, None), (7, None), (8, None)), None, "strict_fair", 1),
+        (((9, None), (7, None), (8, None)), None, "spark_fair", 1),
         (((9, None), (7, None), (8, None)), None, "tuned_srw", 2),
+        (((9, None), (7, None), (8, None)), None, "es_rule", 2),
         # six tasks for weight three against three for one: the pool of weight three is due
         (((9, ADHOC), (7, PROD), (8, PROD)), ((6, PROD), (3, ADHOC)), "fifo", 2),
         (((9, PROD), (7, ADHOC), (8, PROD)), ((6, PROD), (3, ADHOC)), "tuned_srw", 3),

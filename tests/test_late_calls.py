@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numba
@@ -83,18 +82,6 @@ def _call_fresh(number: int, pair: Pair) -> float:
     return float(_of_fresh(number, (packed(pair), 2.0)))
 
 
-@pytest.fixture
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Ctrl-C is pressed while a function is being compiled."""
-
-    def compile_until(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_unused, "compile", compile_until, raising=False)
-    yield
-    monkeypatch.undo()
-
-
 def test_a_function_is_compiled_when_it_is_called_first() -> None:
     """The others are not: that is what the table is for."""
     assert not FRESH.is_loaded(0)
@@ -117,14 +104,17 @@ def test_a_function_that_cannot_be_compiled_fails_where_python_called() -> None:
     assert late.FAULTS == []
 
 
-@pytest.mark.usefixtures("interrupted")
-def test_an_interrupt_while_compiling_ends_the_call() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        _twice(3, _pair(), 1.0)
-    assert not TABLE.is_loaded(3)
-
-
 def test_the_next_call_compiles_what_was_interrupted() -> None:
+    """By Ctrl-C: the call ends."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_unused, "compile", interrupt, raising=False)
+        with pytest.raises(KeyboardInterrupt):
+            _twice(3, _pair(), 1.0)
+    assert not TABLE.is_loaded(3)
     assert _twice(3, _pair(), 1.0) == 2.0
 
 

@@ -17,7 +17,6 @@ EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
 
 def csv_file(tmp_path: Path, text: str) -> Path:
-    """A CSV file of `text`."""
     path = tmp_path / "jobs.csv"
     path.write_text(text)
     return path
@@ -99,7 +98,6 @@ def test_mistakes_in_csv_name_file_and_line(tmp_path: Path, text: str, message: 
 
 
 def test_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
-    """A byte-order mark, carriage returns and quotes are no obstacle."""
     path = tmp_path / "jobs.csv"
     path.write_bytes(b'\xef\xbb\xbfjob,stage,num_tasks,task_ms\r\n"a, b",s,1,5\r\n')
     assert read_csv(path).jobs[0].name == "a, b"
@@ -109,12 +107,10 @@ def test_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
 
 
 def stage_record(**change: Any) -> dict[str, Any]:
-    """A legal stage of a JSON file, with changes."""
     return {"name": "s", "num_tasks": 1, "task_ms": 5} | change
 
 
 def one_job(*stages: Any, **change: Any) -> dict[str, Any]:
-    """A JSON trace of one job."""
     return {"jobs": [{"name": "a", "stages": list(stages)} | change]}
 
 
@@ -154,37 +150,18 @@ def test_json_holds_the_same_as_csv(tmp_path: Path) -> None:
         pytest.param(one_job(), ": jobs[0]: job 'a' has no stage", id="no stage"),
         (one_job(stage_record(tasks=3)), ": jobs[0].stages[0]: unknown key 'tasks'"),
         (one_job({"name": "s"}), ": jobs[0].stages[0]: key 'num_tasks' is missing"),
-        (
-            one_job(stage_record(num_tasks=True)),
-            ": jobs[0].stages[0].num_tasks: expected a whole number, found True",
-        ),
-        (
-            one_job(stage_record(task_ms="5")),
-            ": jobs[0].stages[0].task_ms: expected a number, found '5'",
-        ),
-        (
-            one_job(stage_record(task_ms=10**400)),
-            ": jobs[0].stages[0].task_ms: a number of 401 digits",
-        ),
-        (
-            one_job(stage_record(task_ms=0)),
-            ": jobs[0].stages[0]: level 1, rest wave: duration 0 ms",
-        ),
+        (one_job(stage_record(num_tasks=True)), ": jobs[0].stages[0].num_tasks: expected a whole"),
+        (one_job(stage_record(task_ms="5")), ": jobs[0].stages[0].task_ms: expected a number"),
+        (one_job(stage_record(task_ms=10**400)), ": jobs[0].stages[0].task_ms: a number of 401"),
+        (one_job(stage_record(task_ms=0)), ": jobs[0].stages[0]: level 1, rest wave: duration 0"),
         (one_job(stage_record(levels=[])), ": jobs[0].stages[0]: give durations either"),
         (one_job(stage_record(parents="t")), ": jobs[0].stages[0]: expected a list"),
-        (
-            one_job(stage_record(), stage_record()),
-            ": jobs[0].stages[1]: stage name 's' is used twice",
-        ),
-        (
-            {"jobs": one_job(stage_record())["jobs"] * 2},
-            ": trace 'jobs': job name 'a' is used twice",
-        ),
+        (one_job(stage_record(), stage_record()), ": jobs[0].stages[1]: stage name 's' is used"),
+        ({"jobs": one_job(stage_record())["jobs"] * 2}, ": trace 'jobs': job name 'a' is used"),
         (one_job(stage_record(name="")), ": jobs[0].stages[0].name: expected a name"),
     ],
 )
 def test_mistakes_in_json_name_the_place(tmp_path: Path, content: Any, message: str) -> None:
-    """Each mistake is one line with the file and the line, or the path of the value."""
     path = json_file(tmp_path, content)
     with raises_one_line(TraceError) as caught:
         read_json(path)

@@ -13,7 +13,6 @@ STARTS_SPARK = ("local_spark", "quiet_spark", "SparkSession.builder", "logging_s
 
 
 def test_what_is_missing_skips_or_fails() -> None:
-    """With the reason; and what is not missing does neither."""
     skip_without(None, {REQUIRED: "1"})
     with pytest.raises(pytest.skip.Exception, match="no Java here"):
         skip_without("no Java here", {})
@@ -22,7 +21,6 @@ def test_what_is_missing_skips_or_fails() -> None:
 
 
 def test_whatever_starts_spark_is_marked() -> None:
-    """Else it ends in an error where there is no Java."""
     unmarked = [
         path.name
         for path in sorted((ROOT / "tests").glob("test_*.py"))

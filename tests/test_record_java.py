@@ -21,7 +21,6 @@ def place_java(folder: Path, version: str = "17.0.15") -> Path:
 
 
 def find(places: Mapping[str, Path], packaged: Path | None = None) -> Java:
-    """`find_java` for Spark 4 in an environment of `places`."""
     return find_java(4, {key: str(path) for key, path in places.items()}, packaged)
 
 
@@ -45,7 +44,6 @@ def test_a_java_too_old_for_spark_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_without_java_the_message_says_what_was_found(tmp_path: Path) -> None:
-    """One line: what Spark needs, what the machine has, what to do."""
     place_java(tmp_path / "path", "1.8.0_402")
     with pytest.raises(TraceError, match=r"needs Java 17 or newer \(PATH has 8\); install one"):
         find({"PATH": tmp_path / "path"})

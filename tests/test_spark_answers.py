@@ -7,24 +7,30 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import decima.spark
 from decima.agent.model import ModelError, load_model, save_model
+from decima.heuristics.run import decide
 from decima.policy_names import model_path
+from decima.registry import Heuristic
 from decima.spark import AttachError, AutoSettings, Guard, Scheduler, answering, attaching
 from decima.spark.answering import Answers, PoliciesByName
 from decima.spark.attaching import Guest
 from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
 from decima.spark.loading import TWO_JOBS, PolicyFor, learned
-from spark_sim import PASS, Action, Observation
-from tests.spark_work import Faulty, local_spark, several, spark_objects, until
+from spark_sim import PASS, Action, Observation, Protocol
+from spark_sim.observation import read_only
+from spark_sim.rounds import Round, session_tables
+from tests.spark_work import Faulty, several, spark_objects, until
+from tests.stories import job, stage
+from traces import Trace, to_arrays
 from traces.loopback import ADDRESS
 
 QUESTION = {"ask": "plan", "policy": "mine", **TWO_JOBS}
@@ -104,6 +110,51 @@ def test_a_policy_is_made_anew_when_jobs_or_stages_have_changed() -> None:
     assert len(made) == 2
 
 
+# --- policies of other authors -------------------------------------------------------------------
+
+
+def observation() -> Observation:
+    """Two jobs of nine tasks each on twelve slots."""
+    trace = Trace("two", tuple(job(name, stage("s", 9, 1_000)) for name in "ab"))
+    return Round(session_tables(to_arrays(trace), 12, np.array([0.0, 5.0]))).observation()
+
+
+class Writes:
+    name = "writes"
+
+    def decide(self, seen: Observation) -> Action:
+        seen.jobs["held"][:] = 0
+        return PASS
+
+
+def test_a_policy_of_others_cannot_write() -> None:
+    """It fails for it, and nothing has changed; one that asks ours gets the same answers."""
+    with pytest.raises(ValueError, match="read-only"):
+        Guest(Writes()).decide(observation())
+    rule = Heuristic("strict_fair")
+    assert Guest(rule).decide(observation()) == rule.decide(observation())
+
+
+def test_other_types_of_numbers_and_tables_are_converted() -> None:
+    """An observation made by hand has them, or read-only views: compiling kernels anew would take
+    seconds, inside a decision.
+    """
+    rule = Heuristic("strict_fair")
+    plain = observation()
+    twice = np.repeat(plain.jobs, 2)
+    other = plain._replace(
+        protocol=Protocol(plain.protocol),
+        time_ms=np.float32(plain.time_ms),  # type: ignore[arg-type]
+        num_executors=np.int32(plain.num_executors),  # type: ignore[arg-type]
+        active=plain.active.astype(np.int64),
+        jobs=twice[::2],
+    )
+    expected = rule.decide(plain)
+    compiled = len(decide.outer.signatures)  # type: ignore[attr-defined]
+    assert [rule.decide(seen) for seen in (other, read_only(plain))] == [expected] * 2
+    assert len(decide.outer.signatures) == compiled  # type: ignore[attr-defined]
+
+
 # --- loading -------------------------------------------------------------------------------------
 
 
@@ -139,20 +190,6 @@ def test_a_policy_that_is_chosen_later_is_loaded_beside_the_answers(
     assert policies["good"] is not None
     with pytest.raises(ModelError, match="its weights"):
         until(lambda: policies.is_ready("bad"))
-
-
-def test_what_is_refused_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the reason, and however often."""
-    monkeypatch.setattr(attaching, "check_session", lambda spark: spark)
-    before = set(threading.enumerate())
-    cases: list[tuple[str, AutoSettings, str]] = [
-        ("strict_fair", AutoSettings(), "auto is for policy="),
-        ("auto", AutoSettings(candidates=("nobody",)), "nobody"),
-    ]
-    for policy, auto, words in cases:
-        with pytest.raises((AttachError, ValueError), match=words):
-            decima.spark.attach(object(), policy, mode="shadow", auto=auto)
-    assert set(threading.enumerate()) == before
 
 
 # --- messages, and the process that simulates ----------------------------------------------------
@@ -225,12 +262,6 @@ class Scripted(Auto):
         return self.message(), False
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with local_spark() as spark:
-        yield spark
-
-
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     chooser = Scripted()
@@ -248,7 +279,6 @@ def is_given_up(auto: Auto, name: str) -> bool:
 
 
 def plans_of(scheduler: Scheduler, session: Any) -> int:
-    """Number of plans that two jobs make."""
     before = scheduler.status().plans
     several(session, jobs=2, tasks=12)
     return scheduler.status().plans - before
@@ -316,7 +346,6 @@ def test_a_choice_that_fails_is_given_up(
 
 
 def jvm_threads(session: Any) -> list[str]:
-    """Names of our threads in the driver's JVM."""
     threads = session._jvm.java.lang.Thread.getAllStackTraces().keySet()
     names = (str(thread.getName()) for thread in threads)
     return sorted(name for name in names if name.startswith("decima"))

@@ -6,11 +6,12 @@ import logging
 import time
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
-from decima.spark import AutoSettings, Scheduler, attach
+from decima.spark import AutoSettings, attach
 from decima.spark.auto import Auto, Choice, EvaluatorError, EvaluatorProcess, News, Question
 from decima.spark.candidates import World, compare
 from decima.spark.decision_log import logged_job, prior_rows
@@ -18,7 +19,6 @@ from tests.commands import raises_one_line
 from tests.spark_work import local_spark, sleep_tasks, together, until
 from traces import Job, Stage, Trace
 
-LONG_MS, SHORT_MS = 10_000, 1_000
 SETTINGS = AutoSettings(every_s=60, least_jobs=2)
 NOTHING = {
     "best": None, "differences": {"tuned_srw": [1.0, [-2.0, 4.0]]}, "error": None, "jobs": 9,
@@ -30,16 +30,16 @@ BETTER = NOTHING | {"best": "tuned_srw", "differences": {"tuned_srw": [-9.0, [-1
 Row = dict[str, Any]
 
 
-def logged(took_ms: int, arrival_ms: int, jct_ms: int | None) -> Row:
-    """A job of one task, as the decision log has it."""
-    job = Job(f"{took_ms} ms", (Stage.fixed("s0", 1, took_ms, []),))
-    (row,) = prior_rows(Trace("one", (job,)))
-    end_ms = None if jct_ms is None else arrival_ms + jct_ms
-    return row | {"arrival_ms": arrival_ms, "completion_ms": end_ms, "own_ms": 0}
+def logged(
+    arrival_ms: int, end_ms: int | None, task_ms: int = 1_000, tasks: int = 1, key: str = "a"
+) -> Row:
+    """A job, as the decision log has it."""
+    (row,) = prior_rows(Trace("one", (Job(key, (Stage.fixed("s0", tasks, task_ms, []),)),)))
+    times = {"arrival_ms": arrival_ms, "completion_ms": end_ms, "own_ms": 0}
+    return row | times | {"job": key}
 
 
 def question(*jobs: Row, slots: int = 1) -> Question:
-    """Whether to leave fifo."""
     return Question(slots, "fifo", "fifo", 0, ("tuned_srw",), "exact", jobs, True, {})
 
 
@@ -49,7 +49,7 @@ def question(*jobs: Row, slots: int = 1) -> Question:
 def test_short_jobs_behind_long_ones_make_shortest_first_the_best() -> None:
     """One slot, a job of one second right behind one of ten: 10 and 11 s in order of arrival, 1 and
     11 s the other way round."""
-    jobs = [logged(took, 0, None) for _ in range(4) for took in (LONG_MS, SHORT_MS)]
+    jobs = [logged(0, None, task_ms) for _ in range(4) for task_ms in (10_000, 1_000)]
     verdict = compare(question(*jobs))
     assert verdict.best == "tuned_srw"
     assert verdict.differences["tuned_srw"].mean < -20
@@ -61,9 +61,8 @@ def test_neighbours_that_are_slow_together_are_not_many_witnesses() -> None:
     certainly more than half as long again; all in one stretch of time, it is not."""
     bounds = {}
     for name, slow in (("in turns", range(0, 36, 2)), ("in one", range(18))):
-        jobs = [
-            logged(SHORT_MS, 100_000 * n, SHORT_MS * (3 if n in slow else 1)) for n in range(36)
-        ]
+        begins_ms = range(0, 3_600_000, 100_000)
+        jobs = [logged(ms, ms + (3_000 if n in slow else 1_000)) for n, ms in enumerate(begins_ms)]
         error = World(question(*jobs)).error()
         assert error is not None
         assert error.ci95 is not None
@@ -76,8 +75,8 @@ def test_neighbours_that_are_slow_together_are_not_many_witnesses() -> None:
 def test_jobs_of_clients_that_wait_are_recognised() -> None:
     """Three jobs, each 10 ms after the end of the one before; then a minute after it."""
     for pause_ms, share in ((10, 1.0), (60_000, 0.0)):
-        step_ms = SHORT_MS + pause_ms
-        jobs = [logged(SHORT_MS, number * step_ms, SHORT_MS) for number in range(4)]
+        begins_ms = [number * (1_000 + pause_ms) for number in range(4)]
+        jobs = [logged(ms, ms + 1_000) for ms in begins_ms]
         assert compare(question(*jobs)).followers == share
         assert compare(question(*jobs)._replace(is_timed=False)).followers == 0.0
 
@@ -115,10 +114,7 @@ class FakeEvaluator:
 
 
 def live_job(number: int, arrival_ms: int, end_ms: int | None) -> Row:
-    """A job of four tasks of a second each."""
-    (row,) = prior_rows(Trace("one", (Job(f"job {number}", (Stage.fixed("s0", 4, 1_000, []),)),)))
-    times = {"arrival_ms": arrival_ms, "completion_ms": end_ms}
-    return row | times | {"job": f"spark {number}"}
+    return logged(arrival_ms, end_ms, tasks=4, key=f"spark {number}")
 
 
 def session(time_ms: int, *jobs: Row, is_left: bool | None = None) -> News:
@@ -176,24 +172,39 @@ def test_the_best_is_put_in_force_and_the_reason_is_told(caplog: pytest.LogCaptu
     assert "tuned_srw instead of fifo" in caplog.text
 
 
-def test_sparks_order_returns_where_nothing_is_better_for_certain() -> None:
+@pytest.mark.parametrize(
+    ("verdict", "policy", "is_shadow", "why"),
+    [
+        (NOTHING, "fifo", False, "no policy is below fifo for certain"),
+        # What the simulator promises holds for jobs that come by themselves.
+        ({"followers": 0.9}, "fifo", False, "90 % of the jobs came right after another had ended"),
+        # Off for certain by more than half, either way: 1.5 times as long, or two thirds.
+        ({"error": [60.0, [52.0, 70.0]]}, "tuned_srw", True, "was predicted under tuned_srw"),
+        ({"error": [-40.0, [-50.0, -35.0]]}, "tuned_srw", True, "was predicted under tuned_srw"),
+        ({"error": [60.0, [40.0, 90.0]]}, "tuned_srw", False, None),
+        ({"error": [-30.0, [-40.0, -20.0]]}, "tuned_srw", False, None),
+        ({"error": [200.0, None]}, "tuned_srw", False, None),
+    ],
+)
+def test_a_verdict_on_the_policy_in_force(
+    verdict: dict[str, Any],
+    policy: str,
+    is_shadow: bool,
+    why: str | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Spark's order returns where nothing is better for certain; a policy whose predictions are
+    wrong goes into shadow, loudly.
+    """
     chooser, evaluator = auto()
     answered(chooser, evaluator, BETTER, 10)
-    choice = answered(chooser, evaluator, NOTHING, 100)
-    assert choice is not None
-    assert choice.policy == "fifo"
-    assert "no policy is below fifo for certain" in choice.why
-    assert chooser.is_spark_order
-
-
-def test_where_clients_wait_for_their_jobs_sparks_order_stays() -> None:
-    """What the simulator promises holds for jobs that come by themselves."""
-    chooser, evaluator = auto()
-    answered(chooser, evaluator, BETTER, 10)
-    choice = answered(chooser, evaluator, BETTER | {"followers": 0.9}, 100)
-    assert choice is not None
-    assert choice[:2] == ("fifo", False)
-    assert "90 % of the jobs came right after another had ended" in choice.why
+    choice = answered(chooser, evaluator, BETTER | verdict, 100)
+    assert chooser.choice[:2] == (policy, is_shadow)
+    assert (choice is None) == (why is None)
+    if choice is not None and why is not None:
+        assert why in choice.why
+    assert chooser.is_spark_order == (policy == "fifo" or is_shadow)
+    assert any(record.levelno >= logging.ERROR for record in caplog.records) == is_shadow
 
 
 def test_until_a_policy_is_ready_sparks_order_is_what_ran() -> None:
@@ -223,27 +234,6 @@ def test_in_mode_shadow_what_happened_is_held_against_sparks_order() -> None:
     assert chooser.choice.policy == "tuned_srw"
     chooser.look(two_jobs(), 100)
     assert evaluator.asked[-1].ran == "fifo"
-
-
-@pytest.mark.parametrize(
-    ("error", "is_believed"),
-    [([60.0, [52.0, 70.0]], False), ([60.0, [40.0, 90.0]], True), ([-40.0, [-50.0, -35.0]], False),
-     ([-30.0, [-40.0, -20.0]], True), ([200.0, None], True)],
-)  # fmt: skip
-def test_what_is_not_believed_goes_into_shadow_loudly(
-    error: list[Any], is_believed: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Off for certain by more than half, either way: 1.5 times as long, or two thirds."""
-    chooser, evaluator = auto()
-    answered(chooser, evaluator, BETTER, 10)
-    choice = answered(chooser, evaluator, BETTER | {"error": error}, 100)
-    assert (choice is None) == is_believed
-    assert chooser.is_spark_order != is_believed
-    loud = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert bool(loud) != is_believed
-    if choice is not None:
-        assert choice[:2] == ("tuned_srw", True)
-        assert "against what was predicted under tuned_srw" in loud[0].getMessage()
 
 
 def test_out_of_the_shadow_once_predictions_hold_again() -> None:
@@ -302,38 +292,32 @@ def test_a_policy_that_was_given_up_leaves_the_order_to_spark() -> None:
 # --- in a session --------------------------------------------------------------------------------
 
 
-def is_chosen(scheduler: Scheduler) -> bool:
-    choice = scheduler.status().choice
-    return choice is not None and choice.policy == "tuned_srw"
-
-
 @pytest.mark.slow
 @pytest.mark.real_spark
 def test_a_real_session_is_handed_over_once_jobs_were_seen_to_queue() -> None:
     """Eight slots, and two jobs of four tasks behind each of 120: under fifo they wait for it."""
     settings = AutoSettings(candidates=("tuned_srw",), every_s=1_000, least_jobs=8)
     with local_spark() as spark, attach(spark, "auto", auto=settings) as scheduler:
-        first = scheduler.status().choice
 
-        def short(name: str) -> None:
-            time.sleep(0.3)  # the long job has taken the slots by then
-            sleep_tasks(spark, name, 4)
+        def chosen() -> str | None:
+            choice = scheduler.status().choice
+            return None if choice is None else choice.policy
+
+        assert chosen() == "fifo"
+
+        def job(name: str, tasks: int, after_s: float) -> None:
+            time.sleep(after_s)  # the long job has taken the slots by then
+            sleep_tasks(spark, name, tasks)
 
         def round_of_jobs(number: int) -> None:
-            together(
-                lambda: sleep_tasks(spark, f"long #{number}", 120),
-                lambda: short(f"first #{number}"),
-                lambda: short(f"second #{number}"),
-            )
+            jobs = (("long", 120, 0.0), ("first", 4, 0.3), ("second", 4, 0.3))
+            together(*(partial(job, f"{name} #{number}", tasks, s) for name, tasks, s in jobs))
 
         for number in range(4):
             round_of_jobs(number)
-        assert until(lambda: is_chosen(scheduler), 600)
+        assert until(lambda: chosen() == "tuned_srw", 600)
         round_of_jobs(4)
+        assert chosen() == "tuned_srw"
         status = scheduler.status()
-    assert first is not None
-    assert first.policy == "fifo"
-    assert status.choice is not None
-    assert status.choice.policy == "tuned_srw"
     assert status.plans > 0
     assert status.jvm["faults"] == status.fallbacks == 0

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decima.spark.jar import PLUGIN
+from decima.whatif.replay.pools import Pool, Pools, allocation_file
 from tests.jvm import Classes
-from tests.record_spark_logs import cluster
-from tests.spark_applications import free_port
+from tests.spark_applications import free_port, metric, standalone
 from tests.spark_work import together, until
-from tests.test_spark_plugin import metrics
 from traces.loopback import LOOPBACK
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 CAP = 3
+TWO_HOSTS = "two hosts"
 Interval = tuple[float, float]
 
 
@@ -66,9 +66,7 @@ class Session:
         return list(rows.mapPartitions(others.get("nap", _nap(seconds))).collect())
 
     def count(self, name: str) -> float:
-        """One of the plugin's metrics."""
-        (line,) = [line for line in metrics(self._port).splitlines() if line.startswith(f"{name} ")]
-        return float(line.split()[1])
+        return metric(self._port, name)
 
 
 def _nap(seconds: float) -> Callable[[Any], Iterator[Interval]]:
@@ -113,7 +111,11 @@ def session(
         "spark.decima.metricsPort": str(port),
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
-    with cluster(master, folder) as address:
+    with (
+        standalone(folder, workers=2, cores=2, is_spread=True)
+        if master == TWO_HOSTS
+        else nullcontext(master)
+    ) as address:
         spark = SparkSession.builder.master(address).config(map=conf).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         live = Session(spark, port)
@@ -122,9 +124,17 @@ def session(
             yield live
             assert live.count("decima_faults_total") == 0
             assert live.count("decima_launches_over_cap_total") == 0
+            assert live.count("decima_launches_over_limit_total") == 0
             assert live.count("decima_plans_total") > 0
         finally:
             spark.stop()
+
+
+def fair(folder: Path, pools: Pools) -> dict[str, str]:
+    """Settings of Spark's FAIR scheduler with these pools."""
+    path = folder / "fairscheduler.xml"
+    path.write_text(allocation_file(pools))
+    return {"spark_scheduler_mode": "FAIR", "spark_scheduler_allocation_file": str(path)}
 
 
 # --- one machine ---------------------------------------------------------------------------------
@@ -134,15 +144,9 @@ def test_groups_sql_with_adaptive_execution_and_pools_beside_each_other(
     classes: Classes, tmp_path: Path
 ) -> None:
     """A job group, a query that changes its plan while it runs, and pools with weights."""
-    pools = tmp_path / "fairscheduler.xml"
-    pools.write_text(
-        "<allocations><pool name='web'><schedulingMode>FAIR</schedulingMode><weight>3</weight>"
-        "<minShare>2</minShare></pool><pool name='etl'><weight>1</weight></pool></allocations>"
-    )
+    pools = Pools({"web": Pool(fair=True, weight=3, min_share=2), "etl": Pool()})
     told: dict[str, list[Interval]] = {}
-    with session(
-        classes, tmp_path, spark_scheduler_mode="FAIR", spark_scheduler_allocation_file=str(pools)
-    ) as own:
+    with session(classes, tmp_path, **fair(tmp_path, pools)) as own:
 
         def in_pool(pool: str) -> None:
             own.context.setLocalProperty("spark.scheduler.pool", pool)
@@ -165,6 +169,35 @@ def test_groups_sql_with_adaptive_execution_and_pools_beside_each_other(
     assert {len(intervals) for intervals in told.values()} == {12}
 
 
+@pytest.mark.parametrize(("pools", "share"), [("keep", 0.75), ("ignore", 0.25)])
+def test_a_pool_of_weight_three_has_three_quarters(
+    classes: Classes, tmp_path: Path, pools: str, share: float
+) -> None:
+    """One job against three of another pool; strict fair alone would give it a quarter."""
+    spans: dict[str, list[Interval]] = {"prod": [], "adhoc": []}
+    settings = fair(tmp_path, Pools({"prod": Pool(weight=3), "adhoc": Pool()}))
+    settings |= {"spark_decima_policy": "strict_fair", "spark_decima_pools": pools}
+    settings["spark_decima_maxSlotsPerJob"] = "8"  # holds no job back
+    with session(classes, tmp_path, **settings) as own:
+
+        def run(pool: str, job: str, tasks: int) -> None:
+            own.context.setLocalProperty("spark.scheduler.pool", pool)
+            spans[pool] += own.naps(job, tasks, 0.2)
+
+        own.naps("first", 8, 0.1)  # the first tasks start Python and load classes
+        together(
+            lambda: run("prod", "one", 120), *(lambda k=k: run("adhoc", f"{k}", 40) for k in "abc")
+        )
+    # Its part of the time in tasks, while both pools had tasks to start.
+    begin_s = max(min(begin for begin, _ in intervals) for intervals in spans.values())
+    end_s = min(max(begin for begin, _ in intervals) for intervals in spans.values())
+    busy_s = {
+        pool: sum(max(0.0, min(end, end_s) - max(begin, begin_s)) for begin, end in intervals)
+        for pool, intervals in spans.items()
+    }
+    assert busy_s["prod"] / sum(busy_s.values()) == pytest.approx(share, abs=0.08)
+
+
 def test_streaming_beside_a_batch_and_a_barrier(classes: Classes, tmp_path: Path) -> None:
     """Every micro-batch is a job under the cap, though Spark 4.3 makes task sets of its own for it;
     a barrier stage, which no cap holds for, gets its slots.
@@ -173,14 +206,12 @@ def test_streaming_beside_a_batch_and_a_barrier(classes: Classes, tmp_path: Path
         rate = own.spark.readStream.format("rate").option("rowsPerSecond", 20).load()
         stream = rate.writeStream.format("noop").trigger(processingTime="300 milliseconds").start()
         try:
-            batches = stream.lastProgress
             spans = own.naps("batch", 24, 0.2)
             rows = own.context.parallelize(range(6), 6).barrier().mapPartitions(lambda _: [1])
             assert rows.sum() == 6
             assert until(lambda: (stream.lastProgress or {}).get("batchId", 0) >= 3, 60)
         finally:
             stream.stop()
-    assert batches is None or batches["batchId"] >= 0
     assert stream.exception() is None
     assert most_at_once(spans) == CAP
 
@@ -201,8 +232,7 @@ def test_executors_that_come_and_go(classes: Classes, tmp_path: Path) -> None:
     """Dynamic allocation on a standalone master with two workers: none at first, four under load,
     none after a pause, and again.
     """
-    (tmp_path / "logs").mkdir()
-    with session(classes, tmp_path / "logs", "two hosts", **ALLOCATION) as own:
+    with session(classes, tmp_path, TWO_HOSTS, **ALLOCATION) as own:
         alive = own.context._jsc.sc().getExecutorMemoryStatus
         intervals: list[list[Interval]] = []
         for number in range(2):
@@ -246,8 +276,7 @@ def test_speculative_copies_and_stages_with_a_profile_of_their_own(
         wanted = ResourceProfileBuilder().require(TaskResourceRequests().cpus(2))
         return rdd.withResources(wanted.build)
 
-    (tmp_path / "logs").mkdir()
-    with session(classes, tmp_path / "logs", "two hosts", **slow) as own:
+    with session(classes, tmp_path, TWO_HOSTS, **slow) as own:
         began = time.monotonic()
         spans = own.naps("hangs", 8, 0.4, nap=nap)
         assert time.monotonic() - began < 50, "no copy was started"

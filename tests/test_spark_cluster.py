@@ -8,80 +8,34 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import decima.spark
 from decima.spark.decision_log import read_decision_log
-from tests import spark_applications
-from tests.spark_work import (
-    assert_all_slots_are_free,
-    local_spark,
-    several,
-    sleep_tasks,
-    together,
-    until,
-)
+from tests.spark_commands import EXECUTOR, children
+from tests.spark_work import assert_all_slots_are_free, local_spark, several, together, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
-
-
-@contextmanager
-def session(master: str) -> Iterator[Any]:
-    """A quiet Spark session, warmed up."""
-    settings = {"spark_sql_adaptive_enabled": "false", "spark_executor_memory": "512m"}
-    with local_spark(master, **settings) as spark:
-        several(spark, 1, 4)
-        yield spark
-
-
-def executors() -> list[int]:
-    """Process ids of all executors on this machine that descend from this process."""
-    parent_of: dict[int, int] = {}
-    pids = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended meanwhile
-            continue
-        parent_of[int(folder.name)] = parent
-        if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words:
-            pids.append(int(folder.name))
-
-    def is_ours(pid: int) -> bool:
-        while pid > 1:
-            if pid == os.getpid():
-                return True
-            pid = parent_of.get(pid, 0)
-        return False
-
-    return [pid for pid in pids if is_ours(pid)]
 
 
 def reads_outputs(log: Path) -> bool:
     """Whether a stage runs that reads what an earlier one of its job has written."""
     plans = read_decision_log(log).plans if log.exists() else ()
     first: dict[str, int] = {}
-    for task_set_of in (task_set for plan in plans for task_set in plan.sets):
-        first[task_set_of.job] = min(
-            task_set_of.stage, first.get(task_set_of.job, task_set_of.stage)
-        )
+    for row in (row for plan in plans for row in plan.sets):
+        first[row.job] = min(row.stage, first.get(row.job, row.stage))
     newest = plans[-1].sets if plans else ()
-    return any(
-        task_set_of.running > 0 and task_set_of.stage > first[task_set_of.job]
-        for task_set_of in newest
-    )
+    return any(row.running > 0 and row.stage > first[row.job] for row in newest)
 
 
 def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> None:
     """Its slots go, its outputs are made again by another attempt of their stage, all jobs end."""
     log = tmp_path / "decisions.jsonl"
-    with session("local-cluster[2,2,1024]") as spark:
+    settings = {"spark_sql_adaptive_enabled": "false", "spark_executor_memory": "512m"}
+    with local_spark("local-cluster[2,2,1024]", **settings) as spark:
+        several(spark, 1, 4)  # what is slow the first time
         ended: list[str] = []
 
         def job(name: str) -> None:
@@ -95,7 +49,7 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
 
         def kill() -> None:
             assert until(lambda: reads_outputs(log), 120)
-            os.kill(executors()[0], signal.SIGKILL)
+            os.kill(children(os.getpid(), EXECUTOR)[0], signal.SIGKILL)
 
         with decima.spark.attach(
             spark, policy="strict_fair", mode="exact", decision_log=log
@@ -112,23 +66,3 @@ def test_an_executor_that_dies_takes_only_its_tasks_along(tmp_path: Path) -> Non
         assert status.ended_because is None
         began = time.monotonic()
     assert time.monotonic() - began < 15
-
-
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[str]:
-    """URL of a Spark master with one worker of four cores."""
-    with spark_applications.standalone(tmp_path, workers=1, cores=4) as cluster:
-        yield cluster.url
-
-
-def test_a_standalone_master(standalone: str) -> None:
-    """Order and limits hold there as in local mode."""
-    with session(standalone) as spark:
-        with decima.spark.attach(spark, policy="tuned_srw", mode="exact") as scheduler:
-            together(*(lambda n=n: sleep_tasks(spark, f"s{n}", 12, 0.2) for n in range(3)))
-            assert_all_slots_are_free(scheduler)
-            status = scheduler.status()
-        assert status.plans > 0
-        assert status.jvm["launches_under_limit"] >= 36
-        assert status.jvm["launches_over_limit"] == 0
-        assert (status.jvm["faults"], status.fallbacks) == (0, 0)

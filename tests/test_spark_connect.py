@@ -1,96 +1,97 @@
-"""Clients of Spark Connect, scheduled by a policy that is attached in their server.
+"""Clients of Spark Connect, scheduled in their server: by the plugin, or an attached policy.
 
 Slow (a minute): `pytest -m slow tests/test_spark_connect.py`.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import decima.spark
 from decima.spark import AttachError
 from decima.spark.decision_log import read_decision_log
-from tests.spark_applications import free_port
-from tests.spark_work import quiet_spark
+from decima.spark.jar import spark_jars
+from tests.spark_applications import free_port, metric
+from tests.spark_commands import QUERY, Spark, at_once, is_open, running
+from tests.spark_work import local_spark, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 CLIENT = """
 import sys
-import threading
 from pyspark.sql import SparkSession
 
-def query(spark):
-    nap = "java_method('java.lang.Thread', 'sleep', 100L)"
-    naps = spark.range(0, 12, 1, 12).selectExpr("id % 3 AS part", f"{nap} AS slept")
-    found = len(naps.groupBy("part").agg({"slept": "max"}).collect())
-    sys.stdout.write(f"{found}\\n")  # in one piece: the threads write at the same time
-
-sessions = [SparkSession.builder.remote(sys.argv[1]).create() for _ in range(2)]
-threads = [threading.Thread(target=query, args=(one,)) for one in sessions]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-for session in sessions:
-    session.stop()  # else its connection is closed when Python ends, which waits for ever
+spark = SparkSession.builder.remote(sys.argv[1]).create()
+print(len(spark.sql(sys.argv[2]).collect()))
+spark.stop()
 """
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[tuple[Any, str]]:
-    """A classic driver that serves Connect, and its address; on this machine only."""
+@pytest.fixture(autouse=True)
+def packages() -> None:
     for name in ("grpc", "grpc_status", "pandas"):
         pytest.importorskip(name, reason="pip install 'decima-scheduler[connect]'")
-    import pyspark
 
-    if not list((Path(pyspark.__file__).parent / "jars").glob("spark-connect_*.jar")):
+
+def two_clients(spark: Spark, port: int) -> None:
+    """Run a query of 24 tasks as ann and one as bob, at the same time."""
+    spark.environment["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    clients = [
+        [sys.executable, "-c", CLIENT, f"sc://127.0.0.1:{port}/;user_id={name}", QUERY]
+        for name in ("ann", "bob")
+    ]
+    outputs = at_once(spark, *clients)
+    assert [output.split()[-1:] for output in outputs] == [["3"], ["3"]], outputs
+
+
+def test_clients_of_a_server_with_the_plugin(spark: Spark) -> None:
+    """Known by their names: no client has more than three slots."""
+    port, watched = free_port(), free_port()
+    server = spark.command(
+        "spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
+        "--conf", f"spark.connect.grpc.binding.port={port}", "spark-internal",
+        policy="es_rule", metricsPort=watched, maxSlotsPerUser=3,
+    )  # fmt: skip
+    with running(spark, server):
+        assert until(lambda: is_open(port), 120)
+        two_clients(spark, port)
+        assert metric(watched, "decima_attached") == 1
+        assert metric(watched, "decima_launches_under_limit_total") >= 48
+        assert metric(watched, "decima_refused_offers_total") > 0
+        assert metric(watched, "decima_launches_over_cap_total") == 0
+
+
+def test_clients_of_a_driver_with_an_attached_policy(
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy tells their jobs apart; a client, which has no way to the scheduler, is told where
+    to attach.
+    """
+    if not list(spark_jars().glob("spark-connect_*.jar")):
         pytest.skip("this Spark has its Connect server in a jar of its own")
-    port = free_port()
-    spark = quiet_spark(
+    port, log = free_port(), tmp_path / "log.jsonl"
+    with local_spark(
         spark_plugins="org.apache.spark.sql.connect.SparkConnectPlugin",
         spark_connect_grpc_binding_address="127.0.0.1",
         spark_connect_grpc_binding_port=str(port),
-    )
-    yield spark, f"sc://127.0.0.1:{port}"
-    spark.stop()
-
-
-def test_clients_of_connect_are_scheduled(server: tuple[Any, str], tmp_path: Path) -> None:
-    """Two at once, whose jobs the policy tells apart."""
-    spark, address = server
-    log = tmp_path / "log.jsonl"
-    with decima.spark.attach(
-        spark, policy="strict_fair", mode="exact", decision_log=log
-    ) as scheduler:
-        result = subprocess.run(  # noqa: S603 - our own code
-            [sys.executable, "-c", CLIENT, address],
-            env={**os.environ, "SPARK_CONNECT_MODE_ENABLED": "1"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        status = scheduler.status()
-    assert result.stdout.split() == ["3", "3"], result.stderr[-2_000:]
-    assert status.jvm["launches_under_limit"] >= 2 * 12
-    assert (status.jvm["launches_over_limit"], status.jvm["faults"], status.fallbacks) == (0, 0, 0)
-    logged = read_decision_log(log)
-    assert len({job.key for job in logged.jobs}) == 2
-    assert any(plan.limits for plan in logged.plans)
-
-
-def test_a_client_is_told_where_to_attach(
-    server: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has no way to the scheduler."""
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    with pytest.raises(AttachError, match=r"this is Spark Connect: .* attach in the driver"):
-        decima.spark.attach(server[0], policy="strict_fair")
+    ) as session:
+        with decima.spark.attach(
+            session, policy="strict_fair", mode="exact", decision_log=log
+        ) as scheduler:
+            two_clients(spark, port)
+            counters = scheduler.status().jvm
+        assert counters["launches_under_limit"] >= 48
+        assert (counters["launches_over_limit"], counters["faults"]) == (0, 0)
+        logged = read_decision_log(log)
+        assert len({job.key for job in logged.jobs}) == 2
+        assert any(plan.limits for plan in logged.plans)
+        with monkeypatch.context() as patched:
+            patched.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+            with pytest.raises(
+                AttachError, match=r"this is Spark Connect: .* attach in the driver"
+            ):
+                decima.spark.attach(session, policy="strict_fair")

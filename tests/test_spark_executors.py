@@ -99,7 +99,6 @@ def test_the_command_imports_on_a_cluster_what_it_imports_here(
     ],
 )
 def test_what_cannot_be_imported_is_one_line(path: str, words: str, tmp_path: Path) -> None:
-    """Exit code 2, and nothing written."""
     command = ["traces", "import", "spark", path, "-o", str(tmp_path / "out")]
     result = decima(*command, "--cluster", "local[1]")
     refused(result, words)

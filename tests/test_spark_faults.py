@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from tests.spark_work import (
     Faulty,
     Hooks,
     assert_all_slots_are_free,
-    local_spark,
     several,
     sleep_tasks,
     spark_objects,
@@ -28,12 +27,6 @@ from tests.spark_work import (
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with local_spark() as spark:
-        yield spark
 
 
 def no_answer() -> Any:
@@ -47,15 +40,17 @@ def no_answer() -> Any:
         # Far beyond the guard's 0.2 s.
         (lambda: time.sleep(3), "no answer within"),
         (lambda: Action(10_000, 1), "illegal action"),
+        # Tasks wait beside idle slots.
+        (lambda: PASS, "slots idle for"),
     ],
-    ids=["raises", "hangs", "illegal"],
+    ids=["raises", "hangs", "illegal", "passes"],
 )
 def test_jobs_finish_whatever_the_policy_does(
     session: Any, fail: Callable[[], Any], fault: str
 ) -> None:
     """Strict fair stands in; after a few failures in a row the scheduler lets go."""
     before = spark_objects(session)
-    guard = Guard(decision_s=0.2, failures=3)
+    guard = Guard(decision_s=0.2, idle_s=0.4, failures=3)
     with decima.spark.attach(session, policy=Faulty(fail), guard=guard) as scheduler:
         end_s = time.monotonic() + 60.0
         while scheduler.is_attached and time.monotonic() < end_s:
@@ -65,22 +60,9 @@ def test_jobs_finish_whatever_the_policy_does(
         assert status.fallbacks >= 3
         assert fault in str(status.last_fault) or "busy" in str(status.last_fault)
         assert status.ended_because == "the policy failed 3 times in a row"
+        assert status.jvm["lapses"] == 0
         assert not scheduler.is_attached
         assert spark_objects(session) == before
-
-
-def test_idle_slots_beside_tasks_that_wait_are_a_fault(session: Any) -> None:
-    """A policy that only passes: strict fair steps in, and after a few times we let go."""
-    before = spark_objects(session)
-    guard = Guard(idle_s=0.4, failures=3)
-    with decima.spark.attach(session, policy=Faulty(lambda: PASS), guard=guard) as scheduler:
-        several(session, jobs=3, tasks=40)
-        status = scheduler.status()
-        assert spark_objects(session) == before
-    assert status.ended_because == "the policy failed 3 times in a row"
-    assert status.fallbacks == 3
-    assert "slots idle for" in str(status.last_fault)
-    assert status.jvm["lapses"] == 0
 
 
 def test_limits_lapse_when_the_planner_falls_silent(session: Any, hooks: Hooks) -> None:
@@ -130,19 +112,20 @@ def test_a_planner_that_stays_silent_is_let_go_of(session: Any, hooks: Hooks) ->
 
 
 def test_a_full_disk_ends_the_log_and_nothing_else(session: Any) -> None:
-    """Every write to that file fails as on a full disk."""
+    """Every write to that file fails as on a full disk. A session lives for weeks: nothing is kept
+    of the task sets and jobs that have ended.
+    """
     with decima.spark.attach(session, policy="strict_fair", decision_log="/dev/full") as scheduler:
-        several(session, jobs=2, tasks=8)
+        several(session, jobs=4, tasks=8)
+        assert until(lambda: scheduler.status().jvm["task_sets"] == 0, 10)
         status = scheduler.status()
     assert status.plans > 0
-    assert status.ended_because is None
+    assert (status.jvm["held"], status.ended_because) == ({}, None)
 
 
-def test_a_cancelled_job_frees_its_slots(session: Any) -> None:
-    """Its thread gets Spark's error, the others go on."""
-    context = session.sparkContext
-
-    ended = threading.Event()
+def test_jobs_that_are_cancelled_or_fail_free_their_slots(session: Any) -> None:
+    """Their threads get Spark's error (in local mode a task has one attempt); the others go on."""
+    context, ended = session.sparkContext, threading.Event()
 
     def cancelled() -> None:
         context.setJobGroup("away", "to be cancelled", interruptOnCancel=True)
@@ -154,21 +137,12 @@ def test_a_cancelled_job_frees_its_slots(session: Any) -> None:
         while not ended.wait(timeout=0.5):  # on a busy machine the job may not have begun
             context.cancelJobGroup("away")
 
-    with decima.spark.attach(session, policy="strict_fair") as scheduler:
-        together(cancelled, cancel, lambda: sleep_tasks(session, "stays", 20))
-        assert_all_slots_are_free(scheduler)
-
-
-def test_a_task_that_fails_is_tried_again_or_fails_its_job(session: Any) -> None:
-    """As without us: in local mode a task has one attempt."""
-    context = session.sparkContext
-
     def fails() -> None:
         with pytest.raises(Exception, match="ZeroDivisionError"):
             context.parallelize(range(8), 8).map(lambda number: 1 // (number - 5)).count()
 
     with decima.spark.attach(session, policy="strict_fair") as scheduler:
-        together(fails, lambda: sleep_tasks(session, "good", 16))
+        together(cancelled, cancel, fails, lambda: sleep_tasks(session, "stays", 20))
         assert_all_slots_are_free(scheduler)
 
 
@@ -223,17 +197,6 @@ def test_a_full_queue_drops_events_and_no_job(session: Any, hooks: Hooks) -> Non
 # --- what lasts ----------------------------------------------------------------------------------
 
 
-def test_nothing_is_kept_of_what_has_ended(session: Any) -> None:
-    """A session lives for weeks: its task sets and jobs must not pile up in the driver."""
-    with decima.spark.attach(session, policy="strict_fair") as scheduler:
-        several(session, jobs=4, tasks=8)
-        end = time.monotonic() + 10
-        while scheduler.status().jvm["task_sets"] > 0 and time.monotonic() < end:
-            time.sleep(0.1)
-        counters = scheduler.status().jvm
-    assert (counters["task_sets"], counters["held"]) == (0, {})
-
-
 class AtMost:
     """So many slots for each job, the oldest first."""
 
@@ -258,9 +221,7 @@ def test_a_cancelled_job_whose_tasks_run_on_gets_nothing_more(session: Any, tmp_
             sleep_tasks(session, "away", 100, 3.0)
 
     def cancel_and_go_on() -> None:
-        end = time.monotonic() + 20
-        while scheduler.status().held.get("job away", 0) < 6 and time.monotonic() < end:
-            time.sleep(0.05)
+        until(lambda: scheduler.status().held.get("job away", 0) >= 6)
         context.cancelJobGroup("away")
         sleep_tasks(session, "next", 24, 0.1)
 
@@ -270,13 +231,13 @@ def test_a_cancelled_job_whose_tasks_run_on_gets_nothing_more(session: Any, tmp_
     ) as scheduler:
         together(cancelled, cancel_and_go_on)
     after = [
-        (plan, task_set)
+        (plan.chosen, row.stage)
         for plan in read_decision_log(log).plans
-        for task_set in plan.sets
-        if task_set.is_zombie and task_set.running > 0
+        for row in plan.sets
+        if row.is_zombie and row.running > 0
     ]
     assert after, "no plan was made while its tasks ran on"
-    assert all(launch.stage not in plan.chosen for plan, launch in after)
+    assert all(stage not in chosen for chosen, stage in after)
 
 
 def test_limits_hold_for_any_name(session: Any, tmp_path: Path) -> None:
@@ -292,12 +253,8 @@ def test_limits_hold_for_any_name(session: Any, tmp_path: Path) -> None:
         counters = scheduler.status().jvm
     plans = read_decision_log(log).plans
     assert any("job décompte; 3,5 = 100 %" in plan.limits for plan in plans)
-    assert (
-        max(
-            task_set.running for plan in plans for task_set in plan.sets if task_set.num_tasks == 10
-        )
-        == 1
-    )
+    running = {row.running for plan in plans for row in plan.sets if row.num_tasks == 10}
+    assert max(running) == 1
     assert counters["launches_over_limit"] == 0
 
 

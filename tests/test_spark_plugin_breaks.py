@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.jvm import Classes
-from tests.test_spark_plugin import compiled
+from tests.spark_commands import compiled
 from traces.loopback import LOOPBACK
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]

@@ -15,25 +15,22 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
 from tests.jvm import Classes
-from tests.spark_applications import free_port
-from tests.test_spark_plugin import (
-    NEWEST,
+from tests.spark_applications import free_port, metric, metrics, page
+from tests.spark_commands import (
     Spark,
     at_once,
     children,
     compiled,
     is_open,
     jobs,
-    metrics,
     most,
     running,
-    until,
 )
+from tests.spark_work import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
@@ -41,24 +38,8 @@ REFUSED = "decima does not schedule"
 NAPS = "SELECT count(nap) FROM (SELECT {} FROM range(0, 16, 1, 16))"
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
-    return compiled(tmp_path_factory.mktemp("program"), classes, "SleepJobs", 8)
-
-
-@pytest.fixture
-def spark(tmp_path: Path, classes: Classes) -> Spark:
-    return Spark(NEWEST, classes.jar, tmp_path)
-
-
 def lines(text: str, words: str) -> list[str]:
     return [line for line in text.splitlines() if words in line]
-
-
-def value(port: int, name: str) -> float:
-    """A metric as Prometheus reads it."""
-    (line,) = [row for row in metrics(port).splitlines() if row.startswith(f"{name} ")]
-    return float(line.split()[1])
 
 
 # --- users ---------------------------------------------------------------------------------------
@@ -72,7 +53,7 @@ def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
     statements each, and two slots each: counted inside the tasks.
     """
     jar = Path(f"{classes.jar},{program}") if way != "--driver-class-path" else program
-    spark, port, watched = Spark(NEWEST, jar, tmp_path), free_port(), free_port()
+    spark, port, watched = Spark(jar, tmp_path), free_port(), free_port()
     server = spark.command(
         "spark-submit", "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
         "spark-internal", "--hiveconf", f"hive.server2.thrift.port={port}",
@@ -94,11 +75,11 @@ def test_caps_hold_after_the_first_session_of_a_thrift_server_has_closed(
         return beeline(user, NAPS.format(nap))
 
     with running(spark, server):
-        until(lambda: is_open(port), 600)
+        assert until(lambda: is_open(port), 600)
         at_once(spark, beeline("eve", "SHOW DATABASES"))
         most_slots = at_once(spark, *(naps(user) for user in ("ann", "bob", "ann", "bob")))
         (most_at_once,) = at_once(spark, beeline("eve", "SELECT java_method('SleepJobs', 'peaks')"))
-        state = value(watched, "decima_state")
+        state = metric(watched, "decima_state")
     assert [" 16 " in line for line in most_slots] == [True] * 4, most_slots
     assert "| ann 2 bob 2 " in most_at_once
     assert state == 3
@@ -127,8 +108,6 @@ def test_a_job_without_a_user_is_told_once_where_users_have_caps(
     ("settings", "reason"),
     [
         ({"polcy": "fifo", "required": "false"}, "spark.decima.polcy: no such setting"),
-        ({"lapse": "5"}, "spark.decima.lapse: '5' is 5 ms"),
-        ({"hold": "10000000000000000d"}, "spark.decima.hold: '10000000000000000d' is"),
         ({"policy": "tuned_srw", "parameters": "/nowhere.json"}, "/nowhere.json"),
         ({"policy": "sjf_cp", "python": "/nowhere/python"}, "/nowhere/python"),
         ({"policy": "sjf_cp", "python": "/bin/false"}, "/bin/false"),
@@ -158,39 +137,39 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
     assert (spark.metric("refused"), spark.metric("launches_over_cap")) == (1, 0)
 
 
-def run_control(spark: Spark, classes: Classes, name: str, *options: str) -> tuple[list[str], str]:
-    """Run a program of `Controls`: the words that it printed, and the log."""
+IN_CLUSTER = ("--master", "local-cluster[1,1,512]", "--conf", "spark.executor.memory=512m")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "printed", "warning"),
+    [
+        # A scheduler that is never heard again is abandoned; task sets that have ended are dropped.
+        ("silent", (), ["abandoned", "1", "most", "2", "left", "0"], "caps go on to hold"),
+        # The start of a statement was not read within a second: it may be any user's.
+        ("lost", (), ["most", "2"], "so the caps of all users hold for it"),
+        # The backend of an application is gone when the scheduler lets go: nothing is offered.
+        ("late", IN_CLUSTER, ["attached", "false"], None),
+    ],
+)
+def test_control_when_a_part_is_missing(
+    spark: Spark,
+    classes: Classes,
+    name: str,
+    options: tuple[str, ...],
+    printed: list[str],
+    warning: str | None,
+) -> None:
+    """Caps of two hold without the planner, and for a statement of an unknown user."""
     jar = compiled(spark.folder, classes, "Controls", 8)
     output, log = spark.run(
         "spark-submit", "--conf", "spark.plugins=", *options, "--class", "decima.spark.Controls",
         jar, name,
     )  # fmt: skip
-    return output.split(), log
-
-
-def test_caps_outlive_a_scheduler_that_is_never_heard_again(spark: Spark, classes: Classes) -> None:
-    """Its end is logged and counted, and task sets that have ended are dropped."""
-    printed, log = run_control(spark, classes, "silent")
-    assert printed == ["abandoned", "1", "most", "2", "left", "0"]
-    (warning,) = lines(log, "no heartbeat of the planner")
-    assert "caps go on to hold" in warning
-
-
-def test_a_statement_of_an_unknown_user_is_under_the_caps_of_users(
-    spark: Spark, classes: Classes
-) -> None:
-    """Its start was not read within a second: it may be any user's, and has a cap of two."""
-    printed, log = run_control(spark, classes, "lost")
-    assert printed == ["most", "2"]
-    assert len(lines(log, "so the caps of all users hold for it")) == 1
-
-
-def test_an_application_of_a_cluster_ends_without_an_error(spark: Spark, classes: Classes) -> None:
-    """Its backend is gone when the scheduler lets go: nothing is offered any more."""
-    cluster = ("--master", "local-cluster[1,1,512]", "--conf", "spark.executor.memory=512m")
-    printed, log = run_control(spark, classes, "late", *cluster)
-    assert printed == ["attached", "false"]
-    assert lines(log, " ERROR ") == []
+    assert output.split() == printed
+    if warning is None:
+        assert lines(log, " ERROR ") == []
+    else:
+        assert len(lines(log, warning)) == 1
 
 
 def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -> None:
@@ -201,14 +180,14 @@ def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -
         lapse="100ms", maxSlots_user_ann=2, metricsPort=port,
     )  # fmt: skip
     with running(spark, command) as process:
-        until(lambda: "decima_schedules 1" in metrics(port), 120)
+        assert until(lambda: "decima_schedules 1" in metrics(port), 120)
         (driver,) = children(process.pid, "org.apache.spark.deploy.SparkSubmit")
         os.kill(driver, signal.SIGSTOP)
         time.sleep(4)  # longer than the silence that is allowed
         os.kill(driver, signal.SIGCONT)
         time.sleep(2)  # a scheduler that was given up would be so by now
-        until(lambda: "decima_schedules 1" in metrics(port), 30)
-        assert value(port, "decima_abandoned_total") == 0
+        assert until(lambda: "decima_schedules 1" in metrics(port), 30)
+        assert metric(port, "decima_abandoned_total") == 0
         assert process.wait(timeout=300) == 0
     assert most((spark.folder / "output").read_text())["user ann"] == 2
 
@@ -217,8 +196,6 @@ def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -
     "settings",
     [
         {"maxSlotPerJob": "2"},
-        {"maxSlotsPerJob": "two"},
-        {"maxSlots_users_bob": "2"},
         {"polcy": "fifo", "maxSlotsPerJob": "2"},
         {"required": "true", "policy": "tuned_srw", "parameters": "/nowhere.json"},
         {"required": "true", "policy": "sjf_cp", "python": "/bin/false"},
@@ -250,31 +227,24 @@ def test_an_application_stops_where_what_it_requires_is_refused(
 
 def test_sparks_own_page_shows_the_state(spark: Spark, program: Path) -> None:
     """Among the properties of its environment, and as a gauge of its metrics."""
-    page = free_port()
+    port = free_port()
     command = spark.command(
-        "spark-submit", "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={page}",
+        "spark-submit", "--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={port}",
         "--class", "SleepJobs", program, *jobs(600), policy="fifo",
     )  # fmt: skip
 
-    def read(path: str) -> str:
-        try:
-            return str(urlopen(f"http://127.0.0.1:{page}/{path}", timeout=5).read().decode())
-        except OSError:
-            return ""
-
     def is_listed() -> bool:
         """Return the data of the Environment page, which the browser draws."""
-        (name,) = re.findall(r'"id" : "([^"]+)"', read("api/v1/applications")) or [""]
+        (name,) = re.findall(r'"id" : "([^"]+)"', page(port, "api/v1/applications")) or [""]
         row = '"decima.status", "policy decides: policy fifo, mode exact"'
-        return row in read(f"api/v1/applications/{name}/environment")
+        return row in page(port, f"api/v1/applications/{name}/environment")
 
     with running(spark, command):
-        until(is_listed, 120)
-        until(lambda: ".schedules" in read("metrics/json/"), 60)
-        gauges = json.loads(read("metrics/json/"))["gauges"]
-        named = {name: told["value"] for name, told in gauges.items() if "DecimaPlugin" in name}
-        (schedules,) = [told for name, told in named.items() if name.endswith(".schedules")]
-        assert schedules == 1
+        assert until(is_listed, 120)
+        assert until(lambda: ".schedules" in page(port, "metrics/json/"), 60)
+        gauges = json.loads(page(port, "metrics/json/"))["gauges"]
+        (name,) = [name for name in gauges if re.search(r"DecimaPlugin.*\.schedules$", name)]
+        assert gauges[name]["value"] == 1
 
 
 # --- the decision log ----------------------------------------------------------------------------
@@ -291,9 +261,9 @@ def test_what_ended_a_second_before_a_kill_is_in_the_decision_log(
         policy="strict_fair", decisionLog=log, metricsPort=port,
     )  # fmt: skip
     with running(spark, command) as process:
-        until(lambda: "decima_attached 1" in metrics(port), 240)
+        assert until(lambda: "decima_attached 1" in metrics(port), 240)
         output = spark.folder / "output"
-        until(lambda: output.read_text().count("done ") == 3, 120)
+        assert until(lambda: output.read_text().count("done ") == 3, 120)
         time.sleep(1.0)  # rows are written half a second after an end
         (driver,) = children(process.pid, "org.apache.spark.deploy.SparkSubmit")
         os.kill(driver, signal.SIGKILL)
@@ -317,7 +287,7 @@ def test_nobody_keeps_the_worker_from_being_heard(spark: Spark, program: Path) -
         policy="sjf_cp", python=worker,
     )  # fmt: skip
     with running(spark, command):
-        until((spark.folder / "ready").exists, 120)
+        assert until((spark.folder / "ready").exists, 120)
         told = dict(re.findall(r"(\w+)=(.*)", (spark.folder / "ready").read_text()))
         place = ("127.0.0.1", int(told["DECIMA_PLUGIN_PORT"]))
         silent = [socket.create_connection(place, timeout=20) for _ in range(20)]

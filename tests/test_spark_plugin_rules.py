@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from tests.jvm import Classes, Talk
+from tests.jvm import Talk
 from tests.live import Live, Row, report, task_set
 
 pytestmark = pytest.mark.real_spark
 
 
 # --- settings ------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def settings(classes: Classes) -> Iterator[Talk]:
-    """Why settings are refused; None: they are not."""
-    with classes.talk("decima.spark.TrySettings") as talk:
-        yield talk
 
 
 @pytest.mark.parametrize(
@@ -40,24 +30,20 @@ def settings(classes: Classes) -> Iterator[Talk]:
         ("metricsPort", ["65536", "-1", "http"]),
         ("decisionLogFiles", ["1"]),
         ("decisionLogBytes", ["0"]),
-        ("weight", ["0", "nan", "heavy"]),
+        ("weight", ["0", "nan", "heavy", "1e-320"]),
+        ("coordinator", ["127.0.0.1", "host:port"]),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused(
-    settings: Talk, name: str, values: list[str]
-) -> None:
+def test_a_value_that_makes_no_sense_is_refused(jvm: Talk, name: str, values: list[str]) -> None:
     """A lapse of 5, read as 5 ms; a hold that overflows: the line names setting and value."""
     for value in values:
-        assert f"spark.decima.{name}: '{value}'" in settings.ask({name: value})
-
-
-def test_a_time_without_a_unit_is_refused_with_the_rule(settings: Talk) -> None:
-    assert "is 5 ms: from 100 to 3600000 ms are allowed" in settings.ask({"lapse": "5"})
+        assert f"spark.decima.{name}: '{value}'" in jvm.ask({"settings": {name: value}})
 
 
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
+        ({"lapse": "5"}, "is 5 ms: from 100 to 3600000 ms are allowed"),
         ({"lapse": "100ms", "hold": "0", "idle": "5s", "starve": "1min"}, None),
         ({"lapse": "2s", "hold": "100", "metricsPort": "0", "decisionLogFiles": "2"}, None),
         ({"pools": "ignore", "required": "caps"}, None),
@@ -72,10 +58,10 @@ def test_a_time_without_a_unit_is_refused_with_the_rule(settings: Talk) -> None:
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(
-    settings: Talk, given: dict[str, str], reason: str | None
+    jvm: Talk, given: dict[str, str], reason: str | None
 ) -> None:
     """Caps would not hold in soft or shadow mode; shares of pools stay as they were set."""
-    answer = settings.ask(given)
+    answer = jvm.ask({"settings": given})
     assert answer is None if reason is None else reason in answer
 
 
@@ -83,21 +69,16 @@ def test_settings_that_contradict_each_other_are_refused(
     ("given", "nearest"),
     [
         ("maxSlotPerJob", "maxSlotsPerJob"),
-        ("maxSlotsPerjob", "maxSlotsPerJob"),
         ("maxslots.user.bob", "maxSlots.user.bob"),
         ("maxSlots.users.bob", "maxSlots.user.bob"),
-        ("maxSlot.group.a.b", "maxSlots.group.a.b"),
         ("maxSlots.pol.small", "maxSlots.pool.small"),
-        ("maxSlots.User.ann", "maxSlots.user.ann"),
-        ("maxJob", "maxJobs"),
         ("polcy", "policy"),
-        ("Policy", "policy"),
     ],
 )
 def test_a_misspelt_setting_is_refused_with_the_nearest_name(
-    settings: Talk, given: str, nearest: str
+    jvm: Talk, given: str, nearest: str
 ) -> None:
-    answer = settings.ask({given: "2"})
+    answer = jvm.ask({"settings": {given: "2"}})
     assert answer.startswith(f"spark.decima.{given}: no such setting")
     assert answer.endswith(f" spark.decima.{nearest}")
 
@@ -105,49 +86,43 @@ def test_a_misspelt_setting_is_refused_with_the_nearest_name(
 # --- failures in a row ---------------------------------------------------------------------------
 
 
-def capped(time_ms: int, sets: list[Row], *, slots: int = 8, idle: int = 0) -> dict[str, Any]:
-    """Task sets of a job whose user has a cap of two; `idle` slots have stood idle for long."""
-    return report(
-        time_ms=time_ms, sets=sets, slots=slots, caps={"a": {"user bob": 2}},
-        idle_ms=4_000 if idle else 0, idle_slots=idle,
-    )  # fmt: skip
+WAITS = [task_set(0, 10, job="a")]
+LAST_TASKS = [task_set(0, 2, running=2, job="a"), task_set(1, 5, job="a")]
 
 
-def of_a(stage: int, tasks: int, running: int) -> Row:
-    return task_set(stage, tasks, 0, running, "a")
+@pytest.mark.parametrize(
+    ("script", "slots", "every_s", "idle_slots", "sets", "failures"),
+    [
+        # In between, last tasks hold all that the cap allows, so that the policy is not asked.
+        (["raise"], 2, 1, 0, [WAITS, LAST_TASKS] * 5, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]),
+        # Six slots stand idle beside the user's tasks, as they should.
+        (["raise", "raise", "fifo"], 8, 1, 0, [WAITS] * 3, [1, 2, 0]),
+        # Two stand idle that the cap allows; the six others excuse nothing.
+        (["pass"], 8, 3, 2, [WAITS] * 4, [0, 0, 1, 1]),
+    ],
+    ids=["closed rounds forgive nothing", "a full round forgives", "idle slots are a fault"],
+)
+def test_failures_in_a_row_under_a_cap_of_two(
+    jvm: Talk,
+    script: list[str],
+    slots: int,
+    every_s: int,
+    idle_slots: int,
+    sets: list[list[Row]],
+    failures: list[int],
+) -> None:
+    live, counts = Live(jvm, script, idle_s=5), []
+    for number, rows in enumerate(sets):
+        idle = idle_slots if number > 0 else 0
+        told = report(
+            time_ms=1_000 * every_s * number, sets=rows, slots=slots, caps={"a": {"user bob": 2}},
+            idle_ms=2_000 * idle, idle_slots=idle,
+        )  # fmt: skip
+        counts.append(live.tell(told, "plan")["in_a_row"])
+    assert counts == failures
 
 
-def failures(jvm: Talk, script: list[str], reports: list[dict[str, Any]]) -> list[int]:
-    """Failures in a row after each report, by a policy that does as the script says."""
-    live = Live(jvm, script, idle_s=5)
-    return [int(live.tell(message, "plan")["in_a_row"]) for message in reports]
-
-
-def test_rounds_that_a_cap_closes_forgive_nothing(jvm: Talk) -> None:
-    """The policy raises whenever it is asked. In between, the last tasks of a stage hold all that
-    the cap allows, so that it is not asked.
-    """
-    open_, closed = [of_a(0, 10, 0)], [of_a(0, 2, 2), of_a(1, 5, 0)]
-    reports = [
-        capped(1_000 * number, closed if number % 2 else open_, slots=2) for number in range(10)
-    ]
-    assert failures(jvm, ["raise"] * 10, reports) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-
-
-def test_a_round_that_gives_all_that_a_cap_allows_forgives(jvm: Talk) -> None:
-    """Six slots stand idle beside the user's tasks, as they should."""
-    reports = [capped(1_000 * number, [of_a(0, 10, 0)]) for number in range(3)]
-    assert failures(jvm, ["raise", "raise", "fifo"], reports) == [1, 2, 0]
-
-
-def test_slots_that_a_policy_leaves_idle_are_its_fault_while_a_cap_binds(jvm: Talk) -> None:
-    """Two of eight, which the cap allows; the six others excuse nothing."""
-    reports = [
-        capped(3_000 * number, [of_a(0, 10, 0)], idle=2 if number else 0) for number in range(4)
-    ]
-    assert failures(jvm, ["pass"] * 4, reports) == [0, 0, 1, 1]
-
-
-def test_a_stage_that_waits_for_its_first_decision_ends_a_pause(classes: Classes) -> None:
+def test_a_stage_that_waits_for_its_first_decision_ends_a_pause(jvm: Talk) -> None:
     """Other news can wait: tiny jobs bring several reports each, and need no decision."""
-    assert classes.ask("decima.spark.Pause", [{"by": "touch"}, {"by": "urge"}]) == [False, True]
+    assert not jvm.ask({"pause": "touch"})
+    assert jvm.ask({"pause": "urge"})

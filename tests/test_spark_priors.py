@@ -19,7 +19,7 @@ from tests.commands import raises_one_line
 from tests.jvm import Talk
 from tests.live import Live, info, report, started
 from tests.spark_work import sleep_tasks, together
-from traces import Job, Stage, Trace, read_trace, write_trace
+from traces import Job, Stage, Trace, write_trace
 from traces.files.names import clean
 from traces.model import MAX_NAME
 from traces.spark_log import read_spark_logs
@@ -58,6 +58,10 @@ def from_logs(*jobs: Job, application: str = "shop") -> Trace:
         ("save at etl.py:12 #3", Query("save at etl.py:12", False)),
         ("collect at NativeMethodAccessorImpl.java:0 #2", None),
         ("", None),
+        # What the importer calls a job without a name comes again by chance alone.
+        ("unnamed job 12", None),
+        ("query 5", Query("query 5", True)),
+        ("job 12", Query("job 12", True)),
     ],
 )
 def test_a_name_without_its_run_is_the_query(name: str, query: Query | None) -> None:
@@ -85,20 +89,25 @@ def test_a_live_job_is_known_as_its_log_is(jvm: Talk, label: str, name: str) -> 
 
 
 def test_what_a_spark_job_may_be_known_as(jvm: Talk) -> None:
-    """What the application says, the description, the group, the place in the program; Spark's own
-    words for a broadcast say nothing, and neither does the group that it makes for one.
+    """Its key and its queries: what the application says, the SQL execution, the description, the
+    group, the place in the program. Spark's own words for a broadcast name no query, and neither
+    does the group that it makes for one.
     """
     broadcast = {"spark.job.description": "broadcast exchange (runId 1-2)",
                  "spark.jobGroup.id": "1-2"}  # fmt: skip
     every = {"decima.job": "mine #3", "spark.job.description": "the  report",
              "spark.jobGroup.id": "night", "callSite.short": "save at etl.py:12"}  # fmt: skip
-    for properties, names in (
-        (every, ["mine", "the  report", "night", "save at etl.py:12"]),
-        (broadcast, []),
-        (broadcast | {"callSite.short": "save at etl.py:12"}, ["save at etl.py:12"]),
+    sql = {"spark.sql.execution.id": "2"}
+    for properties, key, names in (
+        (every | sql, "job mine #3", ["mine", "the  report", "night", "save at etl.py:12"]),
+        (sql | {"spark.sql.execution.root.id": "1"} | broadcast, "sql 1", []),
+        (sql | {"spark.jobGroup.id": "night"}, "sql 2", ["night"]),
+        ({"spark.jobGroup.id": "night"}, "group night", ["night"]),
+        (sql | broadcast | {"callSite.short": "save at etl.py:12"}, "sql 2", ["save at etl.py:12"]),
+        ({}, "spark 5", []),
     ):
-        _, queries = jvm.ask({"properties": properties})
-        assert [name for name, _ in queries] == names
+        given, queries = jvm.ask({"properties": properties})
+        assert (given, [name for name, _ in queries]) == (key, names)
 
 
 def found(jvm: Talk, trace: Trace, description: str | None, *tasks: int) -> list[Any]:
@@ -145,7 +154,6 @@ def test_any_description_is_found_again(jvm: Talk, name: str) -> None:
 
 
 def test_metadata_that_somebody_changed_harms_nothing(jvm: Talk) -> None:
-    """The names count as they stand."""
     changed: list[dict[str, Any]] = [{"recorded": 3}, {"recorded": {"shop/q5": {}}}, {}]
     for metadata in changed:
         trace = Trace("odd", (job("shop/q5", (4, 100)),), {"format": "spark-event-log", **metadata})
@@ -171,15 +179,11 @@ def session(logs: Path) -> Iterator[Any]:
     spark.stop()
 
 
-def query(spark: Any, name: str, tasks: int, task_s: float) -> None:
-    """A SQL execution with a description, as an application would have it."""
-    sleep_tasks(spark, None, tasks, task_s, description=name)
-
-
 def queries(spark: Any, run: int) -> None:
+    """Two SQL executions with descriptions, as an application would have them, and a named job."""
     together(
-        lambda: query(spark, "long", 16, 0.2),
-        lambda: query(spark, "short", 12, 0.05),
+        lambda: sleep_tasks(spark, None, 16, 0.2, description="long"),
+        lambda: sleep_tasks(spark, None, 12, 0.05, description="short"),
         lambda: sleep_tasks(spark, f"own #{run}", 9, 0.1),
     )
 
@@ -190,18 +194,17 @@ def test_an_event_log_makes_priors_that_are_found(
     session: Any, logs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Run, import, attach: the same queries have their durations before a task has run."""
-    query(session, "long", 16, 0.2)  # alone at first: a cold JVM has enough to do
+    sleep_tasks(session, None, 16, 0.2, description="long")  # a cold JVM has enough to do
     queries(session, 1)
     queries(session, 2)
-    write_trace(read_spark_logs([logs])[0], tmp_path / "mine.parquet")
-    trace = read_trace(tmp_path / "mine.parquet")
-    log = tmp_path / "log.jsonl"
+    path, log = tmp_path / "mine.parquet", tmp_path / "log.jsonl"
+    write_trace(read_spark_logs([logs])[0], path)
     with (
         caplog.at_level(logging.INFO, "decima.spark"),
-        decima.spark.attach(session, "tuned_srw", priors=trace, decision_log=log) as scheduler,
+        decima.spark.attach(session, "tuned_srw", priors=path, decision_log=log) as scheduler,
     ):
         queries(session, 3)
-        query(session, "new", 5, 0.05)
+        sleep_tasks(session, None, 5, 0.05, description="new")
     status = scheduler.status()
     assert "7 of 7 jobs have a name that can come again (3 queries)" in caplog.text
     # Three queries of two stages each are known, and the two stages of the new one are not.
@@ -253,15 +256,6 @@ def test_our_own_spark_listens_to_this_machine_only(session: Any) -> None:
     loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
     assert own
     assert own <= loopback
-
-
-def test_a_number_in_place_of_a_name_is_no_query() -> None:
-    """What the importer calls a job without a name comes again by chance alone."""
-    trace = from_logs(job("shop/unnamed job 3", (2, 5.0)), job("shop/unnamed query 1", (2, 5.0)))
-    assert Priors(trace).recurring == 0
-    assert query_of("unnamed job 12") is None
-    assert query_of("query 5") == Query("query 5", True)
-    assert query_of("job 12") == Query("job 12", True)
 
 
 def test_a_name_that_different_queries_share_speaks_only_where_they_agree(

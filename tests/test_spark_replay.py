@@ -22,7 +22,7 @@ from decima.spark.trial import (
 from decima.whatif.replay.pools import Pool, Pools, allocation_file, read_pools
 from tests.commands import decima, refused, succeeded
 from tests.shapes import chain, fork_join
-from traces import Job, LevelDurations, Stage, Trace, load_trace
+from traces import Job, LevelDurations, Stage, Trace, load_trace, write_trace
 
 
 def test_tasks_take_the_scaled_mean_of_their_stage() -> None:
@@ -40,19 +40,17 @@ def test_several_last_stages_get_a_common_end() -> None:
     """Spark runs a graph from one last stage; a job that has one gets no other."""
     level = chain("c", (1,)).stages[0].durations
     stages = (Stage("a", 2, (), level), Stage("b", 1, (0,), level), Stage("c", 1, (0,), level))
-    (job,) = at_scale(Trace("t", (Job("two ends", stages),)), 1.0).jobs
-    assert job.stages[-1].parents == (1, 2)
-    assert job.stages[-1].num_tasks == 1
-    (same,) = at_scale(Trace("t", (fork_join("one end", (2, 5)),)), 1.0).jobs
-    assert len(same.stages) == len(fork_join("one end", (2, 5)).stages)
+    jobs = Job("two ends", stages), fork_join("one end", (2, 5))
+    two, one = at_scale(Trace("t", jobs), 1.0).jobs
+    assert (two.stages[-1].parents, two.stages[-1].num_tasks) == ((1, 2), 1)
+    assert len(one.stages) == len(jobs[1].stages)
 
 
 def test_what_spark_adds_is_added_to_every_task() -> None:
-    (job,) = at_scale(Trace("t", (chain("c", (2, 1)),)), 1.0).jobs
+    job = chain("c", (2, 1))
     longer = with_overhead(job, 7.0)
-    for before, after in zip(job.stages, longer.stages, strict=True):
-        assert after.mean_ms == before.mean_ms + 7.0
-        assert (after.num_tasks, after.parents) == (before.num_tasks, before.parents)
+    assert [stage.mean_ms for stage in longer.stages] == [s.mean_ms + 7.0 for s in job.stages]
+    assert [stage.parents for stage in longer.stages] == [(), (0,)]
 
 
 @pytest.mark.parametrize(
@@ -76,9 +74,11 @@ def test_impossible_trials_are_refused(changes: dict[str, object], part: str) ->
 def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it prints; no Spark runs for a page that cannot be written."""
     ran = [
-        TrialOutcome("spark-fifo", np.array([2.0, 4.0]), np.array([2.0, 3.2]), 4.0, None),
-        TrialOutcome("strict_fair", np.array([1.0, 3.0]), np.array([1.0, 2.0]), 4.0, None),
-    ]
+        TrialOutcome(name, np.array(jct_s), np.array(simulated_s), 4.0, None)
+        for name, jct_s, simulated_s in (
+            ("spark-fifo", [2.0, 4.0], [2.0, 3.2]), ("strict_fair", [1.0, 3.0], [1.0, 2.0])
+        )
+    ]  # fmt: skip
     monkeypatch.setattr("decima.cli.spark.run_trial", lambda *_: ran)
     command = ["spark", "replay", "--jobs", "2", "--slots", "4", "--report"]
     refused(decima(*command, tmp_path / "no" / "a.html"), "no folder")
@@ -95,8 +95,6 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.real_spark
 def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains and fork-joins of half-second tasks: Spark adds less than they take themselves."""
-    from traces import write_trace
-
     jobs = (chain("chain", (6, 2, 4)), fork_join("fork", (3, 6)))
     path, out = tmp_path / "small.parquet", tmp_path / "out.json"
     write_trace(Trace("small", jobs), path)
@@ -117,7 +115,6 @@ def test_a_replay_is_near_the_simulator(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def refusals() -> list[tuple[Exception, str]]:
-    """What starting a Spark may raise, and what is told of it."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
 
@@ -138,8 +135,7 @@ def test_a_spark_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch
     sql = pytest.importorskip("pyspark.sql")
     for error, said in refusals():
         monkeypatch.setattr(sql.SparkSession.Builder, "getOrCreate", MagicMock(side_effect=error))
-        command = ["spark", "replay", "--jobs", "1", "--slots", "2", "--policies", "spark-fifo"]
-        result = decima(*command)
+        result = decima("spark", "replay", "--jobs", 1, "--slots", 2, "--policies", "spark-fifo")
         assert result.exit_code == 2, result.exception
         line = result.stderr.splitlines()[-1]
         assert result.stderr.endswith(f"running spark-fifo\n{line}\n")

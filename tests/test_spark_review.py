@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.report import write_page
 from decima.report.spark import review_section
 from decima.spark import AttachError
@@ -25,10 +23,9 @@ from decima.spark.decision_log import (
     read_decision_log,
 )
 from decima.spark.review import draw_decisions, held_slots, review, reviewed_policies, words
-from tests.commands import refused
+from tests.commands import decima, refused, succeeded
 from tests.decision_logs import job_row, plan_row, write_log
 from tests.pages import HOSTILE
-from tests.spark_work import local_spark, sleep_tasks, together
 from traces import Job, Stage
 
 BEGIN_MS = 5_000_000
@@ -54,18 +51,15 @@ def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Stages that never ran are left out; a job that runs has no end."""
     decisions = written(tmp_path / "log.jsonl")
     assert (decisions.mode, decisions.policy) == ("shadow", "strict_fair")
-    assert [(plan.number, plan.slots, plan.chosen) for plan in decisions.plans] == [
-        (1, 2, (3,)),
-        (2, 2, (3,)),
-    ]
-    assert decisions.plans[0].sets[1] == TaskSet(3, 0, "job day", 8, 0, 1)
-    assert decisions.plans[1].applied_ms == (BEGIN_MS + 9_501, BEGIN_MS + 9_503)
+    first, second = decisions.plans
+    assert (first.number, first.slots, first.chosen) == (1, 2, (3,))
+    assert first.sets[1] == TaskSet(3, 0, "job day", 8, 0, 1)
+    assert second.applied_ms == (BEGIN_MS + 9_501, BEGIN_MS + 9_503)
     night, day = decisions.jobs
-    assert (night.key, night.job.name, day.completion_ms) == ("job night #1", "night", None)
-    assert night.completion_ms == BEGIN_MS + 9_000
-    assert [(stage.num_tasks, stage.mean_ms) for stage in night.job.stages] == [(4, 1000), (1, 500)]
-    assert night.job.stages[1].parents == (0,)
-    assert (day.job.stages[0].num_tasks, day.job.stages[0].mean_ms) == (8, 1000)
+    assert (night.key, night.job.name, night.completion_ms, day.completion_ms) == (
+        "job night #1", "night", BEGIN_MS + 9_000, None)  # fmt: skip
+    stages = [(stage.num_tasks, stage.mean_ms, stage.parents) for stage in night.job.stages]
+    assert stages == [(4, 1000, ()), (1, 500, (0,))]
 
 
 def test_the_simulator_plays_its_jobs(tmp_path: Path) -> None:
@@ -105,8 +99,7 @@ def test_spark_s_own_time_is_part_of_every_simulated_run(tmp_path: Path) -> None
     verdict = review(ran_slowly(tmp_path / "log.jsonl", 1_500), ("fifo", "tuned_srw"))
     assert verdict.own_s.tolist() == [0.5]
     assert verdict.jct_s.tolist() == [3.5]
-    assert {name: values.tolist() for name, values in verdict.simulated_s.items()} == {
-        "fifo": [3.5], "tuned_srw": [3.5]}  # fmt: skip
+    assert [values.tolist() for values in verdict.simulated_s.values()] == [[3.5], [3.5]]
     assert (verdict.ran, verdict.error, verdict.is_trusted) == ("tuned_srw", 0.0, True)
 
 
@@ -121,13 +114,15 @@ def test_spark_s_own_time_is_part_of_every_simulated_run(tmp_path: Path) -> None
 def test_a_simulator_that_is_far_off_says_so(ran: str, part: str, tmp_path: Path) -> None:
     """3.5 s really, 2.5 s simulated, whichever policies are asked for; within 10 % nothing."""
     path = tmp_path / "log.jsonl"
-    command = ["spark", "review", str(path), "--policies", "strict_fair"]
-    ran_slowly(path, 1_000, ran=ran)
-    assert part in " ".join(CliRunner().invoke(main, command).stdout.split())
-    ran_slowly(path, 1_400, ran=ran)
-    printed = CliRunner().invoke(main, command).stdout
-    assert "But:" not in printed
-    assert "Spark itself took 0.50 s of a job's time" in " ".join(printed.split())
+
+    def said(task_ms: int) -> str:
+        ran_slowly(path, task_ms, ran=ran)
+        result = succeeded(decima("spark", "review", path, "--policies", "strict_fair"))
+        return " ".join(result.stdout.split())
+
+    assert part in said(1_000)
+    assert "But:" not in said(1_400)
+    assert "Spark itself took 0.50 s of a job's time" in said(1_400)
 
 
 def under_auto(*plans: tuple[str, bool]) -> DecisionHistory:
@@ -181,9 +176,9 @@ def test_a_log_is_reviewed_with_the_parameters_of_its_policy(tmp_path: Path) -> 
     assert review(decisions, ("tuned_srw",)).simulated_s["tuned_srw"].tolist() == [4.5]
     content = {"format": "decima-tuned", "version": 1, "policy": "tuned_srw"}
     tuned.write_text(json.dumps({**content, "parameters": {**TUNED, "factor": 1.5}}))
-    command = ["spark", "review", str(path), "--policies", "tuned_srw"]
-    assert "4.50 s" in CliRunner().invoke(main, command).stdout
-    assert "2.50 s" in CliRunner().invoke(main, [*command, "--tuned", str(tuned)]).stdout
+    command = ["spark", "review", path, "--policies", "tuned_srw"]
+    assert "4.50 s" in decima(*command).stdout
+    assert "2.50 s" in decima(*command, "--tuned", tuned).stdout
 
 
 def test_what_jobs_held_is_drawn(tmp_path: Path) -> None:
@@ -207,12 +202,11 @@ def test_the_command(tmp_path: Path) -> None:
     """
     path, picture, page = (tmp_path / name for name in ("log.jsonl", "slots.svg", "review.html"))
     written(path, "tuned_srw")
-    command = ["spark", "review", str(path)]
-    refused(CliRunner().invoke(main, [*command, "--report", str(tmp_path / "no" / "a.html")]), "no")
-    refused(CliRunner().invoke(main, [*command, "--policies", "x"]), "'x'")
+    command = ["spark", "review", path]
+    refused(decima(*command, "--report", tmp_path / "no" / "a.html"), "no")
+    refused(decima(*command, "--policies", "x"), "'x'")
     assert [*tmp_path.iterdir()] == [path]
-    done = CliRunner().invoke(main, [*command, "--draw", str(picture), "--report", str(page)])
-    assert done.exit_code == 0, done.output
+    done = succeeded(decima(*command, "--draw", picture, "--report", page))
     for part in ("as it ran (tuned_srw, shadow)", "simulated: fifo", "simulated: tuned_srw"):
         assert part in done.stdout
     assert picture.exists()
@@ -227,7 +221,7 @@ def test_the_command(tmp_path: Path) -> None:
     held = data["charts"][0]["series"]
     assert held == {"x": [0.0, 9.5], "y": {"job night #1": [1, 0], "job day": [1, 2]}}
     written(path, "of their own")
-    assert "simulated: of their own" not in CliRunner().invoke(main, command).stdout
+    assert "simulated: of their own" not in decima(*command).stdout
 
 
 def test_hostile_names_in_a_log_are_text_on_its_page(tmp_path: Path) -> None:
@@ -255,19 +249,16 @@ def test_hostile_names_in_a_log_are_text_on_its_page(tmp_path: Path) -> None:
         (lambda lines: [lines[0], lines[1].replace('{"job day": 2}', "[2]")], "damaged: Attribute"),
         (lambda lines: [lines[0], lines[1].replace("false]", '"x", 1, 2]')], "sets is 'x'"),
         (lambda lines: lines[:3], "holds no job that ran"),
-        (
-            lambda lines: [line for line in lines if '"plan"' not in line],
-            "and no plan: Spark's own",
-        ),
+        (lambda lines: [line for line in lines if '"plan"' not in line], "and no plan: Spark's"),
     ],
-)
+)  # fmt: skip
 def test_damaged_logs_are_one_line(
     change: Callable[[list[str]], list[str]], part: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "log.jsonl"
     written(path)
     path.write_text("\n".join(change(path.read_text().splitlines())))
-    refused(CliRunner().invoke(main, ["spark", "review", str(path)]), part)
+    refused(decima("spark", "review", path), part)
 
 
 def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
@@ -277,59 +268,21 @@ def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
     assert [job.key for job in read_decision_log(path).jobs] == [whole.jobs[0].key]
 
 
-def with_failed(path: Path, *names: str, running: int = 2) -> DecisionHistory:
-    """The log of `written`, with jobs of which no task succeeded; each holds slots at each plan."""
-    written(path)
+def test_jobs_without_a_successful_task_are_counted_and_named(tmp_path: Path) -> None:
+    """And so is what the simulator does not know of them: the slots that they held at each plan."""
+    path = tmp_path / "log.jsonl"
+    assert not any("left out" in line for line in words(review(written(path), ("fifo",))))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
         if "plan" in row:
-            row["sets"] += [[50 + n, 0, name, 2, 0, running, False] for n, name in enumerate(names)]
-    stages = [{"num_tasks": 2, "parents": [], "mean_ms": None}]
-    times = {"arrival_ms": BEGIN_MS, "completion_ms": BEGIN_MS + 2_500, "own_ms": 2_500}
-    rows += [{"job": name, "name": f"doomed {name}", **times, "stages": stages} for name in names]
+            row["sets"].append([50, 0, "job doomed", 2, 0, 2, False])
+    rows.append(job_row("doomed", BEGIN_MS, BEGIN_MS + 2_500, (2, [], None), own_ms=2_500))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_decision_log(path)
-
-
-def test_jobs_without_a_successful_task_are_counted_and_named(tmp_path: Path) -> None:
-    """And so is what the simulator does not know of them: the slots that they held."""
-    path = tmp_path / "log.jsonl"
-    assert not any("left out" in line for line in words(review(written(path), ("fifo",))))
-    verdict = review(with_failed(path, "a"), ("fifo",))
-    said = list(words(verdict))
-    assert said[:2] == [
-        "2 jobs, 1 of them ended; 2 slots.",
-        "1 more left out, no task succeeded: doomed a.",
-    ]
-    assert said[2].startswith("But: slots held by tasks that did not succeed are not sim")
-    assert "up to 2 at once" in said[2]
-    assert (verdict.left_out, verdict.lost_slots) == (("doomed a",), 2)
+    verdict = review(read_decision_log(path), ("fifo",))
+    count, left_out, lost = list(words(verdict))[:3]
+    assert "2 jobs, 1 of them ended" in count
+    assert "1 more left out, no task succeeded: doomed" in left_out
+    assert lost.startswith("But: slots held by tasks that did not succeed are not sim")
+    assert "up to 2 at once" in lost
+    assert (verdict.left_out, verdict.lost_slots) == (("doomed",), 2)
     np.testing.assert_allclose(verdict.simulated_s["fifo"], [2.5, 6.5])
-
-
-@pytest.mark.slow
-@pytest.mark.real_spark
-def test_a_real_shadow_run_is_reviewed(tmp_path: Path) -> None:
-    """Jobs of one stage of 0.2 s tasks: as they ran, and near it in the simulator."""
-    import decima.spark
-
-    log = tmp_path / "log.jsonl"
-
-    def jobs(spark: Any) -> None:
-        together(*(lambda n=n: sleep_tasks(spark, f"s{n}", 24, 0.2) for n in range(3)))
-
-    with local_spark() as spark:
-        jobs(spark)
-        with decima.spark.attach(spark, "tuned_srw", mode="shadow", decision_log=log):
-            jobs(spark)
-    decisions = read_decision_log(log)
-    assert [job.completion_ms is None for job in decisions.jobs] == [False] * 3
-    verdict = review(decisions, ("fifo", "tuned_srw"))
-    assert sorted(verdict.names) == ["s0", "s1", "s2"]
-    # 72 tasks of 0.2 s on 8 slots take 1.8 s at least.
-    assert 1.8 <= verdict.jct_s.max() < 10
-    assert verdict.ran == "fifo"
-    assert (verdict.own_s > 0).all()
-    assert (verdict.own_s < verdict.jct_s).all()
-    assert 0.5 < verdict.simulated_s["fifo"].mean() / verdict.jct_s.mean() < 1.5
-    assert json.loads(log.read_text().splitlines()[0])["mode"] == "shadow"

@@ -98,32 +98,10 @@ def test_a_scheduler_that_extends_sparks_own(subclass: Any) -> None:
     assert (status.jvm["launches_over_limit"], status.jvm["faults"]) == (0, 0)
 
 
-NOBODY = """
-package decima.test;
-
-public class Nobody implements java.lang.reflect.InvocationHandler {
-  public Object invoke(Object proxy, java.lang.reflect.Method method, Object[] arguments) {
-    return null;
-  }
-}
-"""
-
-
 def test_a_scheduler_of_another_kind_is_refused(subclass: Any) -> None:
-    """In one line that names it."""
-    context = subclass.sparkContext
-    jvm, scala = context._jvm, context._jsc.sc()
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(NOBODY)
-    handler = compiler.getClassLoader().loadClass("decima.test.Nobody")
+    jvm, scala = subclass.sparkContext._jvm, subclass.sparkContext._jsc.sc()
     kind = jvm.java.lang.Class.forName("org.apache.spark.scheduler.TaskScheduler")
-    kinds = context._gateway.new_array(jvm.java.lang.Class, 1)
-    kinds[0] = kind
-    other = jvm.java.lang.reflect.Proxy.newProxyInstance(
-        compiler.getClassLoader(),
-        kinds,
-        handler.getConstructors()[0].newInstance(context._gateway.new_array(jvm.Object, 0)),
-    )
+    other = jvm.java.beans.EventHandler.create(kind, jvm.java.lang.Object(), "toString")
     field = scala.getClass().getDeclaredField("_taskScheduler")
     field.setAccessible(True)
     usual = field.get(scala)

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
 
 @pytest.fixture
-def fair(session_in: Callable[[str], Any]) -> Any:
+def session(session_in: Callable[[str], Any]) -> Any:
     """A local Spark with the FAIR scheduler."""
     return session_in("FAIR")
 
@@ -43,17 +42,17 @@ class LargeShare:
         return Action(stage, 6 if first else 2)
 
 
-def test_shares_follow_the_plan_and_are_given_back(fair: Any) -> None:
+def test_shares_follow_the_plan_and_are_given_back(session: Any) -> None:
     """While both jobs have tasks to start, slots are split about as the policy says."""
     threads = [
-        threading.Thread(target=sleep_tasks, args=(fair, job, tasks), daemon=True)
+        threading.Thread(target=sleep_tasks, args=(session, job, tasks), daemon=True)
         for job, tasks in (("one", 120), ("two", 60))
     ]
     shares: list[dict[str, int]] = []
-    with decima.spark.attach(fair, policy=LargeShare(), mode="soft") as scheduler:
+    with decima.spark.attach(session, policy=LargeShare(), mode="soft") as scheduler:
         for thread, job in zip(threads, ("one", "two"), strict=True):
             thread.start()
-            assert until(partial(has_pool, fair, job))  # the first job is the older one
+            assert until(partial(has_pool, session, job))  # the first job is the older one
         end = time.monotonic() + 20
         while len(shares) < 10 and time.monotonic() < end:
             time.sleep(0.15)
@@ -61,8 +60,8 @@ def test_shares_follow_the_plan_and_are_given_back(fair: Any) -> None:
             if set(held) == {"job one", "job two"}:
                 shares.append(held)
         status = scheduler.status()
-        assert pool_of(fair, "one") == (6, 6)
-    assert pool_of(fair, "one") == (0, 1)
+        assert pool_of(session, "one") == (6, 6)
+    assert pool_of(session, "one") == (0, 1)
     for thread in threads:
         thread.join(timeout=60)
         assert not thread.is_alive()
@@ -76,39 +75,28 @@ def test_shares_follow_the_plan_and_are_given_back(fair: Any) -> None:
 
 
 def has_pool(spark: Any, name: str) -> bool:
-    """Return whether a job has been submitted to a pool."""
     root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()
     return root.getSchedulableByName(name) is not None
 
 
 def pool_of(spark: Any, name: str) -> tuple[int, int]:
-    """Minimum share and weight of a pool."""
     root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()
     pool = root.getSchedulableByName(name)
     return pool.minShare(), pool.weight()
 
 
 def test_auto_falls_back_where_a_field_cannot_be_set(
-    fair: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    jar_with_hooks: Path,
+    session: Any, hooks: Hooks, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is found out before anything has changed; exact mode by name is refused there."""
-    hooks = Hooks(fair, jar_with_hooks, monkeypatch)
     hooks.set("refuse")
-    try:
-        with decima.spark.attach(fair, policy="strict_fair") as scheduler:
-            assert scheduler.mode == "soft"
-            sleep_tasks(fair, "four", 24)
-            assert scheduler.status().plans > 0
-        assert [
-            message for message in caplog.messages if "final field schedulableBuilder" in message
-        ]
-        with pytest.raises(AttachError, match="final field"):
-            decima.spark.attach(fair, policy="strict_fair", mode="exact")
-    finally:
-        hooks.clear()
+    with decima.spark.attach(session, policy="strict_fair") as scheduler:
+        assert scheduler.mode == "soft"
+        sleep_tasks(session, "four", 24)
+        assert scheduler.status().plans > 0
+    assert any("final field schedulableBuilder" in message for message in caplog.messages)
+    with pytest.raises(AttachError, match="final field"):
+        decima.spark.attach(session, policy="strict_fair", mode="exact")
 
 
 def test_soft_mode_needs_fair_pools(session_in: Callable[[str], Any]) -> None:

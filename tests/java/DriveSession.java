@@ -1,8 +1,15 @@
 package decima.policy;
 
-import decima.spark.Lines;
+import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import decima.spark.Parts;
 import decima.spark.Plan;
 import decima.spark.Report;
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -11,12 +18,14 @@ import java.util.Map;
 import java.util.Properties;
 
 /**
- * For tests: a live session, one line of JSON after the other. `{"begin": ...}` starts another one,
- * `{"priors": ...}` hands it earlier runs, `{"report": ..., "ask": [...]}` returns the parts in `ask`;
- * `{"due": ...}` returns whether a report calls for a plan, `{"properties": ...}` the names of a Spark
- * job with those.
+ * For tests: a live session and other parts of the plugin. Each line of JSON is a question, whose
+ * first key says which one, and is answered with another line.
  */
 public final class DriveSession {
+  private static final ObjectMapper MAPPER =
+      new ObjectMapper()
+          .configure(JsonGenerator.Feature.ESCAPE_NON_ASCII, true)
+          .setPropertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE);
   private static DriveSession session = null;
 
   private final LiveJobs live = new LiveJobs();
@@ -25,68 +34,94 @@ public final class DriveSession {
   private final Planner planner;
   private Plan plan;
 
-  private DriveSession(Map<String, ?> begin) {
-    Object policy = begin.get("policy");
+  private DriveSession(Policy policy, Map<String, ?> begin) {
     planner =
         new Planner(
-            policy instanceof String
-                ? Policies.named((String) policy, null)
-                : new Scripted((List<?>) policy),
+            policy,
             ((Number) begin.get("starve_ms")).doubleValue(),
             ((Number) begin.get("idle_ms")).doubleValue());
   }
 
+  @SuppressWarnings("unchecked")
   public static void main(String[] arguments) throws Exception {
-    Lines.answer(DriveSession::answer);
+    BufferedReader in =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = in.readLine(); line != null; line = in.readLine()) {
+      Object answer = answer((Map<String, Object>) MAPPER.readValue(line, Map.class));
+      System.out.println(MAPPER.writeValueAsString(answer));
+      System.out.flush();
+    }
   }
 
   @SuppressWarnings("unchecked")
   private static Object answer(Map<String, Object> told) throws Exception {
-    if (told.containsKey("begin")) {
-      session = new DriveSession((Map<String, ?>) told.get("begin"));
-      return null;
+    String question = told.keySet().iterator().next();
+    Object given = told.get(question);
+    switch (question) {
+      case "begin": // another session
+        session = new DriveSession(policy(given), told);
+        return null;
+      case "refused": // why a policy is, or null
+        try {
+          String file = (String) told.get("parameters");
+          Policies.named((String) given, file == null ? null : Policies.content(new File(file)));
+          return null;
+        } catch (IllegalArgumentException refused) {
+          return refused.getMessage();
+        }
+      case "priors": // earlier runs, for the session
+        session.live.setPriors(Priors.of((Map<String, ?>) given));
+        return null;
+      case "report": // of the session; the parts of the answer are named in "ask"
+        return session.answer(report(given), (List<String>) told.get("ask"));
+      case "due": // whether a report calls for a plan
+        Plan inForce = told.get("plan") == null ? null : plan((Map<String, ?>) told.get("plan"));
+        Report now = report(given);
+        return session.due.isDue(now, inForce, now.timeMs * 1_000_000L);
+      case "policies":
+        return Policies.NAMES;
+      case "properties": // the key of a Spark job, and its queries: whether a person gave the name
+        Properties properties = new Properties();
+        properties.putAll((Map<?, ?>) given);
+        List<Object> queries = new ArrayList<>();
+        Queries.of((Map<?, ?>) given)
+            .forEach(query -> queries.add(Arrays.asList(query.name, query.isGiven)));
+        return Arrays.asList(Parts.job(properties), queries);
+      case "settings":
+        return Parts.refusal((Map<String, String>) given);
+      case "pause":
+        return Parts.endsPause((String) given);
+      case "statuses":
+        List<Report> reports = new ArrayList<>();
+        ((List<?>) given).forEach(one -> reports.add(report(one)));
+        return Parts.statuses(reports, (Map<String, Integer>) told.get("limits"));
+      case "log":
+        return Parts.begin((Map<?, ?>) given, MAPPER.writeValueAsString(told.get("header")));
+      default: // lines of the log
+        return Parts.write((List<String>) given);
     }
-    if (told.containsKey("priors")) {
-      session.live.setPriors(Priors.of((Map<String, ?>) told.get("priors")));
-      return null;
-    }
-    if (told.containsKey("policies")) {
-      return Policies.NAMES;
-    }
-    if (told.containsKey("properties")) {
-      return names((Map<?, ?>) told.get("properties"));
-    }
-    if (told.containsKey("due")) {
-      Plan inForce = told.get("plan") == null ? null : plan((Map<String, ?>) told.get("plan"));
-      Report report = Lines.MAPPER.convertValue(told.get("due"), Report.class);
-      return session.due.isDue(report, inForce, report.timeMs * 1_000_000L);
-    }
-    Report report = Lines.MAPPER.convertValue(told.get("report"), Report.class);
-    return session.answer(report, (List<String>) told.get("ask"));
   }
 
-  /** The key of Spark job 5, and its queries, each with whether a person gave the name. */
-  private static List<Object> names(Map<?, ?> given) throws Exception {
-    Properties properties = new Properties();
-    properties.putAll(given);
-    java.lang.reflect.Method jobOf =
-        Class.forName("decima.spark.Owners").getDeclaredMethod("jobOf", Properties.class, int.class);
-    jobOf.setAccessible(true);
-    List<Object> queries = new ArrayList<>();
-    Queries.of(given).forEach(query -> queries.add(Arrays.asList(query.name, query.isGiven)));
-    return Arrays.asList(jobOf.invoke(null, properties, 5), queries);
+  private static Policy policy(Object given) {
+    return given instanceof String
+        ? Policies.named((String) given, null)
+        : new Scripted((List<?>) given);
+  }
+
+  private static Report report(Object given) {
+    return MAPPER.convertValue(given, Report.class);
   }
 
   @SuppressWarnings("unchecked")
   private static Plan plan(Map<String, ?> given) {
-    List<Integer> chosen = (List<Integer>) given.get("chosen");
-    List<Integer> considered = (List<Integer>) given.get("considered");
-    Map<String, Integer> limits = (Map<String, Integer>) given.get("limits");
-    Map<String, Integer> pools = new LinkedHashMap<>();
-    if (given.get("pools") != null) {
-      pools.putAll((Map<String, Integer>) given.get("pools"));
-    }
-    return new Plan(chosen, limits, pools, considered, "test", null);
+    Map<String, Integer> pools = (Map<String, Integer>) given.get("pools");
+    return new Plan(
+        (List<Integer>) given.get("chosen"),
+        (Map<String, Integer>) given.get("limits"),
+        pools == null ? new LinkedHashMap<>() : pools,
+        (List<Integer>) given.get("considered"),
+        "test",
+        null);
   }
 
   private Map<String, Object> answer(Report report, List<String> asked) {
@@ -192,35 +227,17 @@ public final class DriveSession {
 
   private static Map<String, Object> columns(LiveTables tables) {
     Round round = new Round(tables);
-    Map<String, Object> found = new LinkedHashMap<>();
-    found.put("time_ms", tables.timeMs);
-    found.put("last_arrival_ms", tables.lastArrivalMs);
-    found.put("mean_gap_ms", tables.meanGapMs);
-    found.put("typical_ms", tables.typicalMs);
-    found.put("inflation", tables.inflation);
-    found.put("num_executors", tables.slots);
-    found.put("on_offer", round.onOffer);
+    Map<String, Object> found = RoundMessage.of(round);
+    found.put("graphs", System.identityHashCode(tables.graphs));
     found.put("keys", keys(tables.jobs));
-    found.put("first_stage", tables.firstStage);
-    found.put("arrival_ms", tables.arrivalMs);
-    found.put("work_ms", tables.workMs);
-    found.put("remaining_ms", tables.remainingMs);
+    found.put("on_offer", round.onOffer);
     found.put("held", round.held);
     found.put("local", round.local);
     found.put("open_stages", round.openStages);
     int[] rows = java.util.stream.IntStream.range(0, tables.stages()).toArray();
     found.put("spark_stage", tables.sparkStages(rows));
-    found.put("num_tasks", tables.numTasks);
-    found.put("launched", tables.launched);
-    found.put("finished", tables.finished);
     found.put("covered", round.covered);
-    found.put("runnable", tables.runnable);
     found.put("open", round.open);
-    found.put("mean_ms", tables.meanMs);
-    found.put("critical_path_ms", tables.criticalPathMs);
-    found.put("graphs", System.identityHashCode(tables.graphs));
-    found.put("first_child", tables.graphs.firstChild);
-    found.put("children", tables.graphs.children);
     return found;
   }
 
