@@ -25,7 +25,7 @@ from spark_sim.needs import neediest_stage
 from tests.commands import Command, refused
 from tests.stories import job, stage
 from traces import Job, Stage, Trace, TraceError, to_arrays
-from traces.parquet import read_trace, write_trace
+from traces.parquet import write_trace
 from traces.plain import read_csv, read_json
 
 EACH = 4
@@ -203,16 +203,6 @@ def test_other_protocols_refuse_them(run: Command, tmp_path: Path, protocol: str
     refused(run(*arguments, "--policies", "fifo"), "'b'", "'t'", "4 slots", protocol)
     session = (*arguments[:-1], "session", "--policies", "fifo,strict_fair")
     assert run(*session).exit_code == 0
-
-
-def test_files_keep_what_tasks_need(tmp_path: Path) -> None:
-    write_trace(SPECIAL, tmp_path / "special.parquet")
-    assert needs(read_trace(tmp_path / "special.parquet")) == needs(SPECIAL)
-    write_trace(Trace("plain", SPECIAL.jobs[:1]), tmp_path / "plain.parquet")
-    # Files without such stages are as they were: older readers take them.
-    assert b'"version": 1' in (tmp_path / "plain.parquet").read_bytes()
-    assert b'"version": 2' in (tmp_path / "special.parquet").read_bytes()
-    assert needs(read_trace(tmp_path / "plain.parquet")) == [(1, False)]
 
 
 def needs(trace: Trace) -> list[tuple[int, bool]]:
