@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +19,13 @@ from rich.table import Table
 
 from decima import EvaluationConfig
 from decima.cli.main import main
+from deeprm.cli import main as deeprm
+from harmony.cli import main as harmony
 
 Command = Callable[..., Result]
 """called with further arguments, and `command` for another one than evaluate"""
+
+PROGRAMS: Mapping[str, click.Group] = {"decima": main, "deeprm": deeprm, "harmony": harmony}
 
 NOTHING_MORE: Mapping[str, str] = {}
 
@@ -87,8 +91,7 @@ def refused(result: Result, *parts: str) -> None:
 def parsed(line: str) -> dict[str, Any]:
     """The values of a command line of `decima`, which has all that is required and no more."""
     program, *arguments = shlex.split(line)
-    assert program == "decima"
-    command: click.Command = main
+    command: click.Command = PROGRAMS[program]
     while isinstance(command, click.Group):
         command = below(command)[arguments.pop(0)]
     # A context with no parent would leave the command without `-h`: click keeps the first one's.
@@ -108,6 +111,13 @@ def below(command: click.Command) -> dict[str, click.Command]:
         name: command.get_command(context, name) for name in command.list_commands(context)
     }
     return {name: subcommand for name, subcommand in subcommands.items() if subcommand is not None}
+
+
+def command_at(program: str, words: Iterable[str]) -> click.Command:
+    command: click.Command = PROGRAMS[program]
+    for word in words:
+        command = below(command)[word]
+    return command
 
 
 def every_command(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -48,19 +47,8 @@ def test_files_are_read_by_suffix(tmp_path: Path, small: Trace) -> None:
 
 
 def test_a_folder_is_taken_for_decima_sims(tmp_path: Path) -> None:
-    """Its layout is the only one that is a folder."""
     write_query(tmp_path, 1, [[0]], {0: waves({5: [1]}, {5: []})})
     assert load_trace(tmp_path).jobs[0].name == f"{tmp_path.name}/q1"
-
-
-def test_a_wrong_name_lists_what_there_is(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=re.escape("nope: no such file, and no built-in trace (")):
-        load_trace("nope")
-    with pytest.raises(TraceError, match="tpch-like"):
-        load_trace(tmp_path / "none.parquet")
-    (tmp_path / "trace.txt").write_text("x")
-    with pytest.raises(TraceError, match=r"suffix '\.txt' is none of"):
-        load_trace(tmp_path / "trace.txt")
 
 
 def test_a_path_wins_over_a_name_when_it_looks_like_one(

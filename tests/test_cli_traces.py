@@ -162,6 +162,7 @@ def test_several_files_become_one_trace(tmp_path: Path) -> None:
         (("import", "decima-sim", EXAMPLES, "-o", "x.parquet"), ("no adj_mat_N",)),
         (("import", "wfcommons", EXAMPLES / "jobs.json", "-o", "x.parquet"), ("schemaVersion",)),
         (("import", "spark", __file__, "-o", "x.parquet"), ("not a Spark event log",)),
+        (("sample-logs", __file__), ("test_cli_traces.py",)),
         (("import", "spark", __file__, "-o", "x.csv"), ("x.csv",)),
     ],
 )

@@ -20,7 +20,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def words(path: Path) -> set[str]:
-    """All text in an SVG file."""
     root = ET.parse(path).getroot()  # noqa: S314 -- a file that we have just written
     return {"".join(element.itertext()).strip() for element in root.iter(f"{SVG}text")}
 

@@ -176,7 +176,8 @@ def test_two_applications_are_replayed_apart(tmp_path: Path) -> None:
 def test_every_real_log_replays(name: str) -> None:
     """Failures, lost executors, speculation, truncation: all give figures for all jobs.
 
-    Those of plain queries, each a few small jobs of a cold JVM, are within a quarter.
+    Those of plain queries, each a few small jobs of a cold JVM, are within a quarter. The parts of
+    each job add up to its JCT.
     """
     log = read_recording([REAL / name])
     report = replay(log, ReplaySettings(draws=5))
@@ -187,6 +188,9 @@ def test_every_real_log_replays(name: str) -> None:
         assert fidelity is not None
         assert fidelity.median_error_percent < 25
         assert np.abs(report.error).max() < 0.5
+    parts_ms = np.array(log.breakdowns)
+    assert (parts_ms >= 0).all()
+    np.testing.assert_allclose(parts_ms.sum(axis=1), log.recorded_ms, rtol=0.01, atol=1e-6)
     for record, job in zip(log.driver, log.trace.jobs, strict=True):
         assert len(record.wait_ms) == len(record.spark_job) == len(job.stages)
         assert min(record.after_ms, *record.wait_ms) >= 0

@@ -20,10 +20,8 @@ from tests.recordings import read_events, short_behind_long
 from tests.spark_events import Event, executor, gone, simple_job, spark_job, stage, task
 from traces import TraceError
 
-REAL = Path(__file__).parent / "data" / "spark_logs"
 FIELD = SHARED / "data"
 """a folder of further logs, which do not ship: they are tested where it is there"""
-WITHIN = 0.01
 
 
 def failed(row: int, begin: int, until: int, **info: Any) -> Event:
@@ -204,20 +202,17 @@ def test_the_time_of_a_job_is_divided_as_by_hand(
     assert parts == expected
 
 
-LOGS = [*sorted(REAL.iterdir()), *sorted(FIELD.glob("field-logs*/*"))]
-
-
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: "-".join(path.parts[-2:]))
-def test_the_parts_of_every_job_add_up_to_its_jct(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted(FIELD.glob("field-logs*/*")), ids=lambda path: "-".join(path.parts[-2:])
+)
+def test_the_parts_of_a_field_log_add_up_to_the_jct(path: Path) -> None:
     try:
         recording = read_recording([path])
     except TraceError:
-        assert FIELD in path.parents, "a log that ships"
         pytest.skip("no event log that can be read")
     parts_ms = np.array(recording.breakdowns)
-    assert parts_ms.shape == (len(recording.trace.jobs), len(PARTS))
     assert (parts_ms >= 0).all()
-    np.testing.assert_allclose(parts_ms.sum(axis=1), recording.recorded_ms, rtol=WITHIN, atol=1e-6)
+    np.testing.assert_allclose(parts_ms.sum(axis=1), recording.recorded_ms, rtol=0.01, atol=1e-6)
 
 
 def test_parts_have_one_name_each() -> None:

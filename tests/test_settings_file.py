@@ -74,7 +74,6 @@ def test_a_load_is_work_over_what_executors_can_do(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, part: str) -> None:
-    """The file, the setting, the value and the rule."""
     path = written(tmp_path, text)
     with raises_one_line(ConfigError) as caught:
         read_settings(path)

@@ -39,7 +39,6 @@ def refused(done: subprocess.CompletedProcess[str], package: str, name: str, pla
 
 @pytest.mark.parametrize("name", NEEDS["decima"])
 def test_a_file_of_that_name_is_named(tmp_path: Path, name: str) -> None:
-    """In the working folder, empty or not."""
     (tmp_path / f"{name}.py").write_text("")
     refused(imported("decima", tmp_path), "decima", name, tmp_path / f"{name}.py")
 
@@ -53,7 +52,6 @@ def test_every_package_that_is_imported_looks(tmp_path: Path, package: str) -> N
 
 
 def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
-    """However it was found."""
     (tmp_path / "traces.py").write_text("")
     program = "import traces, sys; sys.path.remove(''); __import__('{}')"
     done = imported("spark_sim", tmp_path, program)

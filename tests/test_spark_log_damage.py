@@ -27,13 +27,11 @@ CODECS = ("spark-4.3-zstd", "spark-4.3-lz4", "spark-4.3-snappy", "spark-3.3-lz4"
 
 
 def file_of(name: str) -> Path:
-    """The file of a recorded log that is one file."""
     (path,) = (LOGS / name).iterdir()
     return path
 
 
 def plain(name: str) -> bytes:
-    """A recorded log, decompressed."""
     with file_of(name).open("rb") as stream:
         return b"".join(open_codec(stream))
 

@@ -34,7 +34,7 @@ from harmony.config import Config as HarmonyConfig
 from harmony.interference import draw_samples
 from harmony.network import Size
 from harmony.training_config import TrainConfig as HarmonyTraining
-from tests.commands import raises_one_line, succeeded
+from tests.commands import raises_one_line, refused, succeeded
 from tests.studies import (
     DEEPRM,
     HARMONY,
@@ -315,11 +315,8 @@ def test_a_mistake_is_one_line(
 
 
 def assert_refused(system: System, folder: Path, arguments: tuple[str, ...], words: str) -> None:
-    """One line on stderr, exit code 2, and nothing is left behind."""
-    result = system.run(*[argument.replace("{}", str(folder)) for argument in arguments])
-    assert result.exit_code == 2
-    assert words in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    """Nothing is left behind."""
+    refused(system.run(*[argument.replace("{}", str(folder)) for argument in arguments]), words)
     assert not list(folder.glob("x*"))
 
 
@@ -377,11 +374,8 @@ def test_each_training_of_a_study_comes_after_what_it_needs(system: System) -> N
 def test_a_study_trains_in_order(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later training refuses without the earlier one, and then begins with its weights."""
     out = ("study", "--out", str(tmp_path))
-    refused = system.run(*out, "--only", system.later)
-    assert refused.exit_code == 2
-    assert "which is not there: train it first" in refused.stderr
+    refused(system.run(*out, "--only", system.later), "which is not there: train it first")
 
     quick = replace(system.training, iterations=1)
     monkeypatch.setattr(system.module("study").Training, "config", lambda _self: quick)
