@@ -232,7 +232,7 @@ def spark_job(
 def one_task_job(job: int, at: int, until: int, **properties: str) -> list[Event]:
     """A Spark job of one stage of one task; the stage has the job's number."""
     ran = task(job, 0, at, until, kind="ResultTask")
-    return spark_job(job, at, [stage(job, 1)], ran, **properties)
+    return spark_job(job, at, [stage(job, 1)], ran, ends=until, **properties)
 
 
 def simple_job(

@@ -35,7 +35,6 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 @pytest.mark.parametrize("name", ARRIVALS)
 def test_every_process_keeps_the_contract(name: str) -> None:
-    """As many jobs as asked, in order of time, of the trace, and the same for the same seed."""
     first, again, other = (ARRIVALS[name](ABC, 500, 25_000.0, rng(seed)) for seed in (1, 1, 2))
     assert len(first) == 500
     assert first.arrival_ms.dtype == np.float64
@@ -98,7 +97,6 @@ def test_days_have_their_busy_half_first() -> None:
 
 
 def test_a_recording_is_replayed_in_order_of_time() -> None:
-    """Jobs sort by arrival; equal times keep the order of the trace."""
     arrivals = recorded(trace_of("a", "b", "c", "d", arrivals=(7.0, 0.0, 7.0, 3.0)))
     assert arrivals.arrival_ms.tolist() == [0.0, 3.0, 7.0, 7.0]
     assert arrivals.job.tolist() == [1, 3, 0, 2]

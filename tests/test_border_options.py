@@ -22,8 +22,7 @@ from decima.rl.option_types import (
     Whole,
     WordOrWhole,
 )
-from tests import commands
-from tests.commands import PROGRAMS, command_at, decima, every_command
+from tests.commands import PROGRAMS, command_at, decima, every_command, one_line
 
 FREE_TEXT = {
     "--allocation", "--application", "--cap", "--classes", "--cluster", "--device", "--gpu",
@@ -100,7 +99,7 @@ NUMBERS = [one for one in EVERY if isinstance(one.param.type, Whole | Number)]
 
 def refused(result: Result, *parts: str) -> None:
     """Refused for what is given, before what is missing."""
-    commands.refused(result, *parts)
+    one_line(result, *parts)
     assert "Missing" not in result.stderr
 
 

@@ -20,7 +20,6 @@ def small() -> Trace:
 
 @pytest.mark.parametrize("name", sorted(list_builtin()))
 def test_every_builtin_trace_loads_and_is_always_the_same(name: str) -> None:
-    """Two loads give the same jobs, and `list_builtin` says something about each."""
     first, again = load_trace(name), load_trace(name)
     assert first.name == name
     assert [job.name for job in first.jobs] == [job.name for job in again.jobs]
@@ -31,7 +30,6 @@ def test_every_builtin_trace_loads_and_is_always_the_same(name: str) -> None:
 def test_a_file_dropped_into_the_data_folder_is_builtin(
     tmp_path: Path, small: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recorded trace needs no line of code to become built-in."""
     monkeypatch.setattr(catalog, "DATA_FOLDER", tmp_path)
     write_trace(small, tmp_path / "recorded-one.parquet")
     assert next(iter(list_builtin())) == "recorded-one"

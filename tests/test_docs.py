@@ -57,7 +57,6 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
 
 
 def names(text: str) -> set[str]:
-    """Dotted names of ours in code, and what is imported from our packages."""
     names = set(_NAME.findall(text))
     for module, several in _IMPORT.findall(text):
         names |= {f"{module}.{name.split(' as ')[0].strip()}" for name in several.split(",")}
@@ -74,12 +73,10 @@ def is_there(name: str) -> bool:
 
 @each_page
 def test_names_of_python_on_a_page_exist(page: Path) -> None:
-    """Modules, classes and functions, in sentences and in examples."""
     assert [name for name in sorted(names(page.read_text())) if not is_there(name)] == []
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The words of each `decima` or `deeprm` command, without comments."""
     for inline, line in _CODE.findall(text.replace("\\\n", " ")):
         yield shlex.split(inline or line, comments=True)
 
@@ -171,7 +168,6 @@ def nav_pages(entries: object) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    """The site's, in mkdocs.yml."""
     named = list(nav_pages(load_config(str(ROOT / "mkdocs.yml")).nav))
     assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from decima_packages import NEEDS
-from tests.commands import PROGRAMS, python, refused
+from tests.commands import PROGRAMS, one_line, python
 from tests.readme_blocks import blocks
 
 ROOT = Path(__file__).parents[1]
@@ -67,7 +67,6 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_a_wheel_has_all_code_and_data_that_commands_need(wheel: zipfile.ZipFile) -> None:
-    """Each module, the shipped model and rules, traces, the sample log, Java, pages."""
     names = set(wheel.namelist())
     code = {
         str(path.relative_to(ROOT))
@@ -146,13 +145,12 @@ def test_figures_without_the_models_say_where_to_get_them(
     monkeypatch.setattr("decima.rl.study.trainings.files", lambda _package: tmp_path)
     command = ["reproduce", "--out", str(tmp_path / "figures")]
     words = f"the trained models of {name} are not in its wheel: give --models"
-    refused(CliRunner().invoke(PROGRAMS[name], command), words)
+    one_line(CliRunner().invoke(PROGRAMS[name], command), words)
     assert not (tmp_path / "figures").exists()
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_needs_no_repository(page: Path) -> None:
-    """Its commands read nothing that a wheel does not bring."""
     code = "\n".join(block.code for block in blocks(page.read_text()))
     assert code
     assert re.findall(r"\b(?:tests|docs|benchmarks)/|\bmake\b", code) == []

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.commands import python, raises_one_line
+from tests.junk import read_or_refused
 from tests.test_trace_columns import flat
 from traces import (
     Job,
@@ -139,7 +140,6 @@ LEVEL: dict[str, Any] = {"executors": 1, "fresh_ms": [], "first_ms": [], "rest_m
 def test_rules_hold_for_files_of_other_writers(
     tmp_path: Path, small: Trace, change: dict[str, Any], rule: str
 ) -> None:
-    """A file that the schema allows but the model does not is refused by name and value."""
     path = tmp_path / "t.parquet"
     write_trace(small, path)
     rows = pq.read_table(path).to_pylist()
@@ -153,7 +153,12 @@ def test_nulls_where_the_schema_allows_none_are_refused(tmp_path: Path) -> None:
     """A writer with a laxer schema cannot smuggle in a job without a name or a missing stage."""
     path = tmp_path / "t.parquet"
     lax = pa.schema([field.with_nullable(True) for field in SCHEMA])
-    for row in ({"name": None, "stages": []}, {"name": "j", "stages": [None]}, {"name": "j"}):
+    rows: list[dict[str, Any]] = [
+        {"name": None, "stages": []},
+        {"name": "j", "stages": [None]},
+        {"name": "j"},
+    ]
+    for row in rows:
         rewrite(path, [row], schema=lax)
         with pytest.raises(TraceError, match=r"null|has no stage"):
             read_trace(path)
@@ -187,14 +192,11 @@ def test_damage_never_escapes_as_another_error(data: st.DataObject, tmp_path: Pa
     else:
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(bytes(content))
-    try:
+    with read_or_refused(TraceError):
         assert isinstance(read_trace(path), Trace)
-    except TraceError as error:
-        assert "\n" not in str(error)  # noqa: PT017 -- most damage raises, some does not
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, small: Trace) -> None:
-    """Metadata that is no JSON cannot be stored; what was there stays."""
     path = tmp_path / "t.parquet"
     write_trace(small, path)
     before = path.read_bytes()

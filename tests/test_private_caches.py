@@ -215,7 +215,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_a_planted_or_damaged_jar_is_made_anew(tmp_path: Path, made: list[Path]) -> None:
-    """One that lay there before, one that was changed, one that others may write."""
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     path = tmp_path / "cache" / "decima" / jar.jar_name()
     path.parent.mkdir(parents=True, mode=0o700)

@@ -43,7 +43,6 @@ from traces.files.errors import FileError
 
 
 def test_what_evaluate_writes_is_what_a_report_reads(trace_file: Path) -> None:
-    """Every figure of the policies, and the jobs of every sequence."""
     report = evaluate(small_config(trace_file, policies=("strict_fair", "fifo")))
     results = results_of(json.loads(json.dumps(report.to_json())), "here")
     assert results.reference == "strict_fair"
@@ -208,7 +207,6 @@ def test_the_axis_of_a_forest_plot_holds_zero_and_all_but_the_longest_intervals(
 def test_a_run_that_is_cut_before_its_first_task_has_a_page(
     trace_file: Path, tmp_path: Path
 ) -> None:
-    """No executor has worked: utilisation is zero."""
     path = tmp_path / "page.html"
     options = ("--batch", "--time-limit", 1, "--policies", "strict_fair,fifo", "--report", path)
     succeeded(decima("evaluate", "--trace", trace_file, *SMALL, *options))

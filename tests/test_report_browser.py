@@ -76,7 +76,6 @@ def test_hostile_names_stay_text_and_nothing_is_asked_of_the_network(shown: Any)
 
 
 def test_the_policy_of_the_page_forbids_what_is_not_in_it(shown: Any) -> None:
-    """A script that somebody smuggled in does not run, and no request leaves."""
     shown.execute_script(
         """
         const script = document.createElement('script');
@@ -106,7 +105,6 @@ def test_the_table_sorts_by_number_both_ways(shown: Any) -> None:
 
 
 def test_hovering_tells_the_task_under_the_mouse(shown: Any) -> None:
-    """Every task of both runs, by its middle; and nothing where the executor is idle."""
     show_timelines(shown)
     for row in two_runs().table.to_pylist():
         chart = ["a", "b"].index(row["policy"])
@@ -165,7 +163,6 @@ def test_a_click_shows_the_jobs_graph_and_the_path_that_decided(shown: Any) -> N
 
 
 def test_all_of_it_by_keyboard(shown: Any) -> None:
-    """Zoom, move, choose, let go; and the headings of the table are buttons."""
     show_timelines(shown)
     press(shown, "+")
     until(shown, "return VIEW.to - VIEW.from < 8000")
@@ -403,7 +400,6 @@ def shown_runs(driver: Any) -> str:
 
 
 def test_any_policy_and_sequence_can_be_chosen(driver: Any, tmp_path: Path) -> None:
-    """The captions and what is drawn follow; a choice that is possible is kept."""
     show(driver, tmp_path, [*comparison(), decisions()])
     assert shown_runs(driver) == "a 0,b 0"
     choose(driver, "upper", "b")

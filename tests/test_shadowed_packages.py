@@ -45,7 +45,6 @@ def test_a_file_of_that_name_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("package", ["spark_sim", "deeprm", "harmony"])
 def test_every_package_that_is_imported_looks(tmp_path: Path, package: str) -> None:
-    """Not only `decima`; here a package of the user's own."""
     (tmp_path / "traces").mkdir()
     (tmp_path / "traces" / "__init__.py").write_text("")
     refused(imported(package, tmp_path), package, "traces", tmp_path / "traces" / "__init__.py")

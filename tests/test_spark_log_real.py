@@ -70,17 +70,6 @@ def test_a_sorted_join_is_one_dag_over_its_spark_jobs(name: str) -> None:
     assert summary.lines_skipped == 0
 
 
-@pytest.mark.parametrize("name", WHOLE_DAG)
-def test_a_broadcast_comes_before_the_join_that_uses_it(name: str) -> None:
-    """The broadcast's Spark job has no shuffle in common with the join's."""
-    trace, _ = read(name)
-    assert shape(job_of(trace, "big orders")) == {
-        "9": (2, set()),
-        "10": (4, {"9"}),
-        "11": (1, {"10"}),
-    }
-
-
 @pytest.mark.parametrize("name", ADAPTIVE)
 def test_an_adaptive_query_is_whole_though_each_stage_is_a_spark_job(name: str) -> None:
     """Five Spark jobs: broadcast, scan, sample, sums, sort."""
@@ -112,21 +101,11 @@ def test_every_task_is_there_for_as_long_as_it_held_its_slot(name: str) -> None:
 
 
 def test_a_log_that_rolled_over_is_one_log() -> None:
-    """Four files; events of one query lie in two of them."""
     (log,) = find_logs([LOGS / "spark-4.3-rolled"])
     trace, summary = read("spark-4.3-rolled")
     assert [path.name.split("_")[1] for path in log.files] == ["1", "2", "3", "4"]
     assert [job.name.split("/")[1] for job in trace.jobs] == ["padded 0", "padded 1", "padded 2"]
     assert summary.lines_skipped == 0
-
-
-def test_failed_attempts_are_no_work_and_failed_jobs_no_jobs() -> None:
-    """Two of four tasks failed once; the other job failed for good after six attempts."""
-    trace, summary = read("spark-4.3-failures")
-    assert [(job.name.split("/")[1], job.num_tasks) for job in trace.jobs] == [("flaky", 4)]
-    assert summary.unused_jobs == {"failed": 1}
-    assert summary.unused_tasks["failed"] == 2
-    assert summary.unused_tasks["their job is not in the trace"] == 6
 
 
 def test_a_lost_executor_adds_no_work() -> None:
@@ -151,15 +130,7 @@ def test_the_slower_copy_of_a_task_is_no_work() -> None:
     assert summary.unused_tasks["overtaken by another copy (speculation)"] == 1
 
 
-def test_a_log_in_progress_gives_the_jobs_that_have_ended() -> None:
-    """The driver was killed during its second query; the file was never closed."""
-    trace, summary = read("spark-4.3-inprogress")
-    assert [job.name.split("/")[1] for job in trace.jobs] == ["finished"]
-    assert summary.unused_jobs == {"not finished when the log ends": 1}
-
-
 def test_a_folder_of_applications_is_one_trace() -> None:
-    """All recorded logs together: files and rolled folders, every Spark version."""
     paths = [LOGS / name for name in EVERY]
     trace, summary = read_spark_logs(paths)
     of_log = {facts["name"]: facts for facts in trace.metadata["applications"]}

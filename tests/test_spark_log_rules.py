@@ -96,14 +96,12 @@ def test_a_large_result_is_fetched_off_the_slot(read: Read) -> None:
 
 
 def test_a_task_of_no_length_takes_one_millisecond(read: Read) -> None:
-    """The shortest that the clock can tell; counted."""
     trace, summary = read(executor(), *one_task_job(0, 5, 5))
     assert waves(trace.jobs[0], 0) == [[1], [], []]
     assert summary.zero_length == 1
 
 
 def test_clocks_that_go_back_are_repaired_and_counted(read: Read) -> None:
-    """A task that ends before its launch and a job that ends before its submission."""
     trace, summary = read(executor(), *simple_job(0, 100, [(100, 40), (100, 160)], ends=50))
     assert waves(trace.jobs[0], 0) == [[1], [], [60]]
     times = trace.metadata["recorded"]["shop/unnamed job 0"]
@@ -121,14 +119,13 @@ def test_the_level_is_the_largest_number_of_tasks_at_once(read: Read) -> None:
 
 def test_two_shuffles_of_one_rdd_keep_their_order(read: Read) -> None:
     """Stages 0 and 1 write shuffles of the same RDD; the skipped 3 and 4 are 0 and 1 in order."""
-    group = {"spark_jobGroup_id": "g"}
     first = [stage(0, 1, rdds=[1]), stage(1, 1, rdds=[1]), stage(2, 1, [0, 1], [2])]
     second = [stage(3, 1, rdds=[1]), stage(4, 1, rdds=[1]), stage(5, 1, [4], [3])]
     ran = [task(number, 0, 10 * number, 10 * number + 5) for number in (0, 1, 2)]
     trace, _ = read(
         executor(),
-        *spark_job(0, 0, first, *ran, **group),
-        *spark_job(1, 20, second, task(5, 0, 30, 40), **group),
+        *spark_job(0, 0, first, *ran, spark_jobGroup_id="g"),
+        *spark_job(1, 20, second, task(5, 0, 30, 40), spark_jobGroup_id="g"),
         by=GroupBy.JOB_GROUP,
     )
     assert edges(trace.jobs[0]) == {("0", "2"), ("1", "2"), ("1", "5")}

@@ -11,7 +11,7 @@ from decima.whatif.replay import Recording, ReplaySettings, ReplayWorkload, read
 from decima.whatif.replay.check import session_cluster
 from decima.whatif.replay.report import verdict
 from spark_sim import Streams
-from tests.commands import decima
+from tests.commands import decima, refused
 from tests.conftest import SHARED
 from tests.recordings import read_events
 from tests.spark_events import Event, end, executor, profile, properties, simple_job, task
@@ -236,10 +236,7 @@ def test_impossible_numbers_of_slots_are_named(tmp_path: Path) -> None:
         ["replay", log, "--slots", "1"],
         ["replay", log, "--allocation", "maxExecutors=2"],
     ):
-        result = decima(*arguments)
-        assert result.exit_code == 2, arguments
-        assert "stage 1" in result.stderr
-        assert "'shop/unnamed job 1'" in result.stderr
+        refused(decima(*arguments), "stage 1", "'shop/unnamed job 1'")
 
 
 # --- logs of the field ---------------------------------------------------------------------------

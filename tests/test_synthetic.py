@@ -144,7 +144,6 @@ def test_few_jobs_hold_most_of_the_work(workload: Trace) -> None:
 
 
 def test_a_query_is_the_same_graph_at_every_size(workload: Trace) -> None:
-    """Only scans and durations grow with the data."""
     small, large = workload.job("2g/q7"), workload.job("100g/q7")
     assert [s.parents for s in small.stages] == [s.parents for s in large.stages]
     assert small.work_ms < large.work_ms
@@ -153,7 +152,7 @@ def test_a_query_is_the_same_graph_at_every_size(workload: Trace) -> None:
 
 def test_any_shape_can_be_had_by_its_number() -> None:
     """The same number is the same trace everywhere; others differ in shape and size."""
-    every = [load_trace(f"any-dag-{number}") for number in (*range(20), 17)]
+    every = [load_trace(f"any-dag-{number}") for number in (*range(40), 17)]
     assert every[17].name == "any-dag-17"
     assert load_trace("any-heavy-17").name == "any-heavy-17"
     work_ms = [[job.work_ms for job in trace.jobs] for trace in every]

@@ -425,7 +425,6 @@ def test_the_command_answers_in_words_lines_and_json(tmp_path: Path) -> None:
 
 
 def test_jobs_that_came_together_are_refused(tmp_path: Path) -> None:
-    """And several applications, each of which has a driver of its own."""
     both = [*simple_job(0, 0, [(0, 2000)]), *simple_job(1, 500, [(500, 3000)])]
     log = write(tmp_path / "log", [*started(), executor(), *both])
     refused(decima("whatif", "--submit", TOGETHER, log), "--submit changes nothing")
