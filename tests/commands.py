@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +19,13 @@ from rich.table import Table
 
 from decima import EvaluationConfig
 from decima.cli.main import main
+from deeprm.cli import main as deeprm
+from harmony.cli import main as harmony
 
 Command = Callable[..., Result]
 """called with further arguments, and `command` for another one than evaluate"""
+
+PROGRAMS: Mapping[str, click.Group] = {"decima": main, "deeprm": deeprm, "harmony": harmony}
 
 NOTHING_MORE: Mapping[str, str] = {}
 
@@ -74,21 +78,24 @@ def raises_one_line(
     assert "\n" not in str(caught.value)
 
 
-def refused(result: Result, *parts: str) -> None:
+def one_line(result: Result, *parts: str) -> None:
     """One line on stderr that holds `parts`, exit code 2, nothing else said."""
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert [part for part in parts if part not in result.stderr] == [], result.stderr
+
+
+def refused(result: Result, *parts: str) -> None:
+    """The same of `decima`, whose errors begin alike."""
+    one_line(result, *parts)
     assert result.stderr.startswith("error: "), result.stderr
-    assert result.stderr.count("\n") == 1
-    for part in parts:
-        assert part in result.stderr
 
 
 def parsed(line: str) -> dict[str, Any]:
     """The values of a command line of `decima`, which has all that is required and no more."""
     program, *arguments = shlex.split(line)
-    assert program == "decima"
-    command: click.Command = main
+    command: click.Command = PROGRAMS[program]
     while isinstance(command, click.Group):
         command = below(command)[arguments.pop(0)]
     # A context with no parent would leave the command without `-h`: click keeps the first one's.
@@ -108,6 +115,13 @@ def below(command: click.Command) -> dict[str, click.Command]:
         name: command.get_command(context, name) for name in command.list_commands(context)
     }
     return {name: subcommand for name, subcommand in subcommands.items() if subcommand is not None}
+
+
+def command_at(program: str, words: Iterable[str]) -> click.Command:
+    command: click.Command = PROGRAMS[program]
+    for word in words:
+        command = below(command)[word]
+    return command
 
 
 def every_command(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

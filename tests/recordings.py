@@ -19,7 +19,7 @@ from decima.whatif.replay import (
 from decima.whatif.replay.pools import Pools
 from decima.whatif.replay.workload import Course
 from spark_sim.tables import NONE
-from tests.spark_events import EPOCH, Event, event, started, write
+from tests.spark_events import Event, closing, started, write
 from tests.stories import job, stage
 from traces import Job, LevelDurations, Stage, Trace
 from traces.arrivals import Arrivals
@@ -88,5 +88,4 @@ def exact(study: WhatIf) -> ReplayReport:
 
 def read_events(folder: Path, *events: Event, pools: Pools | None = None) -> Recording:
     """What is read of the log of one application."""
-    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
-    return read_recording([write(folder / "log", [*started(), *events, closing])], pools=pools)
+    return read_recording([write(folder / "log", [*started(), *events, closing()])], pools=pools)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,35 @@ def executor(name: str = "1", cores: int = 2, at: int = 0) -> Event:
     return event("ExecutorAdded", **fields)
 
 
+def gone(name: str, at: int) -> Event:
+    return event("ExecutorRemoved", **{"Timestamp": EPOCH + at, "Executor ID": name})
+
+
+def closing(at: int = 10**7) -> Event:
+    return event("ApplicationEnd", Timestamp=EPOCH + at)
+
+
+def properties(**settings: str) -> Event:
+    """Settings of the application, with _ for a dot where no dot is in the name."""
+    named = {
+        name if "." in name else name.replace("_", "."): value for name, value in settings.items()
+    }
+    return event("EnvironmentUpdate", **{"Spark Properties": named})
+
+
+def profile(
+    number: int, task: Mapping[str, float], executor: Mapping[str, float] | None = None
+) -> Event:
+    """A resource profile: what a task and an executor of it have."""
+
+    def requests(amounts: Mapping[str, float]) -> dict[str, dict[str, object]]:
+        return {name: {"Resource Name": name, "Amount": n} for name, n in amounts.items()}
+
+    fields = {"Executor Resource Requests": requests(executor or {})}
+    fields |= {"Task Resource Requests": requests(task)}
+    return event("ResourceProfileAdded", **{"Resource Profile Id": number}, **fields)
+
+
 def query(
     execution: int,
     description: str,
@@ -120,6 +150,23 @@ def query_end(execution: int, error: str = "") -> Event:
     return event(f"{SQL}ExecutionEnd", executionId=execution, time=0, errorMessage=error)
 
 
+def sql_job(
+    number: int,
+    at: int,
+    until: int,
+    *,
+    reads: Sequence[str] | None = (),
+    writes: str | None = None,
+    tasks: int = 1,
+) -> list[Event]:
+    """A query of one Spark job of tasks side by side; `reads` None: its plan is not logged."""
+    return [
+        query(number, f"query {number}", reads=reads, writes=writes),
+        *simple_job(number, at, [(at, until)] * tasks, spark_sql_execution_id=str(number)),
+        query_end(number),
+    ]
+
+
 def started(name: str = "shop", app_id: str = "app-1") -> list[Event]:
     fields = {"App Name": name, "App ID": app_id, "Timestamp": EPOCH}
     return [event("LogStart", **{"Spark Version": "4.0.0"}), event("ApplicationStart", **fields)]
@@ -160,14 +207,32 @@ def edges(job: Job) -> set[tuple[str, str]]:
     return {(names[p], names[c]) for c, stage in enumerate(job.stages) for p in stage.parents}
 
 
+def spark_job(
+    job: int, at: int, stages: Sequence[Event], *ran: Event, ends: int | None = None, **names: str
+) -> list[Event]:
+    """A Spark job, whose stages are submitted before the first of their tasks in `ran`.
+
+    It ends with the last task if `ends` does not tell otherwise.
+    """
+    tasks = [row for row in ran if row["Event"] == "SparkListenerTaskEnd"]
+    sizes = dict(Counter((row["Stage ID"], row["Stage Attempt ID"]) for row in tasks))
+    sizes |= {(row["Stage ID"], 0): row["Number of Tasks"] for row in stages}
+    events = [start(job, at, stages, **names)]
+    for row in ran:
+        if row in tasks:
+            attempt = row["Stage ID"], row["Stage Attempt ID"]
+            if attempt in sizes:
+                events.append(submitted(attempt[0], sizes.pop(attempt), attempt[1]))
+        events.append(row)
+    if ends is None:
+        ends = max(row["Task Info"]["Finish Time"] for row in tasks) - EPOCH
+    return [*events, end(job, ends)]
+
+
 def one_task_job(job: int, at: int, until: int, **properties: str) -> list[Event]:
     """A Spark job of one stage of one task; the stage has the job's number."""
-    return [
-        start(job, at, [stage(job, 1)], **properties),
-        submitted(job, 1),
-        task(job, 0, at, until, kind="ResultTask"),
-        end(job, until),
-    ]
+    ran = task(job, 0, at, until, kind="ResultTask")
+    return spark_job(job, at, [stage(job, 1)], ran, ends=until, **properties)
 
 
 def simple_job(
@@ -188,10 +253,4 @@ def simple_job(
         task(number, part, begin, until, on=place[0] if place else on)
         for part, (begin, until, *place) in enumerate(tasks)
     ]
-    last = max(times[1] for times in tasks) if ends is None else ends
-    return [
-        start(number, at, [listed], **names),
-        submitted(number, len(tasks)),
-        *ran,
-        end(number, last),
-    ]
+    return spark_job(number, at, [listed], *ran, ends=ends, **names)

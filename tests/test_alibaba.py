@@ -6,11 +6,13 @@ import gzip
 import math
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.commands import raises_one_line
 from tests.conftest import SHARED
 from traces import Trace, TraceError, read_alibaba, to_arrays
 from traces.alibaba import ADJUSTED, SKIPPED
@@ -28,7 +30,6 @@ def row(
     cpu: object = 50,
     memory: object = 0.2,
 ) -> str:
-    """One line of the file."""
     return f"{name},{count},{job},1,{status},{start},{end},{cpu},{memory}\n"
 
 
@@ -66,7 +67,6 @@ def test_names_hold_the_graph(tmp_path: Path) -> None:
         "MergeTask": (),
         "MergeTask1": (),
     }
-    assert "skipped" in trace.metadata
     assert trace.metadata["skipped"] == {}
 
 
@@ -165,7 +165,6 @@ def test_other_adjustments_are_counted(tmp_path: Path) -> None:
 
 
 def instance(task: str, job: str, start: object, end: object, status: str = "Terminated") -> str:
-    """One line of batch_instance.csv."""
     return f"ins_1,{task},{job},1,{status},{start},{end},m_1,1,1,0.5,1,0.1,0.2\n"
 
 
@@ -216,10 +215,6 @@ def test_the_largest_jobs_can_be_left_out(tmp_path: Path) -> None:
     assert [job.name for job in lighter.jobs] == ["good", "long"]
     assert lighter.metadata["skipped"] == {"too_much_work": 1}
     assert {"task_too_long", "too_much_work"} < set(SKIPPED)
-    with pytest.raises(TraceError, match=r"longest task 0\.0 must be positive and finite"):
-        read_alibaba(path, most_task_s=0.0)
-    with pytest.raises(TraceError, match="most work inf must be positive and finite"):
-        read_alibaba(path, most_work_s=math.inf)
 
 
 def test_the_6600_jobs_of_the_real_trace_are_read_whole() -> None:
@@ -254,19 +249,31 @@ def test_gzip_is_read_alike_and_a_truncated_one_is_named(tmp_path: Path) -> None
 
 
 def test_files_without_a_usable_job_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="the file is empty"):
-        read(tmp_path, "")
-    with pytest.raises(TraceError, match="1 not_terminated, 1 bad_times") as caught:
-        read(tmp_path, row("M1", "a", end=0), row("M1", "b", status="Failed"))
-    assert str(tmp_path) in str(caught.value)
-    with pytest.raises(TraceError, match=r"csv:1: a line of more than 10,000 bytes"):
-        read(tmp_path, "x" * 20_000)
+    for rows, words in (
+        ([""], "the file is empty"),
+        ([row("M1", "a", end=0), row("M1", "b", status="Failed")], "1 not_terminated, 1 bad_times"),
+        (["x" * 20_000], "csv:1: a line of more than 10,000 bytes"),
+    ):
+        with raises_one_line(TraceError, match=words) as caught:
+            read(tmp_path, *rows)
+        assert str(tmp_path) in str(caught.value)
     with pytest.raises(TraceError, match="No such file"):
         read_alibaba(tmp_path / "none.csv")
-    with pytest.raises(TraceError, match="limit 0"):
-        read(tmp_path, GOOD, limit=0)
-    with pytest.raises(TraceError, match="machine memory -1"):
-        read_alibaba(tmp_path / "batch_task.csv", machine_memory_mb=-1)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"limit": 0}, "limit 0"),
+        ({"machine_memory_mb": -1}, "machine memory -1"),
+        ({"most_task_s": 0.0}, r"longest task 0\.0 must be positive and finite"),
+        ({"most_work_s": math.inf}, "most work inf must be positive and finite"),
+    ],
+)
+def test_impossible_options_are_refused(tmp_path: Path, option: dict[str, Any], words: str) -> None:
+    read(tmp_path, GOOD)
+    with pytest.raises(TraceError, match=words):
+        read_alibaba(tmp_path / "batch_task.csv", **option)
 
 
 names = ["M1", "R2_1", "J3_1_2", "M1_1", "task_x", ""]

@@ -138,7 +138,6 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 
 def test_each_package_checks_all_that_it_imports() -> None:
-    """Itself or through others."""
     for package, needs in NEEDS.items():
         reached = {package}
         while (wider := reached.union(*(MAY_IMPORT[imported] for imported in reached))) != reached:
@@ -153,7 +152,6 @@ def test_each_package_checks_all_that_it_imports() -> None:
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_nothing_that_reads_a_file_can_run_it(package: str) -> None:
-    """No reader that executes; the exceptions are tested where they are."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in sources(package)
@@ -164,7 +162,6 @@ def test_nothing_that_reads_a_file_can_run_it(package: str) -> None:
 
 
 def test_readers_that_execute_are_recognised() -> None:
-    """And no others."""
     executing = (
         "import pickle",
         "from pickle import loads",
@@ -184,7 +181,6 @@ _CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 
 
 def _executing(source: str) -> list[int]:
-    """Lines that import or call what can run what it reads."""
     return [node.lineno for node in ast.walk(ast.parse(source)) if _executes(node)]
 
 

@@ -23,7 +23,7 @@ from decima.evaluation.timeline import read_timeline
 from decima.rl import run_folder
 from decima.rl.errors import RunError
 from decima.rl.run_folder import read_run
-from tests.commands import decima, refused
+from tests.commands import decima, raises_one_line, refused
 from traces import TraceError, codecs, load_trace, read_alibaba, read_trace
 from traces.codecs import open_codec
 from traces.errors import DamageError
@@ -59,12 +59,11 @@ def test_the_bounds_on_lines_are_named(tmp_path: Path) -> None:
     path.write_bytes(b"a\nbbbbb\n")
     assert list(read_lines(path, LineBounds(8, 5))) == [(1, b"a"), (2, b"bbbbb")]
     for bounds, words in (
-        (LineBounds(8, 4), f"{path}:2: a line of more than 4 bytes is not read"),
-        (LineBounds(7, 9, "ask"), f"{path}: more than 7 bytes of content are not read (ask)"),
+        (LineBounds(8, 4), f"{path}:2: a line of more than 4 bytes"),
+        (LineBounds(7, 9, "ask"), rf"{path}: more than 7 bytes of content .* \(ask\)"),
     ):
-        with pytest.raises(FileError) as caught:
+        with raises_one_line(FileError, match=words):
             list(read_lines(path, bounds))
-        assert str(caught.value) == words
     with pytest.raises(RunError, match="cannot read: No such file"):
         list(read_lines(tmp_path / "none", LineBounds(1), RunError))
 
@@ -209,8 +208,7 @@ TIMELINE = {
 
 
 def timeline_at(folder: Path, suffix: str, columns: dict[Any, Any]) -> Path:
-    path = folder / f"tasks{suffix}"
-    table = pa.table(dict(columns))
+    path, table = folder / f"tasks{suffix}", pa.table(dict(columns))
     if suffix == ".csv":
         pa.csv.write_csv(table, path)
     else:

@@ -16,7 +16,7 @@ from decima.evaluation.timeline import read_timeline
 from spark_sim.env import SparkEnv
 from tests.commands import Command, refused, succeeded
 from tests.test_executor_classes import BIG, LARGE, LITTLE, SMALL, L, cluster_of
-from traces import Job, Trace, load_trace, to_arrays, write_trace
+from traces import Trace, load_trace, to_arrays, write_trace
 from traces.estimates import drawn_demands
 
 # --- the environment -----------------------------------------------------------------------------
@@ -86,7 +86,6 @@ def test_classes_are_reported(run: Command, tmp_path: Path) -> None:
 
 
 def test_timelines_say_how_large_the_executor_is(run: Command, tmp_path: Path) -> None:
-    """By its class; without classes there is no such column."""
     path = tmp_path / "t.parquet"
     succeeded(run("--classes", "0.5x1,1x3", "--demands", "drawn", "--timeline", path))
     rows = read_timeline(path)
@@ -99,17 +98,11 @@ def test_timelines_say_how_large_the_executor_is(run: Command, tmp_path: Path) -
 
 def test_a_demand_beyond_every_class_names_job_and_stage(tmp_path: Path) -> None:
     """The value too, and what there is."""
-    config = EvaluationConfig(
-        trace=str(written(tmp_path, BIG)), executors=2, classes="0.25x1,0.5x1"
-    )
+    path = tmp_path / "t.parquet"
+    write_trace(Trace("t", (BIG,)), path)
+    config = EvaluationConfig(trace=str(path), executors=2, classes="0.25x1,0.5x1")
     with pytest.raises(ValueError, match=r"job 'big', stage 'a': its tasks need 1000 MB .* 512 MB"):
         Evaluated.of(config)
-
-
-def written(folder: Path, *jobs: Job) -> Path:
-    path = folder / "t.parquet"
-    write_trace(Trace("t", jobs), path)
-    return path
 
 
 def test_settings_that_draw_demands_keep_workloads_of_their_own() -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -22,7 +21,6 @@ EXAMPLES = ROOT / "docs" / "examples"
 
 
 def run(*arguments: object) -> Result:
-    """Run `decima traces ARGUMENTS`."""
     return CliRunner().invoke(traces, [str(argument) for argument in arguments])
 
 
@@ -32,7 +30,6 @@ def test_list_names_the_builtin_traces() -> None:
 
 
 def test_info_as_json_gives_the_figures() -> None:
-    """The example, counted by hand."""
     content = json.loads(run("info", EXAMPLES / "jobs.json", "--json").stdout)
     assert (content["name"], content["jobs"], content["stages"]) == ("example", 2, 6)
     assert (content["tasks"], content["edges"], content["depth_max"]) == (258, 4, 3)
@@ -48,7 +45,6 @@ def test_info_as_json_gives_the_figures() -> None:
 
 
 def test_show_prints_the_stages_of_a_job() -> None:
-    """Name, tasks and parents of each stage in one row."""
     result = run("show", EXAMPLES / "jobs.json", "report")
     rows = [line.split() for line in result.stdout.splitlines()]
     assert result.exit_code == 0
@@ -69,25 +65,16 @@ def test_show_without_a_job_lists_the_jobs(tmp_path: Path) -> None:
 
 
 def test_show_draws_a_file(tmp_path: Path) -> None:
-    """With -o the graph goes to an SVG or PNG."""
     for name in ("job.svg", "job.png"):
         succeeded(run("show", "random-dag", "job3", "-o", tmp_path / name))
         assert (tmp_path / name).stat().st_size > 1_000
 
 
 def test_names_from_files_are_not_taken_for_markup(tmp_path: Path) -> None:
-    """A stage called [red] keeps its name in the table."""
     jobs = (Job("[bold]j", (Stage.fixed("[red]s", 1, 1.0),)),)
     write_trace(Trace("[t]", jobs, {"note": "[/]"}), tmp_path / "t.parquet")
     assert "[red]s" in run("show", tmp_path / "t.parquet", "[bold]j").stdout
     assert "[/]" in run("info", tmp_path / "t.parquet").stdout
-
-
-def test_validate_says_one_line() -> None:
-    """A valid file exits with 0."""
-    result = succeeded(run("validate", EXAMPLES / "jobs.csv"))
-    assert result.stdout.count("\n") == 1
-    assert "valid, 2 jobs, 6 stages, 258 tasks" in result.stdout
 
 
 def alibaba_rows() -> str:
@@ -127,7 +114,6 @@ def test_every_format_is_imported_to_a_trace_file(tmp_path: Path) -> None:
 
 
 def test_options_of_the_alibaba_import_arrive(tmp_path: Path) -> None:
-    """Memory and raw starts change what is written."""
     rows = "M1,1,j,1,Terminated,10,20,100,50\nR2_1,1,j,1,Terminated,10,50,100,50\n"
     (tmp_path / "batch_task.csv").write_text(rows)
     output = tmp_path / "out.parquet"
@@ -138,7 +124,6 @@ def test_options_of_the_alibaba_import_arrive(tmp_path: Path) -> None:
 
 
 def test_several_files_become_one_trace(tmp_path: Path) -> None:
-    """Named after the output, with all their jobs; equal job names are refused."""
     (tmp_path / "more.csv").write_text("job,stage,num_tasks,task_ms\nthird,s,1,5\n")
     output = tmp_path / "all.parquet"
     succeeded(run("import", "csv", EXAMPLES / "jobs.csv", tmp_path / "more.csv", "-o", output))
@@ -168,6 +153,9 @@ def test_several_files_become_one_trace(tmp_path: Path) -> None:
         (("import", "alibaba", __file__, "--limit", "x", "-o", "x.parquet"), ("'x' is not",)),
         (("import", "decima-sim", EXAMPLES, "-o", "x.parquet"), ("no adj_mat_N",)),
         (("import", "wfcommons", EXAMPLES / "jobs.json", "-o", "x.parquet"), ("schemaVersion",)),
+        (("import", "spark", __file__, "-o", "x.parquet"), ("not a Spark event log",)),
+        (("sample-logs", __file__), ("test_cli_traces.py",)),
+        (("import", "spark", __file__, "-o", "x.csv"), ("x.csv",)),
     ],
 )
 def test_every_mistake_is_one_line_and_exit_code_2(
@@ -176,41 +164,28 @@ def test_every_mistake_is_one_line_and_exit_code_2(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Wrong usage, missing files, wrong content: no traceback, and no file is left behind."""
     monkeypatch.chdir(tmp_path)
     refused(run(*arguments), *words)
     assert list(tmp_path.iterdir()) == []
 
 
-def group_raising(error: Callable[[], object]) -> click.Group:
-    """A group whose command `fail` calls `error`."""
+def failing(error: Callable[[], object]) -> Result:
+    """What becomes of a command that calls `error`."""
     group = OneLineErrors("program")
-
-    @group.command()
-    def fail() -> None:
-        error()
-
-    return group
+    group.command("fail")(error)
+    return CliRunner().invoke(group, ["fail"])
 
 
 def refuse() -> None:
     raise TraceError("two\nlines")
 
 
-def test_a_message_of_several_lines_is_joined() -> None:
-    """One line is a promise of the program, not of each error."""
-    result = CliRunner().invoke(group_raising(refuse), ["fail"])
-    refused(result, "two lines")
-
-
-def test_errors_of_other_libraries_keep_their_traceback() -> None:
+def test_a_message_is_one_line_and_errors_of_other_libraries_keep_their_traceback() -> None:
     """A ValueError that we did not raise is our fault, and must not pass for the user's."""
-    ours = CliRunner().invoke(group_raising(lambda: load_trace("nope")), ["fail"])
-    refused(ours, "nope")
-    theirs = CliRunner().invoke(group_raising(lambda: np.zeros(3).reshape(7)), ["fail"])
-    assert isinstance(theirs.exception, ValueError)
-    missing = CliRunner().invoke(group_raising(lambda: Path("none").read_text()), ["fail"])
-    refused(missing, "none: No such file or directory")
+    refused(failing(refuse), "two lines")
+    refused(failing(lambda: load_trace("nope")), "nope")
+    refused(failing(lambda: Path("none").read_text()), "none: No such file or directory")
+    assert isinstance(failing(lambda: np.zeros(3).reshape(7)).exception, ValueError)
 
 
 HOSTILE = "\x1b[2J\x1b]0;x\x07\x9b31m\u202e\ud800\r" + "y" * 10**5
@@ -246,13 +221,14 @@ def test_names_that_a_terminal_would_obey_are_shown_as_escapes(kind: str, tmp_pa
     output = tmp_path / "t.parquet"
     imported = succeeded(run("import", importer, path, "-o", output))
     (job,) = read_trace(output).jobs
-    results = [
-        imported,
-        run("validate", output),
-        run("info", output),
-        run("info", output, "--json"),
-    ]
-    results += [run("show", output, job.name), run("show", output, HOSTILE[:50])]
+    asked = (
+        ("validate", output),
+        ("info", output),
+        ("info", output, "--json"),
+        ("show", output, job.name),
+        ("show", output, HOSTILE[:50]),
+    )
+    results = [imported, *(run(*words) for words in asked)]
     for result in results:
         said = result.stdout + result.stderr
         assert said.replace("\n", "").isprintable()
@@ -265,4 +241,5 @@ def test_a_file_whose_name_is_hostile_is_named_in_escapes(tmp_path: Path) -> Non
     path = tmp_path / "\x1b[31m\udcff.csv"
     path.write_text("job,stage,num_tasks,task_ms\nj,a,1,1\n")
     result = succeeded(run("validate", path))
-    assert r"\x1b[31m\udcff.csv: valid" in result.stdout
+    assert r"\x1b[31m\udcff.csv: valid, 1 jobs, 1 stages, 1 tasks" in result.stdout
+    assert result.stdout.count("\n") == 1

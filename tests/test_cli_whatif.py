@@ -7,48 +7,26 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from decima.cli.main import main
-from tests.commands import refused
-from tests.spark_events import (
-    EPOCH,
-    Event,
-    end,
-    event,
-    executor,
-    stage,
-    start,
-    started,
-    submitted,
-    task,
-    write,
-)
+from tests.commands import decima, refused, succeeded
+from tests.spark_events import EPOCH, closing, event, executor, simple_job, started, write
 
 REAL = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
 COLUMNS, SCREEN = 100, 24
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def test_replay_prints_errors_by_group_and_job() -> None:
     """Fidelity of jobs that ran alone, the jobs with the largest errors, and a sentence."""
-    result = run("replay", REAL)
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima("replay", REAL))
     assert "spark-4.3-zstd: 4 jobs, 2 slots, Spark 4.3.0, under fifo" in result.output
-    assert "alone" in result.output
-    assert "revenue by region" in result.output
-    assert "The replay is " in result.output
-    assert "Where the time went" in result.output
+    for words in ("alone", "revenue by region", "The replay is ", "Where the time went"):
+        assert words in result.output
     assert "without stragglers" in result.output
 
 
 def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
     output = tmp_path / "replay.json"
-    result = run("replay", REAL, "--json", output, "--draws", "2", "--slots", "4")
-    assert result.exit_code == 0, result.output
+    succeeded(decima("replay", REAL, "--json", output, "--draws", "2", "--slots", "4"))
     content = json.loads(output.read_text())
     assert (content["format"], content["version"]) == ("decima-replay", 1)
     assert content["applications"] == [{"name": "spark-4.3-zstd", "policy": "fifo", "slots": 4}]
@@ -67,8 +45,7 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
     few = ("--draws", "2", "--sequences", "2")
     page = tmp_path / "whatif.html"
     options = ("--protocol", protocol, *few, "--explain", "--json", output, "--report", page)
-    result = run("whatif", REAL, *options)
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima("whatif", REAL, *options))
     for words in (
         "Next to nothing to gain",
         "4 jobs are few",
@@ -89,11 +66,10 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
     assert content["advised"] == []
     assert content["losses"]["without_failures_percent"] is None, "none failed"
     assert [sum(parts.values()) > 0 for parts in content["parts_s"]] == [True] * 4
-    assert "Where the time went" in result.output
-    assert "without stragglers" in result.output
     text = html.unescape(page.read_text())
-    assert "Where the time went" in text
-    assert "without stragglers" in text
+    for shown in (result.output, text):
+        assert "Where the time went" in shown
+        assert "without stragglers" in shown
     average_s = policies["fifo"]["recorded"]["avg_jct_s"]["mean"]
     assert f"<b>{average_s:.1f} s" in text or f"<b>{average_s:.2f} s" in text
     for words in ("4 jobs are few", "Policies on 2 slots", "no other jobs"):
@@ -103,9 +79,8 @@ def test_whatif_tells_all_in_a_hundred_columns(protocol: str, tmp_path: Path) ->
 @pytest.mark.parametrize("command", ["replay", "whatif"])
 def test_the_answer_for_the_sample_log_fits_one_screen(command: str, tmp_path: Path) -> None:
     """The verdict comes first, then why it can be trusted; the rest is named, or a table."""
-    assert run("traces", "sample-logs", tmp_path).exit_code == 0
-    result = run(command, tmp_path, "--draws", "2")
-    assert result.exit_code == 0, result.output
+    succeeded(decima("traces", "sample-logs", tmp_path))
+    result = succeeded(decima(command, tmp_path, "--draws", "2"))
     lines = result.output.splitlines()
     assert len(lines) <= SCREEN
     assert max(map(len, map(str.rstrip, lines[:3]))) <= COLUMNS
@@ -120,29 +95,18 @@ def test_the_answer_for_the_sample_log_fits_one_screen(command: str, tmp_path: P
 
 def test_whatif_takes_its_reference_and_executors_from_the_user() -> None:
     """The first policy named is what the others are compared with."""
-    few = ("--draws", "1", "--sequences", "1")
-    result = run("whatif", REAL, "--executors", "6", "--policies", "strict_fair,fifo", *few)
-    assert result.exit_code == 0, result.output
+    few = ("--draws", 1, "--sequences", 1, "--policies", "strict_fair,fifo")
+    result = succeeded(decima("whatif", REAL, "--executors", 6, *few))
     assert "vs strict_fair" in result.output
     assert "12 slots" in result.output
 
 
 def test_names_in_a_log_are_no_markup(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "log",
-        [
-            *started("[bold]shop[/nothing]"),
-            executor(),
-            start(0, 0, [stage(0, 1)], spark_job_description="[red]x[/blue]"),
-            submitted(0, 1),
-            task(0, 0, 0, 100),
-            end(0, 100),
-        ],
-    )
-    for command in ("replay", "whatif"):
-        result = run(command, path, "--draws", "1")
-        assert result.exit_code == 0, result.output
-    assert "[bold]shop[/nothing]/[red]x[/blue]" in run("replay", path, "--draws", "1").output
+    job = simple_job(0, 0, [(0, 100)], spark_job_description="[red]x[/blue]")
+    path = write(tmp_path / "log", [*started("[bold]shop[/nothing]"), executor(), *job])
+    succeeded(decima("whatif", path, "--draws", 1))
+    result = succeeded(decima("replay", path, "--draws", 1))
+    assert "[bold]shop[/nothing]/[red]x[/blue]" in result.output
 
 
 @pytest.mark.parametrize("command", ["replay", "whatif"])
@@ -150,47 +114,49 @@ def test_names_in_a_log_are_no_markup(tmp_path: Path) -> None:
 def test_what_is_no_log_ends_in_one_line(command: str, content: bytes, tmp_path: Path) -> None:
     path, output = tmp_path / "log", tmp_path / "out.json"
     path.write_bytes(content)
-    refused(run(command, path, "--json", output))
+    refused(decima(command, path, "--json", output))
     assert not output.exists()
 
 
-def log(path: Path, key: str, at_ms: int, *, jobs: int = 3, attempt: str | None = None) -> Path:
-    """An application of jobs of four tasks on two slots, one job each 4 s, from `at_ms` on."""
-    fields = {"App Name": f"shop {key}", "App ID": key, "Timestamp": EPOCH + at_ms}
-    if attempt is not None:
-        fields["App Attempt ID"] = attempt
-    events: list[Event] = [
+def log(path: Path, key: str, at_ms: int, **attempt: str) -> Path:
+    """An application of three jobs of four tasks on two slots, one each 4 s from `at_ms` on.
+
+    Its name is like a style and a tag.
+    """
+    named = {"App Name": f"[bold]shop {key}[/nothing]<b>", "App ID": key}
+    begins = [at_ms + 4_000 * number for number in (1, 2, 3)]
+    events = [
         event("LogStart", **{"Spark Version": "4.0.0"}),
-        event("ApplicationStart", **fields),
+        event("ApplicationStart", **named, **attempt, Timestamp=EPOCH + at_ms),
         executor(at=at_ms + 3_000),
+        *(
+            row
+            for number, at in enumerate(begins)
+            for row in simple_job(
+                number, at, [(ms, ms + 1_000) for ms in (at, at, at + 1_000, at + 1_000)]
+            )
+        ),
+        closing(at_ms + 16_000),
     ]
-    for number in range(jobs):
-        begin = at_ms + 4_000 + 4_000 * number
-        events += [start(number, begin, [stage(number, 4)]), submitted(number, 4)]
-        for k in range(4):
-            launch = begin + 1_000 * (k // 2)
-            events.append(task(number, k, launch, launch + 1_000, kind="ResultTask"))
-        events.append(end(number, begin + 2_000))
-    events.append(event("ApplicationEnd", Timestamp=EPOCH + at_ms + 4_000 + 4_000 * jobs))
     return write(path, events)
 
 
 def test_whatif_of_applications_tells_all_in_a_hundred_columns(tmp_path: Path) -> None:
-    """Sentences and a table of ways; JSON and page have the same figures."""
+    """Sentences and a table of ways; JSON and page have the same figures, and no name is markup."""
     logs = [log(tmp_path / key, key, at_ms) for key, at_ms in (("one", 0), ("two", 2_000))]
     output, page = tmp_path / "found.json", tmp_path / "page.html"
     few = ("--draws", "2", "--policies", "recorded,static,fifo,dynamic,strict_fair")
     files = ("--json", output, "--report", page)
-    result = run("whatif", *logs, "--applications", *few, "--explain", *files)
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima("whatif", *logs, "--applications", *few, "--explain", *files))
     for words in (
         "No other policy is better than recorded",
         "2 applications, up to 2",
         "2 executors of 2 slots each",
         "whole cluster each",
         "as these logs show",
+        "[bold]shop one[/nothing]<b>",
     ):
-        assert words in result.output.replace("\n", " ")
+        assert words in " ".join(result.output.split())
     assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= COLUMNS
     content = json.loads(output.read_text())
     assert (content["format"], content["version"]) == ("decima-whatif-applications", 1)
@@ -200,7 +166,8 @@ def test_whatif_of_applications_tells_all_in_a_hundred_columns(tmp_path: Path) -
     assert content["ways"]["recorded"]["executors_started"] == [2, 2]  # of two slots each
     text = html.unescape(page.read_text())
     assert "Ways to divide the executors" in text
-    assert "shop two" in text
+    assert "[bold]shop two[/nothing]<b>" in text
+    assert "[/nothing]<b>" not in page.read_text()
 
 
 def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Path) -> None:
@@ -208,49 +175,64 @@ def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Pa
     one = log(tmp_path / "one", "one", 0)
     later = log(tmp_path / "later", "later", 900_000)
     copy = log(tmp_path / "copy", "one", 0)
-    attempts = [log(tmp_path / f"try{n}", "tried", 5_000 * n, attempt=str(n)) for n in (1, 2)]
+    other = log(tmp_path / "other", "other", 2_000)
+    attempts = [
+        log(tmp_path / f"try{n}", "tried", 5_000 * n, **{"App Attempt ID": str(n)}) for n in (1, 2)
+    ]
     for words, logs in (
-        ("'shop one' is one application", [one]),
+        ("shop one[/nothing]<b>' is one application", [one]),
         ("is one application", [one, copy]),
-        ("'shop tried' is one application", attempts),
+        ("shop tried[/nothing]<b>' is one application", attempts),
         ("overlap in time", [one, later]),
+        ("unknown policy 'best'", [one, other, "--policies", "recorded,best"]),
     ):
-        refused(run("whatif", *logs, "--applications"), words)
+        refused(decima("whatif", *logs, "--applications"), words)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("line", "words"),
     [
-        (("replay",), "LOGS"),
-        (("replay", "nowhere"), "nowhere"),
-        (("replay", REAL, "--policy", "best"), "unknown policy 'best'"),
-        (("replay", REAL, "--draws", "0"), "draws"),
-        (("replay", REAL, "--slots", "0"), "--slots"),
-        (("whatif", "nowhere"), "nowhere"),
-        (("whatif", REAL, "--executors", "many"), "--executors"),
-        (("whatif", REAL, "--policies", "fifo,best"), "unknown policy 'best'"),
-        (("whatif", REAL, "--policies", ","), "no policy"),
-        (("whatif", REAL, "--protocol", "decima-sim"), "--protocol"),
-        (("whatif", REAL, "--sequences", "0"), "sequences"),
-        (("whatif", REAL, "--moving-delay", "3"), "--moving-delay is for --applications"),
+        ("replay", "LOGS"),
+        ("replay nowhere", "nowhere"),
+        ("replay LOG --policy best", "unknown policy 'best'"),
+        ("replay LOG --draws 0", "draws"),
+        ("replay LOG --slots 0", "--slots"),
+        ("whatif nowhere", "nowhere"),
+        ("whatif LOG --executors many", "--executors"),
+        ("whatif LOG --policies fifo,best", "unknown policy 'best'"),
+        ("whatif LOG --policies ,", "no policy"),
+        ("whatif LOG --protocol decima-sim", "--protocol"),
+        ("whatif LOG --sequences 0", "sequences"),
+        ("whatif LOG --moving-delay 3", "--moving-delay is for --applications"),
+        ("whatif LOG --applications --protocol executors", "--applications knows no --protocol"),
+        ("whatif LOG --applications --allocation log", "--applications knows no --allocation"),
+        ("whatif LOG --applications --sequences 3", "--applications knows no --sequences"),
+        ("whatif LOG --applications --price 1", "--applications knows no --price"),
+        ("whatif LOG --applications --max-jobs 2", "--applications knows no --max-jobs"),
+        ("whatif LOG --applications --submit 2", "--applications knows no --submit"),
+        ("whatif LOG --applications --moving-delay -1", "--moving-delay"),
+        ("whatif LOG --price cheap", "--price"),
+        ("whatif LOG --price nan", "--price"),
+        ("whatif LOG --price 0", "--price"),
+        ("whatif LOG --price 1 --deadline 0", "--deadline"),
+        ("whatif LOG --deadline 3", "--deadline needs --price"),
+        ("whatif LOG --price 1 --max-jobs 2", "--price knows no --max-jobs"),
+        ("whatif LOG --price 1 --max-slots pool.etl=1", "--price knows no --max-slots"),
+        ("whatif LOG --max-jobs 0", "0 is not in the range"),
+        ("whatif LOG --max-jobs 2147483648", "is not in the range"),
+        ("whatif LOG --max-jobs two", "'two' is not a valid integer"),
+        ("whatif LOG --max-jobs 2 --protocol executors", "need the protocol session"),
+        ("whatif LOG --max-jobs 2 --allocation maxExecutors=2", "under dynamic allocation"),
+        ("whatif LOG --submit 0", "'0' must be together or a whole number"),
+        ("whatif LOG --submit x", "'x' must be together or a whole number"),
+        ("whatif LOG --submit 2 --protocol executors", "--submit needs --protocol session"),
+        ("whatif LOG --gpus 1 --executors 2", "--gpus knows no --executors"),
+        ("whatif LOG --each --price 1", "--each knows no --price"),
+        ("whatif LOG --each --task-cpus 2", "--each knows no --task-cpus"),
+        ("whatif LOG --each --applications", "knows no --applications "),
+        ("whatif LOG --each --moving-delay 1", "knows no --moving-delay "),
+        ("whatif LOG --each --cluster local", "contradicts --cluster"),
     ],
 )
-def test_wrong_arguments_end_in_one_line(arguments: tuple[str | Path, ...], words: str) -> None:
-    refused(run(*arguments), words)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--protocol", "executors"), "--applications knows no --protocol"),
-        (("--allocation", "log"), "--applications knows no --allocation"),
-        (("--sequences", "3"), "--applications knows no --sequences"),
-        (("--policies", "recorded,best"), "unknown policy 'best'"),
-        (("--moving-delay", "-1"), "--moving-delay"),
-    ],
-)
-def test_options_that_applications_lack_end_in_one_line(
-    arguments: tuple[str, ...], words: str, tmp_path: Path
-) -> None:
-    logs = [log(tmp_path / key, key, 0) for key in ("one", "two")]
-    refused(run("whatif", *logs, "--applications", *arguments), words)
+def test_impossible_requests_are_one_line(line: str, words: str) -> None:
+    refused(decima(*(str(REAL) if word == "LOG" else word for word in line.split())), words)

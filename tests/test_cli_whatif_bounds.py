@@ -8,24 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from decima.cli.main import main
 from decima.whatif import what_if
 from decima.whatif.spark_settings import COMMAND, DEFAULTS, bounds_files
-from tests.commands import refused
+from tests.commands import decima, refused, succeeded
 from tests.recordings import FAST, read_events
-from tests.spark_events import (
-    end,
-    executor,
-    simple_job,
-    stage,
-    start,
-    started,
-    submitted,
-    task,
-    write,
-)
+from tests.spark_events import executor, simple_job, started, write
 
 FEW = ("--policies", "fifo", "--draws", "2", "--sequences", "2")
 
@@ -38,32 +26,16 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events = [
         *started("app"),
         executor(),
-        start(0, 0, [stage(0, 3)], spark_scheduler_pool="etl"),
-        submitted(0, 3),
-        start(1, 100, [stage(1, 1)], spark_scheduler_pool="bi"),
-        submitted(1, 1),
-        task(0, 0, 0, 1000),
-        task(0, 1, 0, 1000),
-        task(0, 2, 1000, 2000),
-        task(1, 0, 1000, 2000),
-        end(0, 2000),
-        end(1, 2000),
-        start(2, 10_000, [stage(2, 1)]),
-        submitted(2, 1),
-        task(2, 0, 10_000, 11_000),
-        end(2, 11_000),
+        *simple_job(0, 0, [(0, 1000), (0, 1000), (1000, 2000)], spark_scheduler_pool="etl"),
+        *simple_job(1, 100, [(1000, 2000)], spark_scheduler_pool="bi"),
+        *simple_job(2, 10_000, [(10_000, 11_000)]),
     ]
     return write(tmp_path_factory.mktemp("log") / "log", events)
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["whatif", *map(str, arguments)])
-
-
 def bounded(log: Path, output: Path, *bounds: str) -> tuple[str, dict[str, object]]:
     """What is printed, and the bounds and times of the JSON."""
-    result = run(log, *FEW, *bounds, "--json", output)
-    assert result.exit_code == 0, result.output
+    result = succeeded(decima("whatif", log, *FEW, *bounds, "--json", output))
     content = json.loads(output.read_text())
     assert "max_jobs" not in content["settings"]
     return result.output, content["bounded"]
@@ -95,21 +67,13 @@ def test_a_bound_on_jobs_holds_the_next_one_back(log: Path, tmp_path: Path) -> N
 
 def test_the_job_that_waits_and_is_due_by_the_policy_comes_next(tmp_path: Path) -> None:
     """Two slots: from 1 s on a job of four tasks waits, and one of one task that came later."""
+    waves = [(1000, 2000), (1000, 2000), (2000, 3000), (2000, 3000)]
     events = [
         *started("app"),
         executor(),
-        *(start(row, 100 * row, [stage(row, tasks)]) for row, tasks in enumerate((2, 4, 1))),
-        *(submitted(row, tasks) for row, tasks in enumerate((2, 4, 1))),
-        task(0, 0, 0, 1000),
-        task(0, 1, 0, 1000),
-        end(0, 1000),
-        *(
-            task(1, number, 1000 + 1000 * (number // 2), 2000 + 1000 * (number // 2))
-            for number in range(4)
-        ),
-        end(1, 3000),
-        task(2, 0, 3000, 4000),
-        end(2, 4000),
+        *simple_job(0, 0, [(0, 1000), (0, 1000)]),
+        *simple_job(1, 100, waves),
+        *simple_job(2, 200, [(3000, 4000)]),
     ]
     path = write(tmp_path / "log", events)
     by_submission, shortest = [1.0, 2.9, 3.8], [1.0, 3.9, 1.8]
@@ -136,51 +100,30 @@ def test_a_learned_policy_and_a_heuristic_have_bounds_too(log: Path, tmp_path: P
         (("--max-slots", "pool.etll=1"), "no recorded job is in this pool (did you mean etl?)"),
         (("--max-slots", "pool.default=1"), "there are bi, etl"),
         (("--max-slots", "etl=1"), "--max-slots 'etl=1': pool.NAME=N is needed"),
-        (("--max-slots", "user.bob=1"), "pool.NAME=N is needed"),
-        (("--max-slots", "pool.=1"), "pool.NAME=N is needed"),
         (("--max-slots", ""), "pool.NAME=N is needed"),
         (("--max-slots", "pool.etl"), "pool.NAME=N is needed"),
         (("--max-slots", "pool.etl=0"), "slots are a whole number from 1 to"),
-        (("--max-slots", "pool.etl=-1"), "slots are a whole number from 1 to"),
         (("--max-slots", "pool.etl=two"), "slots are a whole number from 1 to"),
         (("--max-slots", "pool.etl=1e3"), "slots are a whole number from 1 to"),
-        (("--max-slots", f"pool.etl={'9' * 30}"), "slots are a whole number from 1 to"),
         (
             ("--max-slots", "pool.etl=1", "--max-slots", "pool.etl=2"),
             "pool 'etl' is named twice",
         ),
         (("--max-slots", f"pool.etl={2**31}"), "slots are a whole number from 1 to 2,147,483,647"),
-        (("--max-jobs", "0"), "0 is not in the range"),
-        (("--max-jobs", str(2**31)), "is not in the range"),
-        (("--max-jobs", "two"), "'two' is not a valid integer"),
-        (("--max-jobs", "2", "--protocol", "executors"), "need the protocol session"),
-        (("--max-jobs", "2", "--allocation", "maxExecutors=2"), "under dynamic allocation"),
-        (("--max-jobs", "2", "--applications"), "--applications knows no --max-jobs"),
-        (("--max-slots", "pool.etl=1", "--price", "1"), "--price knows no --max-slots"),
     ],
 )
 def test_bounds_that_make_no_sense_are_refused(
     log: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    refused(run(log, *arguments), words)
+    refused(decima("whatif", log, *arguments), words)
 
 
 def test_a_cap_below_what_a_task_or_a_barrier_needs_is_refused(tmp_path: Path) -> None:
     """A barrier stage of two tasks in a pool that may hold one slot."""
-    barrier = {**stage(0, 2), "RDD Info": [{"RDD ID": 0, "Barrier": True}]}
-    events = [
-        *started("app"),
-        executor(),
-        start(0, 0, [barrier], spark_scheduler_pool="etl"),
-        submitted(0, 2),
-        task(0, 0, 0, 1000),
-        task(0, 1, 0, 1000),
-        end(0, 1000),
-    ]
-    path = write(tmp_path / "log", events)
-    refused(run(path, "--max-slots", "pool.etl=1"), "needs 2 slots at once")
-    result = run(path, *FEW, "--max-slots", "pool.etl=2")
-    assert result.exit_code == 0, result.output
+    job = simple_job(0, 0, [(0, 1000)] * 2, barrier=True, spark_scheduler_pool="etl")
+    path = write(tmp_path / "log", [*started("app"), executor(), *job])
+    refused(decima("whatif", path, "--max-slots", "pool.etl=1"), "needs 2 slots at once")
+    succeeded(decima("whatif", path, *FEW, "--max-slots", "pool.etl=2"))
 
 
 def test_the_lines_of_bounds_have_the_names_of_pools_and_the_policy(tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ def by_themselves(load: float, seed: int) -> tuple[Float64, Float64]:
 @pytest.mark.parametrize("clients", [1, 4, 16])
 @pytest.mark.parametrize("think_ms", [0.0, 50.0])
 def test_clients_that_wait_for_their_jobs_are_recognised(clients: int, think_ms: float) -> None:
+    """But not those that think for long."""
     assert share(by_clients(clients, think_ms, 1)) > 0.8
+    assert share(by_clients(clients, 60_000.0, 1)) < 0.15
 
 
 @pytest.mark.parametrize("load", [0.3, 0.8, 1.2])
@@ -53,10 +55,6 @@ def test_clients_that_wait_for_their_jobs_are_recognised(clients: int, think_ms:
 def test_jobs_that_come_by_themselves_are_not_taken_for_such(load: float, seed: int) -> None:
     """However often one happens to follow an end."""
     assert share(by_themselves(load, seed)) < 0.15 < MOSTLY
-
-
-def test_clients_that_think_for_long_are_as_if_jobs_came_by_themselves() -> None:
-    assert share(by_clients(4, 60_000.0, 1)) < 0.15
 
 
 def test_ends_that_nobody_knows_count_for_nothing() -> None:

@@ -1,9 +1,11 @@
-"""What all commands share: `-h`, how Ctrl-C ends, and the nearest name beside a wrong one."""
+"""What all commands share: help, completion, how Ctrl-C ends, the nearest name to a wrong one."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,21 +17,25 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from decima.cli.main import main as decima
+from decima.cli.main import SUBCOMMANDS
 from decima.registry import Heuristic
 from decima.rl import entry
 from decima.rl.loop import StopReason
 from decima.spark.trial import TrialConfig
 from decima.training.config import read_config
-from deeprm.cli import main as deeprm
-from harmony.cli import main as harmony
 from spark_sim import Protocol
-from tests.commands import below, every_command
+from tests.commands import (
+    PROGRAMS,
+    below,
+    command_at,
+    decima,
+    every_command,
+    parsed,
+    python,
+    succeeded,
+)
 from tests.test_training import sets
-from traces import load_trace
-
-PROGRAMS = {"decima": decima, "deeprm": deeprm, "harmony": harmony}
-
+from traces import list_builtin, load_trace
 
 EVERY = [(name, words) for name, program in PROGRAMS.items() for words in every_command(program)]
 IDS = [" ".join((name, *words)) for name, words in EVERY]
@@ -44,6 +50,53 @@ def test_h_is_help_everywhere(program: str, words: tuple[str, ...]) -> None:
     assert short.output.startswith("Usage: ")
 
 
+@pytest.mark.parametrize(
+    "words", list(every_command(PROGRAMS["decima"])), ids=lambda words: " ".join(words) or "decima"
+)
+def test_help_ends_with_an_example_that_the_command_takes(words: tuple[str, ...]) -> None:
+    """It calls this command, or one below it, with arguments and options that it has."""
+    result = succeeded(decima(*words, "--help"))
+    *_, heading, example = result.output.rstrip().splitlines()
+    assert heading.strip() == "Example:"
+    assert tuple(shlex.split(example)[1 : len(words) + 1]) == words
+    values = parsed(example)
+    if values.get("job") is not None and values.get("trace") in list_builtin():
+        assert load_trace(values["trace"]).job(values["job"]).name == values["job"]
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`decima --help` answers before numba, torch or Arrow could be imported."""
+    code = (
+        "import sys; from click.testing import CliRunner; from decima.cli.main import main; "
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
+        "print(sorted({'numba', 'torch', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    )
+    output = python("-c", code)
+    assert output == "[]\n"
+
+
+def test_every_command_has_a_line_in_the_help() -> None:
+    help_text = decima("--help").output
+    assert set(below(PROGRAMS["decima"])) == set(SUBCOMMANDS)
+    for name, line in SUBCOMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", help_text, re.MULTILINE)
+
+
+def test_a_shell_completes_subcommands_and_options() -> None:
+    """As docs and README say, through click's own completion."""
+    for typed, expected in (
+        ("decima tra", {"plain,traces", "plain,train"}),
+        ("decima tune --pol", {"plain,--policy"}),
+    ):
+        words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+        asked = {"_DECIMA_COMPLETE": "bash_complete", **words}
+        result = CliRunner().invoke(PROGRAMS["decima"], [], prog_name="decima", env=asked)
+        assert set(result.output.split()) == expected
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------------
+
+
 def interrupted(*_arguments: Any, **_named: Any) -> NoReturn:
     raise KeyboardInterrupt
 
@@ -52,9 +105,7 @@ def interrupted(*_arguments: Any, **_named: Any) -> NoReturn:
 def test_ctrl_c_is_one_line_and_exit_code_130(
     program: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command: click.Command = PROGRAMS[program]
-    for word in words:
-        command = below(command)[word]
+    command = command_at(program, words)
     if isinstance(command, click.Group):
         pytest.skip("a group does nothing itself")
     monkeypatch.setattr(command, "invoke", interrupted)
@@ -77,28 +128,16 @@ def test_a_training_that_is_asked_to_stop_exits_with_130(
     assert (out / "model.safetensors").exists() == (program == "decima")
 
 
-def test_ctrl_c_while_packages_load_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for program in PROGRAMS:
-        run = importlib.import_module(f"{program}.__main__").main
-        monkeypatch.setattr("importlib.import_module", interrupted)
-        with pytest.raises(SystemExit) as ended:
-            run()
-        monkeypatch.undo()
-        assert ended.value.code == 130
-        assert capsys.readouterr() == ("", "interrupted\n")
-
-
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-def test_a_real_ctrl_c_leaves_no_traceback() -> None:
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_ctrl_c_while_packages_load_is_one_line(program: str) -> None:
     """While a module is imported that takes for ever."""
     code = (
-        "import signal, time, decima.__main__, decima.rl.entry as entry\n"
+        f"import signal, time, {program}.__main__, decima.rl.entry as entry\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may ignore it
         "slow = lambda _: (print('on', flush=True), time.sleep(60))\n"
         "entry.importlib.import_module = slow\n"
-        "decima.__main__.main()\n"
+        f"{program}.__main__.main()\n"
     )
     with subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -56,11 +56,6 @@ def test_nothing_is_left_of_a_folder_that_could_not_be_written_whole(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_is_never_written_over(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="is there already"):
-        write_dataset(several(), tmp_path)
-
-
 def test_what_no_command_could_read_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

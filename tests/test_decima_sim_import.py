@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.commands import raises_one_line
+from tests.junk import read_or_refused
 from traces import TraceError, read_decima_sim
 from traces.decima_sim import clean_first_wave
 from traces.graph import summary
@@ -23,7 +24,6 @@ Waves = dict[str, dict[int, list[Any]]]
 
 
 def waves(first: dict[int, list[Any]], rest: dict[int, list[Any]], fresh: Any = None) -> Waves:
-    """One stage of a duration file."""
     return {
         "first_wave": first,
         "rest_wave": rest,
@@ -32,7 +32,6 @@ def waves(first: dict[int, list[Any]], rest: dict[int, list[Any]], fresh: Any = 
 
 
 def write_query(folder: Path, query: int, adjacency: Any, durations: object) -> None:
-    """A pair of files as numpy itself writes them."""
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / f"adj_mat_{query}.npy", np.array(adjacency, np.float64))
     holder = np.empty((), object)
@@ -149,7 +148,6 @@ def global_call(module: str, name: str, argument: str) -> bytes:
     ],
 )
 def test_hostile_pickles_cost_one_line(tmp_path: Path, content: bytes, rule: str) -> None:
-    """Every way to reach code is closed; no crash, no gigabytes, no traceback."""
     write_query(tmp_path / "2g", 1, [[0]], {})
     write_pickle(tmp_path / "2g" / "task_duration_1.npy", content)
     with raises_one_line(TraceError, match=rule) as caught:
@@ -203,8 +201,6 @@ def test_wrong_matrices_are_named(tmp_path: Path, adjacency: Any, rule: str) -> 
 def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="not a folder"):
         read_decima_sim(tmp_path / "none")
-    with pytest.raises(TraceError, match="no adj_mat_N"):
-        read_decima_sim(tmp_path)
     write_query(tmp_path / "2g", 1, [[0]], {0: ONE})
     (tmp_path / "2g" / "task_duration_1.npy").unlink()
     with pytest.raises(TraceError, match=r"task_duration_1\.npy: cannot read: No such file"):
@@ -212,7 +208,6 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
 
 
 def test_a_header_that_claims_more_than_the_file_holds_is_refused(tmp_path: Path) -> None:
-    """Nothing is allocated on the word of a header."""
     write_query(tmp_path / "2g", 1, [[0]], {0: ONE})
     with (tmp_path / "2g" / "adj_mat_1.npy").open("wb") as stream:
         header = {"descr": "<f8", "fortran_order": False, "shape": (2_000, 2_000)}
@@ -239,10 +234,8 @@ def test_damage_never_escapes_as_another_error(
     else:
         content[position] = value
     path.write_bytes(bytes(content))
-    try:
+    with read_or_refused(TraceError):
         read_decima_sim(tmp_path)
-    except TraceError as error:
-        assert "\n" not in str(error)  # noqa: PT017 -- some damage goes unnoticed
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from functools import cache
@@ -17,12 +18,9 @@ import click
 import pytest
 from mkdocs.config import load_config
 
-from decima.cli.main import main
 from decima.registry import HEURISTICS
 from decima.training.config import TrainConfig, read_config
-from deeprm.cli import main as deeprm
-from harmony.cli import main as harmony
-from tests.commands import below
+from tests.commands import PROGRAMS, below, command_at
 from traces import list_builtin
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +36,6 @@ _CODE = re.compile(
     r"`((?:decima|deeprm|harmony) [a-z][^`]*)`|^(?: {4})?((?:decima|deeprm|harmony) [a-z].*)$",
     re.MULTILINE,
 )
-PROGRAMS: dict[str, click.Command] = {"decima": main, "deeprm": deeprm, "harmony": harmony}
 _NAME = re.compile(
     r"`((?:files|parallel|traces|spark_sim|gnn|rl|deeprm|harmony|decima)(?:\.[A-Za-z_]\w*)+)"
 )
@@ -60,7 +57,6 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
 
 
 def names(text: str) -> set[str]:
-    """Dotted names of ours in code, and what is imported from our packages."""
     names = set(_NAME.findall(text))
     for module, several in _IMPORT.findall(text):
         names |= {f"{module}.{name.split(' as ')[0].strip()}" for name in several.split(",")}
@@ -68,7 +64,6 @@ def names(text: str) -> set[str]:
 
 
 def is_there(name: str) -> bool:
-    """Whether it is a module, or something in one."""
     try:
         resolve_name(name)
     except (AttributeError, ImportError):
@@ -78,19 +73,18 @@ def is_there(name: str) -> bool:
 
 @each_page
 def test_names_of_python_on_a_page_exist(page: Path) -> None:
-    """Modules, classes and functions, in sentences and in examples."""
     assert [name for name in sorted(names(page.read_text())) if not is_there(name)] == []
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The words of each `decima` or `deeprm` command, without comments."""
     for inline, line in _CODE.findall(text.replace("\\\n", " ")):
         yield shlex.split(inline or line, comments=True)
 
 
 def fault(words: list[str]) -> str | None:
     """Why the command would be refused for its name or an option's; None if it is known."""
-    command, words = PROGRAMS[words[0]], words[1:]
+    command: click.Command = PROGRAMS[words[0]]
+    words = words[1:]
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         known_commands = below(command)
         if words[0] not in known_commands:
@@ -104,7 +98,6 @@ def fault(words: list[str]) -> str | None:
 
 @each_page
 def test_commands_on_a_page_are_known(page: Path) -> None:
-    """Each subcommand, and each of its options."""
     faults = [(words, fault(words)) for words in commands(page.read_text())]
     assert [why for _, why in faults if why is not None] == []
 
@@ -157,7 +150,8 @@ def test_arrivals_are_called_as_the_command_calls_them() -> None:
     """The processes of docs/trace-format.md are those of `--arrivals`."""
     text = (ROOT / "docs" / "trace-format.md").read_text()
     (table,) = re.findall(r"^\| process \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
-    (option,) = (param for param in below(main)["evaluate"].params if param.name == "arrivals")
+    command = command_at("decima", ["evaluate"])
+    (option,) = (param for param in command.params if param.name == "arrivals")
     assert isinstance(option, click.Option)
     named = set(re.findall(r"^\| `([^`]+)`", table, re.MULTILINE))
     assert [name for name in sorted(named) if name not in str(option.help)] == []
@@ -174,7 +168,6 @@ def nav_pages(entries: object) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    """The site's, in mkdocs.yml."""
     named = list(nav_pages(load_config(str(ROOT / "mkdocs.yml")).nav))
     assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
@@ -200,7 +193,6 @@ def broken_lists(text: str) -> list[str]:
 
 @each_page
 def test_lists_are_lists_on_the_site_too(page: Path) -> None:
-    """Two dialects of Markdown."""
     assert broken_lists(page.read_text()) == []
 
 
@@ -305,3 +297,16 @@ def test_the_page_of_environments_names_all() -> None:
     for path in sorted(ROOT.glob("*/env.py")):
         module = resolve_name(f"{path.parent.name}.env")
         assert module.ENV_ID in page
+
+
+@pytest.mark.parametrize("page", ["environment.md", "graphs.md"])
+def test_the_python_of_a_page_prints_what_it_says(
+    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL)
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(code for code, _ in blocks), encoding="utf-8")
+    runpy.run_path(str(script))
+    assert len(blocks) >= 3
+    assert capsys.readouterr().out == "".join(printed for _, printed in blocks)

@@ -20,13 +20,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def words(path: Path) -> set[str]:
-    """All text in an SVG file."""
     root = ET.parse(path).getroot()  # noqa: S314 -- a file that we have just written
     return {"".join(element.itertext()).strip() for element in root.iter(f"{SVG}text")}
 
 
 def test_an_svg_shows_every_stage_with_its_figures(tmp_path: Path) -> None:
-    """Names, counts and mean durations are text in the file, and so is the headline."""
     job = next(job for job in load_trace("tpch-like").jobs if len(job.stages) == 18)
     draw_job(job, tmp_path / "job.svg")
     shown = words(tmp_path / "job.svg")
@@ -55,7 +53,6 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), skips=st.lists(st.tuples(st.integers(0), st.integers(0))))
 def test_boxes_do_not_overlap_and_edges_go_right(seed: int, skips: list[tuple[int, int]]) -> None:
-    """On random jobs with extra long edges, the layout keeps its promises."""
     base = layered_job("j", np.random.default_rng(seed), LayeredShape(stages=(1, 20)))
     parents = [set(stage.parents) for stage in base.stages]
     for edge, other in skips:

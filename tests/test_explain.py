@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from click.testing import Result
 
 from decima.agent import columns, plan_probabilities
 from decima.agent import model as model_files
@@ -394,6 +394,9 @@ def test_a_decision_reads_as_choice_probability_and_reasons() -> None:
         "average 100).",
         "Against it: its job arrived recently (5 s since it arrived, on average 32).",
     )
+    drawn = in_words(hand_made(chances=(0.3, 0.7)))[1]
+    assert drawn.startswith("Its probability is 30.0 %; next is sort of large with 70.0 %.")
+    assert "drawn, not the likeliest" in drawn
 
 
 @pytest.mark.parametrize(
@@ -418,7 +421,6 @@ def test_each_reason_has_its_words(reason: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("local", "delay_s", "words"),
     [
-        (2, 2.0, "its executors are already there"),
         (1, 2.0, "1 of its 2 executors are already there, the rest have to move (2 s each)"),
         (0, 2.0, "its executors have to move (2 s each)"),
         (1, 0.0, "1 of the 2 executors on offer are its own already"),
@@ -430,25 +432,10 @@ def test_moving_executors_are_counted(local: int, delay_s: float, words: str) ->
     )
 
 
-def test_a_drawn_choice_is_called_so() -> None:
-    """The likelier one is named."""
-    assert in_words(hand_made(chances=(0.3, 0.7)))[1] == (
-        "Its probability is 30.0 %; next is sort of large with 70.0 %. It was drawn, not the "
-        "likeliest."
-    )
-
-
 def test_a_pass_and_a_decision_without_stages_in_words() -> None:
     explanation = hand_made({"work left": 1.0})
-    idle = replace(
-        explanation,
-        taken=None,
-        taken_limit=None,
-        given=0,
-        limits=(),
-        end_probability=0.95,
-        end_place=0,
-    )
+    nothing: dict[str, Any] = {"taken": None, "taken_limit": None, "given": 0, "limits": ()}
+    idle = replace(explanation, **nothing, end_probability=0.95, end_place=0)
     none = replace(idle, stages=(), reasons=(), end_probability=1.0)
     assert in_words(none) == ("No stage may be chosen: 2 executors on offer stay idle.",)
     assert in_words(idle) == (
@@ -461,24 +448,22 @@ def test_a_pass_and_a_decision_without_stages_in_words() -> None:
 # --- the command ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def tiny() -> tuple[str, ...]:
-    """Arguments of a small workload."""
-    return ("--jobs", "12", "--interarrival", "1", "--executors", "4")
+TINY = ("--jobs", 12, "--interarrival", 1, "--executors", 4)
 
 
-def invoke(*arguments: object) -> Result:
-    return decima("explain", *(str(argument) for argument in arguments))
+def test_the_command_prints_and_writes_the_same(tmp_path: Path) -> None:
+    """Stages, limits and reasons on the screen, probabilities first; all of it in the file.
 
-
-def test_the_command_prints_and_writes_the_same(
-    trace_file: Path, tiny: tuple[str, ...], tmp_path: Path
-) -> None:
-    """Stages, limits and reasons on the screen, probabilities first; all of it in the file."""
-    output = tmp_path / "decision.json"
+    A job called like a style is shown by its name.
+    """
+    trace_file, output = tmp_path / "odd.parquet", tmp_path / "decision.json"
+    odd = replace(fork_join("fork", (2, 5)), name="[bold]shop[/nothing]")
+    write_trace(Trace("odd", (odd, chain("chain", (4, 1, 3)))), trace_file)
     model = saved(decided(), tmp_path)
-    chosen = ("--decision", BUSY, "--json", output)
-    result = succeeded(invoke("--trace", trace_file, *tiny, "--model", model, *chosen))
+    asked = ("explain", "--trace", trace_file, *TINY, "--model", model)
+    chosen = (*asked, "--decision", BUSY, "--json", output)
+    result = succeeded(decima(*chosen))
+    assert "[bold]shop[/nothing]" in result.stdout
     content = json.loads(output.read_text())
     assert (content["decision"], content["sequence"], content["model"]) == (BUSY, 0, model)
     heading = rf"decision {BUSY}(, planned at \d+)? at {content['time_s']:.1f} s"
@@ -496,35 +481,22 @@ def test_the_command_prints_and_writes_the_same(
         assert reason["weight"] == pytest.approx(parts)
         assert f"{reason['weight']:+.2f}" in result.stdout
     assert content["columns"] == []
-    every = invoke("--trace", trace_file, *tiny, "--model", model, *chosen, "--columns")
+    every = decima(*chosen, "--columns")
     single = json.loads(output.read_text())["columns"]
     assert single
     assert all(entry["name"] in every.stdout for entry in single)
 
 
-def test_the_command_gives_no_reason_for_weights_of_zero(
-    trace_file: Path, tiny: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_the_command_gives_no_reason_for_weights_of_zero(trace_file: Path, tmp_path: Path) -> None:
     output = tmp_path / "decision.json"
-    model = saved(zeroed(), tmp_path)
-    result = invoke("--trace", trace_file, *tiny, "--model", model, "--columns", "--json", output)
-    assert result.exit_code == 0, result.output
+    asked = ("--model", saved(zeroed(), tmp_path), "--columns", "--json", output)
+    result = succeeded(decima("explain", "--trace", trace_file, *TINY, *asked))
     content = json.loads(output.read_text())
     assert (content["reasons"], content["columns"]) == ([], [])
     assert f"{len(content['stages'])} stages to choose from" in result.stdout
     assert len(content["stages"]) > 3  # the busiest decision is the default
     assert "No reason changes the log-probability" in result.stdout
     assert "0.00" not in result.stdout.replace("0.00 s", "")
-
-
-def test_names_in_a_trace_are_no_markup(tiny: tuple[str, ...], tmp_path: Path) -> None:
-    """A job called like a style is shown by its name."""
-    path = tmp_path / "odd.parquet"
-    odd = replace(fork_join("fork", (2, 5)), name="[bold]shop[/nothing]")
-    write_trace(Trace("odd", (odd, chain("chain", (4, 1, 3)))), path)
-    result = invoke("--trace", path, *tiny, "--model", saved(decided(), tmp_path), "--time", 1)
-    assert result.exit_code == 0, result.output
-    assert "[bold]shop[/nothing]" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -543,15 +515,10 @@ def test_names_in_a_trace_are_no_markup(tiny: tuple[str, ...], tmp_path: Path) -
     ids=str,
 )
 def test_mistakes_are_one_line(
-    arguments: tuple[str, ...],
-    words: str,
-    trace_file: Path,
-    tiny: tuple[str, ...],
-    tmp_path: Path,
+    arguments: tuple[str, ...], words: str, trace_file: Path, tmp_path: Path
 ) -> None:
-    """Each names what is wrong and leaves no file."""
-    model = saved(decided(), tmp_path)
-    refused(invoke("--trace", trace_file, *tiny, "--model", model, *arguments), words)
+    asked = ("--trace", trace_file, *TINY, "--model", saved(decided(), tmp_path))
+    refused(decima("explain", *asked, *arguments), words)
 
 
 def test_weights_are_those_of_the_network_with_the_inputs_ablated(

@@ -80,7 +80,6 @@ def test_no_writer_follows_a_planted_link(name: str, tmp_path: Path) -> None:
 
 
 def test_a_record_is_not_added_through_a_link(tmp_path: Path) -> None:
-    """Metrics and event files grow in their folder or not at all."""
     (tmp_path / "victim").touch()
     (tmp_path / "metrics.jsonl").symlink_to(tmp_path / "victim")
     with pytest.raises(FileError, match="cannot write"):
@@ -89,7 +88,6 @@ def test_a_record_is_not_added_through_a_link(tmp_path: Path) -> None:
 
 
 def test_the_lock_of_a_run_is_not_taken_through_a_link(tmp_path: Path) -> None:
-    """Nor is the link's end made."""
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "lock").symlink_to(tmp_path / "victim")
@@ -284,7 +282,6 @@ def test_long_names_that_differ_stay_different() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_the_model_refuses_what_no_importer_would_give_it(name: str) -> None:
-    """So nothing behind it needs to ask."""
     for build in (
         lambda: Stage.fixed(name, 1, 1.0),
         lambda: Job(name, TRACE.jobs[0].stages),

@@ -49,7 +49,6 @@ def test_a_known_trace_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("head", ["", "job,stage\na,b\n", "1,2,3\n", '{"jobs": []}', "{" * 50])
 def test_another_file_keeps_its_readers_own_words(tmp_path: Path, head: str) -> None:
-    """A file of no known trace is refused as before."""
     path = tmp_path / "trace.csv"
     path.write_text(head)
     readers: tuple[Callable[[Path], object], ...] = (load_trace, read_alibaba)

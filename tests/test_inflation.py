@@ -34,12 +34,10 @@ def test_work_grows_with_executors_as_published() -> None:
     (job,) = ExecutorModel(start_ms=30.0).apply(trace_of(measured())).jobs
     levels = {level.executors: level for level in job.stages[0].durations}
     assert list(levels) == [2, *PUBLISHED]
-    np.testing.assert_array_equal(levels[2].first_ms, measured().durations[0].first_ms)
-    np.testing.assert_array_equal(levels[2].rest_ms, measured().durations[0].rest_ms)
     for level in levels.values():  # a start is not inflated
         assert level.fresh_ms.tolist() == pytest.approx([level.rest_ms.mean() + 30.0])
     assert replace(measured(), durations=job.stages[0].durations) == job.stages[0]
-    for executors, factor in PUBLISHED.items():
+    for executors, factor in {2: 1.0, **PUBLISHED}.items():
         np.testing.assert_allclose(levels[executors].first_ms, [60.0 * factor], rtol=1e-6)
         np.testing.assert_allclose(
             levels[executors].rest_ms, np.array([40.0, 50.0, 60.0]) * factor, rtol=1e-6
@@ -82,8 +80,7 @@ def test_a_recording_on_many_slots_is_extended_upwards_only() -> None:
 def test_factors_between_levels_are_interpolated() -> None:
     """Halfway between 20 and 40 lies halfway between 1.25 and 1.65; outside it is constant."""
     model = ExecutorModel(start_ms=0.0)
-    assert model.factor(30) == pytest.approx(1.45)
-    assert (model.factor(1), model.factor(500)) == (1.0, 2.88)
+    assert [model.factor(n) for n in (1, 30, 500)] == pytest.approx([1.0, 1.45, 2.88])
 
 
 def test_calibration_meets_the_public_figures() -> None:
@@ -146,14 +143,12 @@ def test_metadata_switch_the_model_on_once() -> None:
     ],
 )
 def test_damaged_parameters_are_refused_in_one_line(stored: object, message: str) -> None:
-    """A trace file is untrusted: whatever its metadata hold, the answer is one line."""
     trace = replace(trace_of(measured()), metadata={"model": stored})
     with raises_one_line(TraceError, match=re.escape(message)):
         with_model(trace)
 
 
 def test_a_trace_of_several_levels_is_refused() -> None:
-    """Measured inflation must not be inflated again."""
     levels = tuple(LevelDurations.of(n, rest_ms=[50.0]) for n in (2, 10))
     with pytest.raises(TraceError, match="stage 'scan' was measured at 2 levels"):
         ExecutorModel(0.0).apply(trace_of(Stage("scan", 3, (), levels)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from decima.evaluation.config import EvaluationConfig
 from decima.objectives import objective_named
 from decima.rl.parallel.local import HERE
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, Candidates
-from tests.commands import SMALL, decima, refused, succeeded
+from tests.commands import SMALL, decima, raises_one_line, refused, succeeded
 from tests.test_metrics import metrics
 from tests.test_training import sets
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, to_arrays, write_trace
@@ -123,13 +124,12 @@ def test_impossible_values_are_refused_by_name(key: str, value: float, tmp_path:
         paths.append(tmp_path / name)
         paths[-1].write_text(text)
     for path in paths:
-        with pytest.raises(TraceError, match=r"must be|not a number") as caught:
+        with raises_one_line(TraceError, match=r"must be|not a number") as caught:
             load_trace(str(path))
         message = str(caught.value)
         assert message.startswith(str(path))
         assert key.removesuffix("_ms") in message or "not a number" in message
         assert f"{value:g}".lower() in message.lower()
-        assert "\n" not in message
 
 
 # --- changes of a trace --------------------------------------------------------------------------
@@ -156,9 +156,9 @@ def test_deadlines_follow_a_change_of_the_unit_of_time(trace: Trace) -> None:
 def test_commands_show_both(trace: Trace, tmp_path: Path) -> None:
     """`show` those of a job, `info` those of all; neither where there are none."""
     path = tmp_path / "jobs.csv"
-    heavy = decima("traces", "show", path, "heavy").stdout.replace("\n", " ")
+    heavy = " ".join(decima("traces", "show", path, "heavy").stdout.split())
     assert "weight 2.5" in heavy
-    assert "due after 90.0 s" in " ".join(heavy.split())
+    assert "due after 90.0 s" in heavy
     plain = decima("traces", "show", path, "plain").stdout
     assert "weight" not in plain
     assert "due" not in plain
@@ -187,43 +187,50 @@ def weighted_file(trace_file: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return path
 
 
-def evaluated(path: Path, objective: str, out: Path) -> dict[str, Any]:
-    """The results of `decima evaluate --objective` on the trace."""
-    few = ("--trace", path, *SMALL, "--policies", "fifo,sjf_cp")
-    result = succeeded(decima("evaluate", *few, "--objective", objective, "--json", out))
-    assert objective in result.stdout.splitlines()[0]
-    content: dict[str, Any] = json.loads(out.read_text())
-    return content
+def weighted_jct(names: list[str], jct_s: list[float]) -> float:
+    return float(np.average(jct_s, weights=[200.0 if name == "chain" else 1.0 for name in names]))
 
 
-def test_an_evaluation_compares_by_weights(weighted_file: Path, tmp_path: Path) -> None:
-    """Each figure is the weighted mean of the JCTs in the same file; a report takes it."""
-    content = evaluated(weighted_file, "weighted_jct", tmp_path / "out.json")
-    for result in content["policies"].values():
-        for sequence, jct_s, figure in zip(
-            content["sequences"], result["jct_s"], result["objective"]["per_sequence"], strict=True
-        ):
-            weights = [200.0 if name == "chain" else 1.0 for name in sequence["name"]]
-            assert figure == pytest.approx(np.average(jct_s, weights=weights), abs=1e-3)
-    page = tmp_path / "page.html"
-    result = succeeded(decima("report", tmp_path / "out.json", "-o", page))
-    assert "weighted average JCT" in page.read_text()
-
-
-def test_an_evaluation_compares_by_deadlines(weighted_file: Path, tmp_path: Path) -> None:
-    """Late jobs among those with a deadline, counted in the same file; half a job is added."""
-    content = evaluated(weighted_file, "deadlines", tmp_path / "out.json")
+def late_jobs(names: list[str], jct_s: list[float]) -> float:
+    """Share of late jobs among those with a deadline; half a job is added."""
     due_s = {"chain": 9.0, "one": 3.0}
-    shares = set()
-    for result in content["policies"].values():
-        for sequence, jct_s, figure in zip(
-            content["sequences"], result["jct_s"], result["objective"]["per_sequence"], strict=True
-        ):
-            jobs = zip(sequence["name"], jct_s, strict=True)
-            late = [value > due_s[name] for name, value in jobs if name in due_s]
-            assert figure == pytest.approx((sum(late) + 0.5) / (len(late) + 1), abs=1e-3)
-            shares.add(round(figure, 3))
-    assert len(shares) > 1
+    jobs = zip(names, jct_s, strict=True)
+    late = [value > due_s[name] for name, value in jobs if name in due_s]
+    return (sum(late) + 0.5) / (len(late) + 1)
+
+
+@pytest.mark.parametrize(
+    ("objective", "computed", "title"),
+    [
+        ("weighted_jct", weighted_jct, "weighted average JCT"),
+        ("deadlines", late_jobs, "deadline"),
+    ],
+)
+def test_an_evaluation_compares_by_an_objective(
+    objective: str,
+    computed: Callable[[list[str], list[float]], float],
+    title: str,
+    weighted_file: Path,
+    tmp_path: Path,
+) -> None:
+    """Each figure follows from the JCTs in the same file; a report takes it."""
+    out, page = tmp_path / "out.json", tmp_path / "page.html"
+    asked = ("--trace", weighted_file, *SMALL, "--policies", "fifo,sjf_cp", "--json", out)
+    result = succeeded(decima("evaluate", *asked, "--objective", objective))
+    assert objective in result.stdout.splitlines()[0]
+    content, figures = json.loads(out.read_text()), []
+    for policy in content["policies"].values():
+        figures += policy["objective"]["per_sequence"]
+        assert policy["objective"]["per_sequence"] == pytest.approx(
+            [
+                computed(sequence["name"], jct_s)
+                for sequence, jct_s in zip(content["sequences"], policy["jct_s"], strict=True)
+            ],
+            abs=1e-3,
+        )
+    assert len(set(figures)) > 1
+    succeeded(decima("report", out, "-o", page))
+    assert title in page.read_text()
 
 
 def test_a_trace_without_deadlines_is_refused_before_anything_runs(

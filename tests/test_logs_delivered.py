@@ -11,12 +11,23 @@ import pytest
 
 from decima.whatif.replay import read_recording
 from tests.commands import raises_one_line
-from tests.spark_events import EPOCH, Event, event, executor, one_task_job, started, text, write
+from tests.spark_events import (
+    EPOCH,
+    Event,
+    closing,
+    event,
+    executor,
+    one_task_job,
+    properties,
+    started,
+    text,
+    write,
+)
 from traces import TraceError, codecs
 from traces.spark_log import read_spark_logs
 from traces.spark_log.files import MAX_DEPTH, find_logs
 
-OVER = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
+OVER = closing()
 
 
 def jobs(*numbers: int) -> list[Event]:
@@ -32,10 +43,16 @@ def part(number: int, *events: Event) -> bytes:
     )
 
 
-def zipped(path: Path, files: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+def archive_of(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> Path:
+    path.write_bytes(archive_of(files))
     return path
 
 
@@ -81,7 +98,7 @@ def test_a_copy_in_which_no_job_ended_takes_nothing_away(tmp_path: Path) -> None
 
 def test_databricks_names_the_version_in_its_first_event(tmp_path: Path) -> None:
     """Pools of that version have its defaults."""
-    fair = event("EnvironmentUpdate", **{"Spark Properties": {"spark.scheduler.mode": "FAIR"}})
+    fair = properties(spark_scheduler_mode="FAIR")
     (tmp_path / "eventlog").write_bytes(part(0, started()[1], fair, executor(), *jobs(0, 1), OVER))
     recording = read_recording([tmp_path / "eventlog"])
     assert recording.trace.metadata["applications"][0]["spark_version"] == "3.1.2"
@@ -106,13 +123,6 @@ PARTS = {
 """a log of three files, one of them with two suffixes"""
 
 
-def archive_of(name: str, content: bytes) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, content)
-    return packed.getvalue()
-
-
 @pytest.mark.parametrize(
     ("change", "missing", "skipped"),
     [
@@ -122,7 +132,7 @@ def archive_of(name: str, content: bytes) -> bytes:
         # The newest file was copied before and after it was put aside.
         ({"eventlog-2026-11-27--19-00.gz": gzip.compress(PARTS[NEWEST])}, None, 1),
         ({SECOND: None, "eventlog-2026-11-27--18-00.zip":
-          archive_of("eventlog-2026-11-27--18-00", part(1, *jobs(1)))}, None, 0),
+          archive_of({"eventlog-2026-11-27--18-00": part(1, *jobs(1))})}, None, 0),
     ],
     ids=["whole", "no first", "no second", "twice", "an archive"],
 )  # fmt: skip
@@ -186,15 +196,15 @@ def test_an_archive_is_read_like_a_folder(tmp_path: Path) -> None:
 
 def test_damaged_archives_end_in_one_line(tmp_path: Path) -> None:
     """Cut short, empty, of an encrypted file, of an archive, of no log."""
-    whole = zipped(tmp_path / "whole.zip", {"app": text(WHOLE)}).read_bytes()
+    whole = archive_of({"app": text(WHOLE)})
     encrypted = whole.replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
     assert encrypted != whole
     for name, content, words in (
         ("cut", whole[:-10], "zip"),
         ("none", b"PK\x05\x06" + bytes(18), "holds no event log"),
         ("encrypted", encrypted, "encrypted"),
-        ("notes", zipped(tmp_path / "n", {"notes": b"no log\n"}).read_bytes(), "no Spark event"),
-        ("nested", zipped(tmp_path / "z", {"a.zip": whole}).read_bytes(), "unpack it"),
+        ("notes", archive_of({"notes": b"no log\n"}), "no Spark event"),
+        ("nested", archive_of({"a.zip": whole}), "unpack it"),
     ):
         path = tmp_path / name
         path.write_bytes(content)

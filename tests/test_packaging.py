@@ -15,11 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from decima_packages import NEEDS
-from deeprm.cli import main as deeprm
-from harmony.cli import main as harmony
-from tests.commands import decima, python, succeeded
+from tests.commands import PROGRAMS, one_line, python
 from tests.readme_blocks import blocks
-from traces.spark_log import read_spark_logs
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = [ROOT / "docs" / "quick-start.md"]
@@ -70,7 +67,6 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_a_wheel_has_all_code_and_data_that_commands_need(wheel: zipfile.ZipFile) -> None:
-    """Each module, the shipped model and rules, traces, the sample log, Java, pages."""
     names = set(wheel.namelist())
     code = {
         str(path.relative_to(ROOT))
@@ -141,34 +137,20 @@ def test_links_become_those_of_the_documentation_site(setup: ModuleType) -> None
     assert setup.long_description("[one](docs/a.md)", None) == "one"
 
 
-@pytest.mark.parametrize(
-    ("program", "name"), [(deeprm, "deeprm"), (harmony, "harmony")], ids=["deeprm", "harmony"]
-)
+@pytest.mark.parametrize("name", ["deeprm", "harmony"])
 def test_figures_without_the_models_say_where_to_get_them(
-    program: type, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an installed wheel has none: one line, and no folder."""
     monkeypatch.setattr("decima.rl.study.trainings.files", lambda _package: tmp_path)
-    result = CliRunner().invoke(program, ["reproduce", "--out", str(tmp_path / "figures")])  # type: ignore[arg-type]
-    assert result.exit_code == 2
-    assert result.stderr.count("\n") == 1
-    assert f"the trained models of {name} are not in its wheel: give --models" in result.stderr
+    command = ["reproduce", "--out", str(tmp_path / "figures")]
+    words = f"the trained models of {name} are not in its wheel: give --models"
+    one_line(CliRunner().invoke(PROGRAMS[name], command), words)
     assert not (tmp_path / "figures").exists()
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_needs_no_repository(page: Path) -> None:
-    """Its commands read nothing that a wheel does not bring."""
     code = "\n".join(block.code for block in blocks(page.read_text()))
     assert code
     assert re.findall(r"\b(?:tests|docs|benchmarks)/|\bmake\b", code) == []
-
-
-def test_the_sample_log_is_one_that_commands_read(tmp_path: Path) -> None:
-    """Four jobs; a folder that cannot be made is one line."""
-    result = succeeded(decima("traces", "sample-logs", tmp_path / "logs"))
-    trace, _ = read_spark_logs([tmp_path / "logs"])
-    assert len(trace.jobs) == 4
-    (tmp_path / "file").write_text("")
-    result = decima("traces", "sample-logs", tmp_path / "file")
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)

@@ -37,31 +37,18 @@ print(found, hits)
 """
 
 
-def written(tmp_path: Path) -> Path:
-    """The program's file."""
-    script = tmp_path / "tiny.py"
-    script.write_text(TINY)
-    return script
-
-
 def found_and_hits(tmp_path: Path, cache_folder: Path) -> tuple[int, int]:
     """Result of the kernel and its number of cache hits, as in a program that has just started."""
     cache.trusted_folder.cache_clear()
     cache.warn_once.cache_clear()
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("NUMBA_CACHE_DIR", str(cache_folder))
-        fresh = replace(
-            SIMULATOR, name="tiny"
-        )  # its folder is that of the environment as it is now
+        fresh = replace(SIMULATOR, name="tiny")  # with the folder of the environment as it is now
         patched.setattr("spark_sim.compile.kernel", fresh.kernel)
-        names = runpy.run_path(str(written(tmp_path)))
+        script = tmp_path / "tiny.py"
+        script.write_text(TINY)
+        names = runpy.run_path(str(script))
     return names["found"], names["hits"]
-
-
-def run_tiny(tmp_path: Path, cache_folder: Path) -> str:
-    """What the program prints in a process of its own."""
-    environment = {"NUMBA_CACHE_DIR": str(cache_folder), "PYTHONPATH": str(ROOT)}
-    return python(written(tmp_path), environment=environment)
 
 
 def kept(folder: Path) -> Path:
@@ -82,17 +69,19 @@ class Planted:
 
 def test_machine_code_is_for_the_user_alone(tmp_path: Path) -> None:
     """Folders 0700, files 0600, whatever the umask; and it is found again."""
-    folder = tmp_path / "new" / "cache"
+    folder, script = tmp_path / "new" / "cache", tmp_path / "tiny.py"
+    script.write_text(TINY)
+    environment = {"NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
     before = os.umask(0)
     try:
-        assert run_tiny(tmp_path, folder) == "42 0\n"
+        assert python(script, environment=environment) == "42 0\n"
     finally:
         os.umask(before)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
     assert modes == {0o600}
     places = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in places} == {0o700}
-    assert run_tiny(tmp_path, folder) == "42 1\n"
+    assert python(script, environment=environment) == "42 1\n"
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "flipped at the end", "longer"])
@@ -112,22 +101,23 @@ def test_damaged_machine_code_is_compiled_anew(
     assert found_and_hits(tmp_path, folder) == (42, 1)
 
 
+def stand_in(folder: Path, content: bytes) -> None:
+    """Put this in the place of the machine code, with a digest that fits."""
+    path = kept(folder)
+    path.write_bytes(cache._FORMAT + hashlib.sha256(content).digest() + content)
+
+
 def test_a_file_that_another_function_left_is_a_miss(tmp_path: Path) -> None:
     """The digest fits, but the key is another function's."""
     folder = tmp_path / "cache"
     found_and_hits(tmp_path, folder)
-    content = kept(folder).read_bytes()
-    key = pickle.dumps(("another", ()))
-    head = len(cache._FORMAT)
-    kept(folder).write_bytes(content[:head] + hashlib.sha256(key).digest() + key)
+    stand_in(folder, pickle.dumps(("another", ())))
     assert found_and_hits(tmp_path, folder) == (42, 0)
 
 
 def plant(folder: Path, trace: Path) -> None:
     """Put a file that runs code, with a digest that fits, in the place of the machine code."""
-    content = pickle.dumps(Planted(trace))
-    path = kept(folder)
-    path.write_bytes(cache._FORMAT + hashlib.sha256(content).digest() + content)
+    stand_in(folder, pickle.dumps(Planted(trace)))
 
 
 def open_to_others(place: Path) -> str:
@@ -145,7 +135,6 @@ def give_away(place: Path) -> str:
 def test_what_others_may_have_written_is_not_loaded(
     tmp_path: Path, what: str, change: Callable[[Path], str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line is logged, and the command goes on."""
     folder = tmp_path / "cache"
     found_and_hits(tmp_path, folder)
     plant(folder, tmp_path / "trace")
@@ -191,7 +180,6 @@ def test_a_folder_that_others_could_replace_is_none(tmp_path: Path) -> None:
 
 
 def test_links_are_followed_and_their_end_is_checked(tmp_path: Path) -> None:
-    """To a folder of the user's own they may lead, and that one is used."""
     (tmp_path / "real").mkdir(0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert private_folder(tmp_path / "link" / "in") == tmp_path / "real" / "in"
@@ -227,7 +215,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_a_planted_or_damaged_jar_is_made_anew(tmp_path: Path, made: list[Path]) -> None:
-    """One that lay there before, one that was changed, one that others may write."""
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     path = tmp_path / "cache" / "decima" / jar.jar_name()
     path.parent.mkdir(parents=True, mode=0o700)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from decima.whatif.load import recorded_reference
-from decima.whatif.replay import check
+from decima.whatif.replay import ReplayWorkload, check
 from decima.whatif.replay.check import Fidelity, overlapping, relative_error
 from decima.whatif.replay.report import fidelity_table, verdict, worst_jobs_table
+from spark_sim import Streams
 from tests.commands import cells_of
+from tests.recordings import recording, varied
+from tests.stories import job
 from tests.test_whatif_by_hand import checked, recorded
-from traces.numbers import Float64
 
 
 def test_the_replay_tables_by_hand() -> None:
@@ -53,12 +54,9 @@ def test_a_short_job_inside_a_long_one_overlaps() -> None:
     """The second ends long before the third begins; the first goes on."""
     made = recorded()
     ends_ms = dict(zip("012345", (90e3, 7e3, 13e3, 19e3, 25e3, 31e3), strict=True))
-    rows = {
-        name: {**row, "end_ms": ends_ms[name[-1]]}
-        for name, row in made.trace.metadata["recorded"].items()
-    }
-    trace = replace(made.trace, metadata={**made.trace.metadata, "recorded": rows})
-    assert overlapping(replace(made, trace=trace)).all()
+    for name, row in made.trace.metadata["recorded"].items():
+        row["end_ms"] = ends_ms[name[-1]]
+    assert overlapping(made).all()
 
 
 def test_the_recorded_policy_is_that_of_most_jobs() -> None:
@@ -78,19 +76,19 @@ def test_the_recorded_policy_is_that_of_most_jobs() -> None:
         )
 
 
-def test_a_replay_averages_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 1 and 3 s: 2 s, with a spread of 1 s; without driver times half of that."""
-
-    def played(_shared: Any, task: Any) -> Float64:
-        each = np.array([[1.0], [3.0]]) * np.ones(6)
-        return each if task.driver_times else each / 2
-
-    monkeypatch.setattr(check, "_simulated_s", played)
-    report = check.replay(recorded(), check.ReplaySettings(draws=2))
-    assert report.simulated_s.tolist() == [2.0] * 6
-    assert report.spread_s.tolist() == [1.0] * 6
-    assert report.tasks_only_s.tolist() == [1.0] * 6
-    assert report.recorded_s.tolist() == [2.0, 3.0, 5.0, 12.0, 26.0, 30.0]
+def test_a_replay_averages_its_draws() -> None:
+    """One task of 0.8 to 1.2 s, drawn three times."""
+    made = recording(replace(job("j", varied("s", 1, 1000.0)), arrival_ms=0.0))
+    workload = ReplayWorkload.of(made)
+    keys = [Streams(0, 0, draw).duration_key() for draw in range(3)]
+    drawn_s = [
+        workload.jct_s(check.session_cluster(4), "fifo", workload.recorded(), key) for key in keys
+    ]
+    assert np.std(drawn_s) > 0.05
+    report = check.replay(made, check.ReplaySettings(draws=3))
+    assert report.simulated_s == pytest.approx(np.mean(drawn_s, axis=0))
+    assert report.spread_s == pytest.approx(np.std(drawn_s, axis=0))
+    assert report.recorded_s.tolist() == [0.25]
 
 
 def test_fidelity_by_hand() -> None:

@@ -43,7 +43,6 @@ from traces.files.errors import FileError
 
 
 def test_what_evaluate_writes_is_what_a_report_reads(trace_file: Path) -> None:
-    """Every figure of the policies, and the jobs of every sequence."""
     report = evaluate(small_config(trace_file, policies=("strict_fair", "fifo")))
     results = results_of(json.loads(json.dumps(report.to_json())), "here")
     assert results.reference == "strict_fair"
@@ -159,7 +158,7 @@ def forest_rows(section: Section) -> Sequence[ForestRow]:
 
 
 def test_a_comparison_opens_with_the_paired_differences() -> None:
-    """A row for each policy but the baseline, with its words, before the table."""
+    """A row for each policy but the baseline; of several settings, a row for each."""
     content = results_json(avg_jct_s={"a": [10.0, 20.0], "b": [5.0, 10.02]})
     results = results_of(content, "here")
     (row,) = forest_rows(comparison_sections([results])[0])
@@ -169,10 +168,6 @@ def test_a_comparison_opens_with_the_paired_differences() -> None:
     shown = page(comparison_sections([results]), title="t", command="c")
     words = row.difference.words("+.1f", " %")
     assert 0 < shown.index('class="forest"') < shown.index(words) < shown.index("<table")
-
-
-def test_a_page_of_several_settings_opens_with_a_row_for_each() -> None:
-    results = results_of(results_json(), "here")
     summary, *_ = comparison_sections([results, results])
     assert [row.label for row in forest_rows(summary)] == [
         f"b: {number}. {results.label}" for number in (1, 2)
@@ -209,20 +204,17 @@ def test_the_axis_of_a_forest_plot_holds_zero_and_all_but_the_longest_intervals(
 def test_a_run_that_is_cut_before_its_first_task_has_a_page(
     trace_file: Path, tmp_path: Path
 ) -> None:
-    """No executor has worked: utilisation is zero."""
     path = tmp_path / "page.html"
-    options = ["--trace", str(trace_file), *SMALL, "--batch", "--time-limit", "1"]
-    asked = ["evaluate", *options, "--policies", "strict_fair,fifo", "--report", str(path)]
-    succeeded(decima(*asked))
+    options = ("--batch", "--time-limit", 1, "--policies", "strict_fair,fifo", "--report", path)
+    succeeded(decima("evaluate", "--trace", trace_file, *SMALL, *options))
     assert "utilisation" in path.read_text()
 
 
 def test_report_joins_results(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / f"{name}.json").write_text(json.dumps(results_json()))
-    out = tmp_path / "page.html"
-    names = [str(tmp_path / f"{name}.json") for name in ("one", "two")]
-    result = succeeded(decima("report", *names, "-o", out))
+    out, paths = tmp_path / "page.html", [tmp_path / name for name in ("one.json", "two.json")]
+    for path in paths:
+        path.write_text(json.dumps(results_json()))
+    result = succeeded(decima("report", *paths, "-o", out))
     assert "Over all settings" in out.read_text()
     assert result.stdout == f"wrote {out}\n"
 
@@ -231,20 +223,18 @@ def test_report_refuses_in_one_line_and_writes_nothing(tmp_path: Path) -> None:
     good, bad, out = tmp_path / "good.json", tmp_path / "bad.json", tmp_path / "page.html"
     good.write_text(json.dumps(results_json()))
     bad.write_text("{")
-
-    def ask(*arguments: object) -> Any:
-        return decima("report", *arguments, "-o", out)
-
-    refused(ask(bad), "bad.json")
-    refused(ask(tmp_path / "none.json"), "none.json")
-    refused(ask(good, "--timeline", tmp_path / "none.parquet"), "none.parquet")
-    refused(ask(good, "--timeline", bad), "bad.json", ".parquet or .csv")
     other = tmp_path / "other.csv"
     other.write_text("policy,sequence\na,0\n")
-    refused(ask(good, "--timeline", other), "0 columns 'name': 1 is needed")
-    wrong = decima("report", good, "-o", tmp_path / "no" / "x.html")
-    refused(wrong, "no")
-    refused(decima("report", good), "nothing to write")
+    for arguments, words in (
+        ((bad, "-o", out), "bad.json"),
+        ((tmp_path / "none.json", "-o", out), "none.json"),
+        ((good, "-o", out, "--timeline", tmp_path / "none.parquet"), "none.parquet"),
+        ((good, "-o", out, "--timeline", bad), ".parquet or .csv"),
+        ((good, "-o", out, "--timeline", other), "0 columns 'name': 1 is needed"),
+        ((good, "-o", tmp_path / "no" / "x.html"), "no"),
+        ((good,), "nothing to write"),
+    ):
+        refused(decima("report", *arguments), words)
     assert not out.exists()
 
 
@@ -252,19 +242,14 @@ def test_figures_for_papers_say_what_made_them_and_are_the_same_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["/somewhere/decima", "report", "one.json"])
-    (tmp_path / "one.json").write_text(json.dumps(results_json()))
-    pa.parquet.write_table(two_runs().table, tmp_path / "tasks.parquet")
-    run = run_folder(tmp_path / "run")
-    timeline = ["--timeline", str(tmp_path / "tasks.parquet")]
+    results, tasks = tmp_path / "one.json", tmp_path / "tasks.parquet"
+    results.write_text(json.dumps(results_json()))
+    pa.parquet.write_table(two_runs().table, tasks)
     contents = []
-    for folder, given in (("first", [*timeline, str(run)]), ("second", timeline)):
-        asked = ["report", str(tmp_path / "one.json"), *given]
-        arguments = [*asked, "--figures", str(tmp_path / folder)]
-        result = succeeded(decima(*arguments))
-        assert result.stdout == f"wrote {tmp_path / folder}\n"
-        contents.append(
-            {figure.name: figure.read_bytes() for figure in (tmp_path / folder).iterdir()}
-        )
+    for folder, more in ((tmp_path / "a", [run_folder(tmp_path / "run")]), (tmp_path / "b", [])):
+        asked = ("report", results, *more, "--timeline", tasks, "--figures", folder)
+        assert succeeded(decima(*asked)).stdout == f"wrote {folder}\n"
+        contents.append({figure.name: figure.read_bytes() for figure in folder.iterdir()})
     names = {path.partition(".")[0] for path in contents[0]}
     assert len(contents[0]) == 2 * len(names)
     assert {"timelines-a", "timelines-b", "training-0-entropy"} <= names
@@ -283,7 +268,7 @@ def test_trace_events_hold_every_task_on_its_executors_track(
     """As Perfetto reads them: complete slices in microseconds, named processes and threads."""
     path, table_path = tmp_path / "tasks.json.gz", tmp_path / "tasks.parquet"
     for out in (path, table_path):
-        options = ["--trace", str(trace_file), *SMALL, "--policies", "strict_fair,fifo"]
+        options = ("--trace", trace_file, *SMALL, "--policies", "strict_fair,fifo")
         succeeded(decima("evaluate", *options, "--timeline", out))
     content = json.loads(gzip.decompress(path.read_bytes()))
     named = [event for event in content["traceEvents"] if event["ph"] == "M"]

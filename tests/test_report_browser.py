@@ -13,9 +13,8 @@ from decima.report import comparison_sections, results_of, write_page
 from decima.report.section import Lines, Section, Series, forest
 from decima.report.training import training_section
 from decima.rl.statistics import Estimate
-from decima.training.config import TrainConfig
 from tests.browser import complaints, open_page, prefer, requests, resize, until
-from tests.pages import HOSTILE, decisions, results_json, two_runs, two_sequences
+from tests.pages import HOSTILE, decisions, results_json, run_folder, two_runs, two_sequences
 
 
 @pytest.fixture
@@ -77,7 +76,6 @@ def test_hostile_names_stay_text_and_nothing_is_asked_of_the_network(shown: Any)
 
 
 def test_the_policy_of_the_page_forbids_what_is_not_in_it(shown: Any) -> None:
-    """A script that somebody smuggled in does not run, and no request leaves."""
     shown.execute_script(
         """
         const script = document.createElement('script');
@@ -107,7 +105,6 @@ def test_the_table_sorts_by_number_both_ways(shown: Any) -> None:
 
 
 def test_hovering_tells_the_task_under_the_mouse(shown: Any) -> None:
-    """Every task of both runs, by its middle; and nothing where the executor is idle."""
     show_timelines(shown)
     for row in two_runs().table.to_pylist():
         chart = ["a", "b"].index(row["policy"])
@@ -166,7 +163,6 @@ def test_a_click_shows_the_jobs_graph_and_the_path_that_decided(shown: Any) -> N
 
 
 def test_all_of_it_by_keyboard(shown: Any) -> None:
-    """Zoom, move, choose, let go; and the headings of the table are buttons."""
     show_timelines(shown)
     press(shown, "+")
     until(shown, "return VIEW.to - VIEW.from < 8000")
@@ -279,25 +275,21 @@ def comparison() -> list[Section]:
     return comparison_sections([results_of(content, "here")], two_sequences())
 
 
-def show(driver: Any, path: Path, sections: list[Section]) -> None:
-    write_page(path, sections, title="Report", command="")
-    open_page(driver, path)
+def show(driver: Any, folder: Path, sections: list[Section], command: str = "") -> None:
+    write_page(folder / "page.html", sections, title="Report", command=command)
+    open_page(driver, folder / "page.html")
 
 
 def lines(x: list[float], y: list[float | None], **more: Any) -> Section:
-    """A chart of one line."""
     chart = Lines("Chart", Series(x, {"line": y}), "x", "y", **more)
     content = {"sentences": [], "caption": "", "headings": [], "rows": []}
     return Section("one", "One", "table.html", content, charts=[chart])
 
 
-# --- paper ---------------------------------------------------------------------------------------
-
-
 def test_a_printed_table_has_its_headings_and_all_columns(small: Any, tmp_path: Path) -> None:
     """Nothing is beyond the paper's edge, and what only a mouse needs is not there."""
     resize(small, PAPER_PX)
-    show(small, tmp_path / "page.html", comparison())
+    show(small, tmp_path, comparison())
     small.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert small.execute_script(_CUT, ".scroll :is(th, td, button), canvas") == []
     headings = small.execute_script(
@@ -313,13 +305,10 @@ def test_a_printed_table_has_its_headings_and_all_columns(small: Any, tmp_path: 
     assert hidden
 
 
-# --- small screens -------------------------------------------------------------------------------
-
-
 def test_nothing_of_a_legend_or_caption_is_hidden_on_a_small_screen(
     small: Any, tmp_path: Path
 ) -> None:
-    show(small, tmp_path / "page.html", comparison())
+    show(small, tmp_path, comparison())
     assert small.execute_script("return document.querySelectorAll('.u-series').length") > 20
     seen = ".u-legend, .u-series, figcaption, .caption, .unit, .result, .choices select"
     assert small.execute_script(_CUT, seen) == []
@@ -339,9 +328,7 @@ def test_no_page_scrolls_sideways_on_a_small_screen(small: Any, tmp_path: Path, 
         content = {"sentences": [], "caption": "", "headings": [], "rows": []}
         rows = {LONG * 3: Estimate(-1234.5, (-98765.4, 12345.6)), "b": Estimate(0.0, None)}
         sections = [Section("one", "One", "table.html", content, forest("Forest", rows))]
-    path = tmp_path / "page.html"
-    write_page(path, sections, title="Report", command=COMMAND)
-    open_page(small, path)
+    show(small, tmp_path, sections, COMMAND)
     assert small.execute_script("return document.documentElement.scrollWidth") <= 390
     assert COMMAND in small.execute_script("return document.body.innerText")
 
@@ -351,16 +338,10 @@ def test_no_page_scrolls_sideways_on_a_small_screen(small: Any, tmp_path: Path, 
 
 def training(path: Path) -> Path:
     """Two iterations, of which the first was validated."""
-    path.mkdir()
-    (path / "config.json").write_text(json.dumps(TrainConfig().to_json()))
     every = {"loss": 0.0, "divergence": 2e-5, "learning_rate": 1e-3, "reward_rate": -10.5}
-    rows: list[dict[str, float]] = [
-        {"iteration": 0, "plans": 100, "elapsed_s": 10, **every,
-         "validation/score": -10.0, "validation/above_es_rule": 20.0,
-         "validation/one_percent": -10.0, "validation/two_percent": -5.0},
-        {"iteration": 1, "plans": 300, "elapsed_s": 20, **every, "divergence": 2.1e-5},
-    ]  # fmt: skip
-    (path / "metrics.jsonl").write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    first, second, *_ = (run_folder(path) / "metrics.jsonl").read_text().splitlines()
+    rows = (json.loads(first) | every, json.loads(second) | every | {"divergence": 2.1e-5})
+    (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     return path
 
 
@@ -370,8 +351,7 @@ def test_ticks_never_repeat_and_iterations_are_whole(
 ) -> None:
     """Of a training whose divergence is near 0 and whose learning rate is constant."""
     resize(driver, width)
-    section = training_section(training(tmp_path / "run"))
-    show(driver, tmp_path / "page.html", [section])
+    show(driver, tmp_path, [training_section(training(tmp_path / "run"))])
     for across, up in driver.execute_script(_TICKS):
         assert set(across) <= {"1", "2"}
         assert len(up) > 1
@@ -383,7 +363,7 @@ def test_ticks_never_repeat_and_iterations_are_whole(
 def test_an_isolated_value_of_any_size_is_drawn_with_ticks(
     driver: Any, tmp_path: Path, isolated: float
 ) -> None:
-    show(driver, tmp_path / "page.html", [lines([0, 1, 2], [None, isolated, None])])
+    show(driver, tmp_path, [lines([0, 1, 2], [None, isolated, None])])
     ((_, up),) = driver.execute_script(_TICKS)
     assert len(set(up)) == len(up) > 1
     assert "0,114,178" in driver.execute_script(_COLOURS, 0)
@@ -391,7 +371,7 @@ def test_an_isolated_value_of_any_size_is_drawn_with_ticks(
 
 
 def test_a_chart_without_values_tells_so(driver: Any, tmp_path: Path) -> None:
-    show(driver, tmp_path / "page.html", [lines([0.0], [None])])
+    show(driver, tmp_path, [lines([0.0], [None])])
     words = driver.execute_script("return document.querySelector('.plot').textContent")
     assert words == "Nothing to draw: there are no values."
 
@@ -420,9 +400,7 @@ def shown_runs(driver: Any) -> str:
 
 
 def test_any_policy_and_sequence_can_be_chosen(driver: Any, tmp_path: Path) -> None:
-    """The captions and what is drawn follow; a choice that is possible is kept."""
-    sections = [*comparison(), decisions()]
-    show(driver, tmp_path / "page.html", sections)
+    show(driver, tmp_path, [*comparison(), decisions()])
     assert shown_runs(driver) == "a 0,b 0"
     choose(driver, "upper", "b")
     until(driver, "return CHARTS[0].run.policy === 'b'")

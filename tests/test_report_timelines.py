@@ -134,13 +134,11 @@ def test_the_page_opens_with_the_reference_and_the_best_of_the_others() -> None:
     order = [Run("a", 0), Run("b", 0), Run("a", 1), Run("b", 1)]
     assert ordered_runs(results, runs.table) == order
     section = timelines_section(results, runs)
-    assert [
-        Run(timeline["policy"], timeline["sequence"]) for timeline in section.timelines
-    ] == order
-    assert [(panel["policy"], panel["sequence"]) for panel in section.opening] == [
-        ("a", 0),
-        ("b", 0),
+    shown = [
+        [Run(run["policy"], run["sequence"]) for run in runs_of]
+        for runs_of in (section.timelines, section.opening)
     ]
+    assert shown == [order, order[:2]]
     with pytest.raises(FileError, match="no run of these"):
         ordered_runs(results, two_runs().table.slice(0, 0))
 
@@ -159,10 +157,8 @@ def test_a_page_holds_no_more_timelines_than_fit(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("decima.report.timelines.MOST_BLOCKS", 4)
     drawn = timelines_section(results, two_sequences()).timelines
     assert [run["blocks"] is None for run in drawn] == [True, True, False, False]
-    of_one = timelines_section(results, two_runs())
-    assert "The tasks of 1 of the 2 sequences were recorded" in page(
-        [of_one], title="t", command="c"
-    )
+    text = page([timelines_section(results, two_runs())], title="t", command="c")
+    assert "The tasks of 1 of the 2 sequences were recorded" in text
 
 
 def test_an_evaluation_records_the_sequences_that_memory_is_for(trace_file: Path) -> None:
@@ -178,14 +174,16 @@ def test_an_evaluation_records_the_sequences_that_memory_is_for(trace_file: Path
     assert recorded_within(config, 0) == range(1)
 
 
+def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, pa.array(values))
+
+
 def test_a_timeline_of_another_evaluation_is_refused() -> None:
     """Where a job has another name than in the results."""
     results = results_of(results_json(), "here")
     runs = two_runs()
     timelines_section(results, runs)
-    table = runs.table
-    other = ["other"] * table.num_rows
-    table = table.set_column(table.column_names.index("name"), "name", pa.array(other))
+    table = with_column(runs.table, "name", ["other"] * 12)
     with pytest.raises(FileError, match="of another evaluation: in sequence 0, job 0 is 'other'"):
         timelines_section(results, runs._replace(table=table))
 
@@ -195,11 +193,8 @@ def test_names_are_never_html() -> None:
     content = results_json()
     content["config"]["policies"] = ["a", HOSTILE]
     content["policies"][HOSTILE] = content["policies"].pop("b")
-    text = page(
-        comparison_sections([results_of(content, "here")], two_runs()),
-        title=HOSTILE,
-        command=HOSTILE,
-    )
+    sections = comparison_sections([results_of(content, "here")], two_runs())
+    text = page(sections, title=HOSTILE, command=HOSTILE)
     assert HOSTILE not in text
     assert "onerror=alert(2)>" not in text
     assert text.count("<script") == text.count("</script>") == 2
@@ -229,25 +224,19 @@ def test_a_damaged_timeline_is_refused_in_one_line(
     """Of any type that Parquet knows, with gaps, or with numbers that cannot be."""
     results, path, out = tmp_path / "r.json", tmp_path / "t.parquet", tmp_path / "page.html"
     results.write_text(json.dumps(results_json()))
-    table = two_runs().table
-    table = table.set_column(table.column_names.index(column), column, pa.array(values))
-    pa.parquet.write_table(table, path)
-    asked = ["report", str(results), "--timeline", str(path), "-o", str(out)]
-    refused(decima(*asked), "t.parquet", words)
+    pa.parquet.write_table(with_column(two_runs().table, column, values), path)
+    refused(decima("report", results, "--timeline", path, "-o", out), "t.parquet", words)
     assert not out.exists()
 
 
 def test_names_of_digits_are_names_in_csv_too(tmp_path: Path) -> None:
     """And other whole numbers than those that are written are taken for what they are."""
-    table = two_runs().table
-    names = pa.array(["7"] * table.num_rows)
-    table = table.set_column(table.column_names.index("name"), "name", names)
+    table = with_column(two_runs().table, "name", ["7"] * 12)
+    jobs = table["job"].to_pylist()
     pa.csv.write_csv(table, tmp_path / "t.csv")
-    pa.parquet.write_table(
-        table.set_column(table.column_names.index("job"), "job", table["job"].cast(pa.uint8())),
-        tmp_path / "t.parquet",
-    )
+    small = with_column(table, "job", pa.array(jobs, pa.uint8()))
+    pa.parquet.write_table(small, tmp_path / "t.parquet")
     for name in ("t.csv", "t.parquet"):
         rows = read_timeline(tmp_path / name)
-        assert rows["name"].to_pylist() == names.to_pylist()
-        assert rows["job"].to_pylist() == table["job"].to_pylist()
+        assert rows["name"].to_pylist() == ["7"] * 12
+        assert rows["job"].to_pylist() == jobs

@@ -74,7 +74,6 @@ def test_a_load_is_work_over_what_executors_can_do(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, part: str) -> None:
-    """The file, the setting, the value and the rule."""
     path = written(tmp_path, text)
     with raises_one_line(ConfigError) as caught:
         read_settings(path)
@@ -83,7 +82,6 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, part: str) -> None
 
 
 def test_the_settings_of_the_shipped_rule_can_be_read() -> None:
-    """Both protocols, traces that ship, none of them twice."""
     settings = read_settings(ROOT / "docs" / "examples" / "many-settings.toml")
     assert len(settings) == len({str(config) for config in settings}) == 30
     assert {config.protocol for config in settings} == {"executors", "session"}

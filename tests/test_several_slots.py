@@ -20,12 +20,11 @@ from spark_sim import (
     Slots,
     Status,
 )
-from spark_sim.metrics import measure
 from spark_sim.needs import neediest_stage
 from tests.commands import Command, refused
 from tests.stories import job, stage
 from traces import Job, Stage, Trace, TraceError, to_arrays
-from traces.parquet import read_trace, write_trace
+from traces.parquet import write_trace
 from traces.plain import read_csv, read_json
 
 EACH = 4
@@ -52,6 +51,7 @@ def played(
     *,
     curve: Slots | None = None,
     allocation: Allocation | None = None,
+    each: int = EACH,
 ) -> Simulator:
     arrays = to_arrays(Trace("made", tuple(jobs)))
     rows = np.arange(len(jobs), dtype=np.int32)
@@ -61,15 +61,15 @@ def played(
         np.array(arrivals),
         rows,
         timeline=True,
-        conditions=Conditions(slots=curve, allocation=allocation, slots_each=EACH),
+        conditions=Conditions(slots=curve, allocation=allocation, slots_each=each),
     )
     play(simulator, policy_named(policy, arrays, key=3))
     assert simulator.status is Status.DONE
     return simulator
 
 
-def ends_ms(jobs: list[Job], arrivals: list[float], slots: int = 8) -> list[float]:
-    ends: list[float] = played(jobs, arrivals, slots).completion_ms().tolist()
+def ends_ms(jobs: list[Job], arrivals: list[float]) -> list[float]:
+    ends: list[float] = played(jobs, arrivals, 8).completion_ms().tolist()
     return ends
 
 
@@ -116,16 +116,8 @@ def test_dynamic_allocation_requests_executors_for_what_fits_on_one() -> None:
     By slots alone, 40 of them, five executors would be requested, and three tasks would wait.
     """
     rules = Allocation(slots_each=8, least=0, most=8, first=0, present=0)
-    trace = to_arrays(Trace("made", (Job("j", (wide("w", 8, 100_000.0, 5),)),)))
-    simulator = Simulator(
-        trace,
-        session(64),
-        np.zeros(1),
-        np.zeros(1, np.int32),
-        conditions=Conditions(allocation=rules, slots_each=8),
-    )
-    play(simulator, policy_named("fifo", trace))
-    assert measure(simulator.state).jct_s[0] < 150.0
+    jobs = [job("j", wide("w", 8, 100_000.0, 5))]
+    assert played(jobs, [0.0], 64, allocation=rules, each=8).completion_ms()[0] < 150_000.0
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -164,16 +156,16 @@ def test_no_executor_runs_more_than_fits(policy: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("special", "slots", "words"),
+    ("special", "words"),
     [
-        (wide("s", 2, 1, slots=5), 8, "5 slots"),
-        (barrier("s", 9, 1), 8, "9 tasks"),
-        (barrier("s", 3, 1, slots=3), 8, "3 tasks"),
+        (wide("s", 2, 1, slots=5), "5 slots"),
+        (barrier("s", 9, 1), "9 tasks"),
+        (barrier("s", 3, 1, slots=3), "3 tasks"),
     ],
 )
-def test_what_has_no_room_is_impossible(special: Stage, slots: int, words: str) -> None:
+def test_what_has_no_room_is_impossible(special: Stage, words: str) -> None:
     with pytest.raises(SimulationError, match=f"impossible on 8 slots.*{words}"):
-        played([job("a", special)], [0], slots)
+        played([job("a", special)], [0], 8)
 
 
 def test_the_number_of_slots_that_the_neediest_stage_needs() -> None:
@@ -203,16 +195,6 @@ def test_other_protocols_refuse_them(run: Command, tmp_path: Path, protocol: str
     refused(run(*arguments, "--policies", "fifo"), "'b'", "'t'", "4 slots", protocol)
     session = (*arguments[:-1], "session", "--policies", "fifo,strict_fair")
     assert run(*session).exit_code == 0
-
-
-def test_files_keep_what_tasks_need(tmp_path: Path) -> None:
-    write_trace(SPECIAL, tmp_path / "special.parquet")
-    assert needs(read_trace(tmp_path / "special.parquet")) == needs(SPECIAL)
-    write_trace(Trace("plain", SPECIAL.jobs[:1]), tmp_path / "plain.parquet")
-    # Files without such stages are as they were: older readers take them.
-    assert b'"version": 1' in (tmp_path / "plain.parquet").read_bytes()
-    assert b'"version": 2' in (tmp_path / "special.parquet").read_bytes()
-    assert needs(read_trace(tmp_path / "plain.parquet")) == [(1, False)]
 
 
 def needs(trace: Trace) -> list[tuple[int, bool]]:

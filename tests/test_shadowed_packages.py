@@ -39,21 +39,18 @@ def refused(done: subprocess.CompletedProcess[str], package: str, name: str, pla
 
 @pytest.mark.parametrize("name", NEEDS["decima"])
 def test_a_file_of_that_name_is_named(tmp_path: Path, name: str) -> None:
-    """In the working folder, empty or not."""
     (tmp_path / f"{name}.py").write_text("")
     refused(imported("decima", tmp_path), "decima", name, tmp_path / f"{name}.py")
 
 
 @pytest.mark.parametrize("package", ["spark_sim", "deeprm", "harmony"])
 def test_every_package_that_is_imported_looks(tmp_path: Path, package: str) -> None:
-    """Not only `decima`; here a package of the user's own."""
     (tmp_path / "traces").mkdir()
     (tmp_path / "traces" / "__init__.py").write_text("")
     refused(imported(package, tmp_path), package, "traces", tmp_path / "traces" / "__init__.py")
 
 
 def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
-    """However it was found."""
     (tmp_path / "traces.py").write_text("")
     program = "import traces, sys; sys.path.remove(''); __import__('{}')"
     done = imported("spark_sim", tmp_path, program)

@@ -6,18 +6,17 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decima.cli.errors import OneLineErrors
-from decima.cli.traces import import_spark
 from decima.whatif.replay import read_recording
+from tests import spark_events
+from tests.commands import decima, raises_one_line, succeeded
+from tests.junk import damaged, read_or_refused
 from traces import TraceError, read_trace, write_trace
 from traces.bounds import Bounds
 from traces.codecs import open_codec
@@ -29,13 +28,11 @@ CODECS = ("spark-4.3-zstd", "spark-4.3-lz4", "spark-4.3-snappy", "spark-3.3-lz4"
 
 
 def file_of(name: str) -> Path:
-    """The file of a recorded log that is one file."""
     (path,) = (LOGS / name).iterdir()
     return path
 
 
 def plain(name: str) -> bytes:
-    """A recorded log, decompressed."""
     with file_of(name).open("rb") as stream:
         return b"".join(open_codec(stream))
 
@@ -48,15 +45,12 @@ def log(tmp_path: Path) -> Path:
 
 def message(*paths: Path) -> str:
     """The one line that reading `paths` ends with."""
-    with pytest.raises(TraceError) as caught:
+    with raises_one_line(TraceError) as caught:
         read_spark_logs(paths)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return str(caught.value)
 
 
 def test_files_that_are_no_log(tmp_path: Path) -> None:
-    """Empty, text, other JSON, binary: the line names the file and what is wrong."""
     contents = {
         "empty": (b"", "the file is empty"),
         "text": (b"hello\nworld\n", ":1: not a Spark event log: the line is no Spark event"),
@@ -116,14 +110,12 @@ def test_a_corrupt_line_is_named_and_the_rest_kept(log: Path) -> None:
     ids=["deep list", "deep object", "long number", "surrogate", "null", "infinity", "negative"],
 )
 def test_junk_in_place_of_a_job_s_stages(log: Path, junk: bytes) -> None:
-    """The job is lost, and said to be."""
     log.write_bytes(log.read_bytes().replace(b'"Stage Infos":[', b'"Stage Infos":[' + junk + b","))
     with pytest.raises(TraceError, match="the log has no job"):
         read_spark_logs([log])
 
 
 def test_an_event_beyond_all_bounds_is_skipped(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not even held in memory."""
     monkeypatch.setattr("traces.spark_log.events.MAX_LINE_BYTES", 100_000)
     rows = log.read_bytes().split(b"\n")
     rows.insert(30, b'{"Event":"SparkListenerTaskEnd","Stage ID":' + b"1" * 300_000 + b"}")
@@ -134,7 +126,6 @@ def test_an_event_beyond_all_bounds_is_skipped(log: Path, monkeypatch: pytest.Mo
 
 
 def test_absurd_counts_are_not_believed(log: Path) -> None:
-    """A stage that claims a billion tasks has those that the log shows."""
     claims = b'"Number of Tasks":1000000000,'
     log.write_bytes(log.read_bytes().replace(b'"Number of Tasks":3,', claims))
     trace, _ = read_spark_logs([log])
@@ -286,13 +277,10 @@ def test_an_odd_entry_does_not_cost_the_logs_beside_it(
 def import_or_refuse(path: Path) -> None:
     """Import `path` and write the trace; a refusal must be one line of `TraceError`."""
     for by in GroupBy:
-        refusal = None
-        try:
+        trace = None
+        with read_or_refused(TraceError):
             trace, summary = read_spark_logs([path], group_by=by)
-        except TraceError as error:
-            refusal = str(error)
-        if refusal is not None:
-            assert "\n" not in refusal
+        if trace is None:
             return
         target = path.with_suffix(".parquet")
         write_trace(trace, target)
@@ -306,7 +294,6 @@ def import_or_refuse(path: Path) -> None:
 def test_damaged_bytes_never_give_a_traceback(
     name: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Any truncation, any few bytes changed."""
     content = bytearray(file_of(name).read_bytes())
     places = st.integers(0, len(content) - 1)
     for place, byte in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), max_size=8)):
@@ -316,29 +303,7 @@ def test_damaged_bytes_never_give_a_traceback(
     import_or_refuse(path)
 
 
-JUNK = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.integers(-(2**70), 2**70),
-    st.floats(),
-    st.text(max_size=20),
-    st.just("\ud800\x1b[31m\n"),
-    st.lists(st.integers(), max_size=3),
-    st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
-)
 EVENTS = [json.loads(line) for line in plain("spark-4.3-failures").splitlines()]
-
-
-def replaced(value: Any, pick: Callable[[int], int], junk: Any) -> Any:
-    """`value` with one part of it, found by walking down, replaced by `junk`."""
-    if isinstance(value, dict | list) and value and pick(4) > 0:
-        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-        key = keys[pick(len(keys))]
-        copy = value.copy()
-        copy[key] = replaced(value[key], pick, junk)
-        return copy
-    return junk
 
 
 @settings(max_examples=30)
@@ -346,50 +311,28 @@ def replaced(value: Any, pick: Callable[[int], int], junk: Any) -> Any:
 def test_strange_values_never_give_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Valid JSON whose fields are of any type and size."""
 
-    def pick(count: int) -> int:
-        return data.draw(st.integers(0, count - 1))
-
-    events = list(EVENTS)
-    for _ in range(pick(4) + 1):
-        place = pick(len(events))
-        events[place] = replaced(events[place], pick, data.draw(JUNK))
+    events = EVENTS
+    for _ in range(data.draw(st.integers(1, 4))):
+        events = damaged(events, lambda count: data.draw(st.integers(0, count - 1)))
     path = tmp_path_factory.mktemp("fuzz") / "log"
-    text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
-    path.write_text(text)
+    path.write_bytes(spark_events.text(events))
     import_or_refuse(path)
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout, stderr of the command."""
-    group = OneLineErrors("import", commands=[import_spark])
-    result = CliRunner().invoke(group, ["spark", *map(str, arguments)])
-    return result.exit_code, result.stdout, result.stderr
 
 
 def test_the_command_writes_a_trace_and_tells_what_it_left_out(tmp_path: Path) -> None:
     """Failures log: one job, six attempts of a failed one; by Spark job, under 40 executors."""
     target = tmp_path / "trace.parquet"
-    code, output, _ = run(file_of("spark-4.3-failures"), "-o", target)
-    assert code == 0
+    command = ("traces", "import", "spark")
+    output = succeeded(decima(*command, file_of("spark-4.3-failures"), "-o", target)).stdout
     assert "jobs left out, failed: 1\n" in output
     assert output.endswith(f"wrote {target}\n")
     assert read_trace(target).name == "trace"
-    options = ("--group-by", "job", "--executors", 40)
-    assert run(LOGS / "spark-4.3-default", *options, "-o", tmp_path / "jobs.parquet")[0] == 0
+    options = ("--group-by", "job", "--executors", 40, "-o", tmp_path / "jobs.parquet")
+    succeeded(decima(*command, LOGS / "spark-4.3-default", *options))
     trace = read_trace(tmp_path / "jobs.parquet")
     assert len(trace.jobs) == 10
     assert trace.jobs[0].stages[0].durations[0].executors == 40
-
-
-@pytest.mark.parametrize("output", ["trace.parquet", "trace.csv"])
-def test_the_command_refuses_in_one_line(tmp_path: Path, output: str) -> None:
-    """No event log, or an output that is no trace file: exit code 2, nothing written."""
-    (tmp_path / "log").write_text("no log\n")
-    code, printed, error = run(tmp_path / "log", "-o", tmp_path / output)
-    assert (code, printed, error.count("\n")) == (2, "", 1)
-    assert not (tmp_path / output).exists()
 
 
 @pytest.mark.parametrize(

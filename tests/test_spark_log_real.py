@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,17 +70,6 @@ def test_a_sorted_join_is_one_dag_over_its_spark_jobs(name: str) -> None:
     assert summary.lines_skipped == 0
 
 
-@pytest.mark.parametrize("name", WHOLE_DAG)
-def test_a_broadcast_comes_before_the_join_that_uses_it(name: str) -> None:
-    """The broadcast's Spark job has no shuffle in common with the join's."""
-    trace, _ = read(name)
-    assert shape(job_of(trace, "big orders")) == {
-        "9": (2, set()),
-        "10": (4, {"9"}),
-        "11": (1, {"10"}),
-    }
-
-
 @pytest.mark.parametrize("name", ADAPTIVE)
 def test_an_adaptive_query_is_whole_though_each_stage_is_a_spark_job(name: str) -> None:
     """Five Spark jobs: broadcast, scan, sample, sums, sort."""
@@ -98,19 +86,6 @@ def test_an_adaptive_query_is_whole_though_each_stage_is_a_spark_job(name: str) 
     assert summary.stages_ready == 0
 
 
-@pytest.mark.parametrize("name", WHOLE_DAG + ADAPTIVE)
-def test_job_groups_gather_what_one_person_started(name: str) -> None:
-    """Two actions outside SQL: two jobs, or one job of their group."""
-    apart, together = read(name)[0], read(name, GroupBy.JOB_GROUP)[0]
-    label = apart.metadata["applications"][0]["name"]
-    assert [job.name for job in apart.jobs[2:]] == [
-        f"{label}/nightly report",
-        f"{label}/nightly report #2",
-    ]
-    assert [job.name for job in together.jobs[2:]] == [f"{label}/nightly"]
-    assert [len(parents) for _, parents in shape(together.jobs[2]).values()] == [0, 1]
-
-
 @pytest.mark.parametrize("name", WHOLE_DAG + ADAPTIVE + ONE_QUERY)
 def test_every_task_is_there_for_as_long_as_it_held_its_slot(name: str) -> None:
     """Not shorter than its executor says it ran, not longer than the driver's two stamps."""
@@ -125,61 +100,12 @@ def test_every_task_is_there_for_as_long_as_it_held_its_slot(name: str) -> None:
     assert work_ms <= stamped_ms + 0.01
 
 
-@pytest.mark.parametrize("name", WHOLE_DAG + ADAPTIVE + ONE_QUERY)
-def test_a_local_application_has_its_cores_as_slots(name: str) -> None:
-    """`local[2]`: two fresh tasks, no job at a higher level."""
-    trace, _ = read(name)
-    levels = [level for job in trace.jobs for stage in job.stages for level in stage.durations]
-    assert trace.metadata["applications"][0]["slots"] == 2
-    assert sum(len(level.fresh_ms) for level in levels) == 2
-    assert {level.executors for level in levels} == {2}
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "settings"),
-    [
-        ("spark-3.3-lz4", "3.3.4", {"spark.sql.adaptive.enabled": "false"}),
-        ("spark-3.5-plain", "3.5.6", {"spark.sql.shuffle.partitions": "3"}),
-        ("spark-4.0-default", "4.0.0", {"spark.sql.autoBroadcastJoinThreshold": "-1"}),
-        ("spark-4.3-speculation", "4.3.0", {"spark.speculation": "true"}),
-    ],
-)
-def test_the_metadata_tells_where_a_trace_comes_from(
-    name: str, version: str, settings: dict[str, str]
-) -> None:
-    """Spark's version and the settings that shape its jobs."""
-    (application,) = read(name)[0].metadata["applications"]
-    assert (application["name"], application["spark_version"]) == (name, version)
-    assert settings.items() <= application["settings"].items()
-
-
-@pytest.mark.parametrize("name", WHOLE_DAG + ADAPTIVE)
-def test_jobs_arrive_as_they_were_submitted(name: str) -> None:
-    """Each job of this driver follows the end of the one before; the first arrives at 0."""
-    trace, _ = read(name)
-    recorded = trace.metadata["recorded"]
-    times = [(recorded[job.name]["start_ms"], recorded[job.name]["end_ms"]) for job in trace.jobs]
-    assert [job.arrival_ms for job in trace.jobs] == [start for start, _ in times]
-    assert times[0][0] == 0
-    assert all(end <= start for (_, end), (start, _) in pairwise(times))
-
-
 def test_a_log_that_rolled_over_is_one_log() -> None:
-    """Four files; events of one query lie in two of them."""
     (log,) = find_logs([LOGS / "spark-4.3-rolled"])
     trace, summary = read("spark-4.3-rolled")
     assert [path.name.split("_")[1] for path in log.files] == ["1", "2", "3", "4"]
     assert [job.name.split("/")[1] for job in trace.jobs] == ["padded 0", "padded 1", "padded 2"]
     assert summary.lines_skipped == 0
-
-
-def test_failed_attempts_are_no_work_and_failed_jobs_no_jobs() -> None:
-    """Two of four tasks failed once; the other job failed for good after six attempts."""
-    trace, summary = read("spark-4.3-failures")
-    assert [(job.name.split("/")[1], job.num_tasks) for job in trace.jobs] == [("flaky", 4)]
-    assert summary.unused_jobs == {"failed": 1}
-    assert summary.unused_tasks["failed"] == 2
-    assert summary.unused_tasks["their job is not in the trace"] == 6
 
 
 def test_a_lost_executor_adds_no_work() -> None:
@@ -204,19 +130,18 @@ def test_the_slower_copy_of_a_task_is_no_work() -> None:
     assert summary.unused_tasks["overtaken by another copy (speculation)"] == 1
 
 
-def test_a_log_in_progress_gives_the_jobs_that_have_ended() -> None:
-    """The driver was killed during its second query; the file was never closed."""
-    trace, summary = read("spark-4.3-inprogress")
-    assert [job.name.split("/")[1] for job in trace.jobs] == ["finished"]
-    assert summary.unused_jobs == {"not finished when the log ends": 1}
-
-
 def test_a_folder_of_applications_is_one_trace() -> None:
-    """All recorded logs together: files and rolled folders, every Spark version."""
     paths = [LOGS / name for name in EVERY]
     trace, summary = read_spark_logs(paths)
-    versions = {application["spark_version"] for application in trace.metadata["applications"]}
-    assert versions == {"3.3.4", "3.5.6", "4.0.0", "4.3.0"}
+    of_log = {facts["name"]: facts for facts in trace.metadata["applications"]}
+    assert {facts["spark_version"] for facts in of_log.values()} == {
+        "3.3.4",
+        "3.5.6",
+        "4.0.0",
+        "4.3.0",
+    }
+    assert of_log["spark-3.3-lz4"]["slots"] == 2
+    assert of_log["spark-3.3-lz4"]["settings"]["spark.sql.adaptive.enabled"] == "false"
     assert summary.applications == len(EVERY)
     assert summary.unknown_events == {}
     assert to_arrays(trace).num_jobs == summary.jobs

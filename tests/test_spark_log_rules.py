@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from tests.spark_events import (
     EPOCH,
-    Event,
     Read,
     edges,
     end,
-    event,
     executor,
+    gone,
     one_task_job,
     query,
     query_end,
+    simple_job,
+    spark_job,
     stage,
     start,
     started,
@@ -41,14 +42,13 @@ def test_a_slot_s_first_task_is_fresh_its_first_of_a_stage_first(read: Read) -> 
     """Two slots: two tasks start cold, the next stage finds warm slots, others are the rest."""
     trace, _ = read(
         executor(cores=2),
-        start(0, 0, [stage(0, 3), stage(1, 3, [0])]),
-        task(0, 0, 0, 500),
-        task(0, 1, 0, 600),
-        task(0, 2, 500, 700),
-        task(1, 0, 700, 800, kind="ResultTask"),
-        task(1, 1, 700, 850, kind="ResultTask"),
-        task(1, 2, 800, 820, kind="ResultTask"),
-        end(0, 850),
+        *spark_job(
+            0,
+            0,
+            [stage(0, 3), stage(1, 3, [0])],
+            *(task(0, k, *times) for k, times in enumerate([(0, 500), (0, 600), (500, 700)])),
+            *(task(1, k, *times) for k, times in enumerate([(700, 800), (700, 850), (800, 820)])),
+        ),
     )
     assert waves(trace.jobs[0], 0) == [[500, 600], [], [200]]
     assert waves(trace.jobs[0], 1) == [[], [100, 150], [20]]
@@ -59,10 +59,7 @@ def test_a_slot_used_late_finds_its_process_warm(read: Read) -> None:
     trace, _ = read(
         executor(cores=2),
         *one_task_job(0, 0, 400),
-        start(1, 500, [stage(1, 2)]),
-        task(1, 0, 500, 600),
-        task(1, 1, 500, 650),
-        end(1, 650),
+        *simple_job(1, 500, [(500, 600), (500, 650)]),
     )
     assert waves(trace.jobs[0], 0) == [[400], [], []]
     assert waves(trace.jobs[1], 0) == [[], [100, 150], []]
@@ -70,33 +67,21 @@ def test_a_slot_used_late_finds_its_process_warm(read: Read) -> None:
 
 def test_a_lagging_finish_ends_when_the_slot_is_given_away(read: Read) -> None:
     """One slot: the next launch at 95 shows that the finish stamped 100 is 5 ms late."""
-    trace, _ = read(
-        executor(cores=1),
-        start(0, 0, [stage(0, 2)]),
-        task(0, 0, 0, 100),
-        task(0, 1, 95, 140),
-        end(0, 140),
-    )
+    trace, _ = read(executor(cores=1), *simple_job(0, 0, [(0, 100), (95, 140)]))
     assert waves(trace.jobs[0], 0) == [[95], [], [45]]
 
 
 def test_more_tasks_at_once_than_cores_keep_their_durations(read: Read) -> None:
     """Three long tasks at once on two cores are no lag: none is cut."""
-    trace, _ = read(
-        executor(cores=2),
-        start(0, 0, [stage(0, 3)]),
-        *[task(0, partition, 10 * partition, 9_000 + partition) for partition in range(3)],
-        end(0, 9_002),
-    )
+    trace, _ = read(executor(), *simple_job(0, 0, [(10 * k, 9_000 + k) for k in range(3)]))
     assert sorted(waves(trace.jobs[0], 0)[0]) == [8_982, 8_991, 9_000]
 
 
 def test_slots_are_those_of_the_executors_alive_at_once(read: Read) -> None:
     """One executor leaves before the next comes: never more than two slots."""
-    removed = {"Timestamp": EPOCH + 50, "Executor ID": "1"}
     trace, _ = read(
         executor("1", 2, at=0),
-        event("ExecutorRemoved", **removed),
+        gone("1", 50),
         executor("2", 2, at=60),
         *one_task_job(0, 0, 40),
     )
@@ -105,31 +90,19 @@ def test_slots_are_those_of_the_executors_alive_at_once(read: Read) -> None:
 
 def test_a_large_result_is_fetched_off_the_slot(read: Read) -> None:
     """The slot is free when the driver begins to fetch the result, at 70."""
-    trace, _ = read(
-        executor(),
-        start(0, 0, [stage(0, 1)]),
-        task(0, 0, 0, 100, Getting_Result_Time=EPOCH + 70),
-        end(0, 100),
-    )
+    fetched = task(0, 0, 0, 100, Getting_Result_Time=EPOCH + 70)
+    trace, _ = read(executor(), *spark_job(0, 0, [stage(0, 1)], fetched))
     assert waves(trace.jobs[0], 0) == [[70], [], []]
 
 
 def test_a_task_of_no_length_takes_one_millisecond(read: Read) -> None:
-    """The shortest that the clock can tell; counted."""
     trace, summary = read(executor(), *one_task_job(0, 5, 5))
     assert waves(trace.jobs[0], 0) == [[1], [], []]
     assert summary.zero_length == 1
 
 
 def test_clocks_that_go_back_are_repaired_and_counted(read: Read) -> None:
-    """A task that ends before its launch and a job that ends before its submission."""
-    trace, summary = read(
-        executor(),
-        start(0, 100, [stage(0, 2)]),
-        task(0, 0, 100, 40),
-        task(0, 1, 100, 160),
-        end(0, 50),
-    )
+    trace, summary = read(executor(), *simple_job(0, 100, [(100, 40), (100, 160)], ends=50))
     assert waves(trace.jobs[0], 0) == [[1], [], [60]]
     times = trace.metadata["recorded"]["shop/unnamed job 0"]
     assert (times["start_ms"], times["end_ms"]) == (0, 0)
@@ -138,14 +111,7 @@ def test_clocks_that_go_back_are_repaired_and_counted(read: Read) -> None:
 
 def test_the_level_is_the_largest_number_of_tasks_at_once(read: Read) -> None:
     """Two of three tasks overlap; the option overrules."""
-    events = [
-        executor(cores=8),
-        start(0, 0, [stage(0, 3)]),
-        task(0, 0, 0, 100),
-        task(0, 1, 50, 150),
-        task(0, 2, 150, 200),
-        end(0, 200),
-    ]
+    events = [executor(cores=8), *simple_job(0, 0, [(0, 100), (50, 150), (150, 200)])]
     (measured,) = read(*events)[0].jobs[0].stages[0].durations
     (asked,) = read(*events, executors=50)[0].jobs[0].stages[0].durations
     assert (measured.executors, asked.executors) == (2, 50)
@@ -153,19 +119,13 @@ def test_the_level_is_the_largest_number_of_tasks_at_once(read: Read) -> None:
 
 def test_two_shuffles_of_one_rdd_keep_their_order(read: Read) -> None:
     """Stages 0 and 1 write shuffles of the same RDD; the skipped 3 and 4 are 0 and 1 in order."""
-    group = {"spark_jobGroup_id": "g"}
+    first = [stage(0, 1, rdds=[1]), stage(1, 1, rdds=[1]), stage(2, 1, [0, 1], [2])]
+    second = [stage(3, 1, rdds=[1]), stage(4, 1, rdds=[1]), stage(5, 1, [4], [3])]
+    ran = [task(number, 0, 10 * number, 10 * number + 5) for number in (0, 1, 2)]
     trace, _ = read(
         executor(),
-        start(
-            0, 0, [stage(0, 1, rdds=[1]), stage(1, 1, rdds=[1]), stage(2, 1, [0, 1], [2])], **group
-        ),
-        *[task(number, 0, 10 * number, 10 * number + 5) for number in (0, 1, 2)],
-        end(0, 25),
-        start(
-            1, 20, [stage(3, 1, rdds=[1]), stage(4, 1, rdds=[1]), stage(5, 1, [4], [3])], **group
-        ),
-        task(5, 0, 30, 40),
-        end(1, 40),
+        *spark_job(0, 0, first, *ran, spark_jobGroup_id="g"),
+        *spark_job(1, 20, second, task(5, 0, 30, 40), spark_jobGroup_id="g"),
         by=GroupBy.JOB_GROUP,
     )
     assert edges(trace.jobs[0]) == {("0", "2"), ("1", "2"), ("1", "5")}
@@ -175,13 +135,8 @@ def test_a_stage_skipped_because_another_job_ran_it_is_no_parent(read: Read) -> 
     """Each Spark job a job: the second reads the first one's shuffle, which was ready."""
     trace, summary = read(
         executor(),
-        start(0, 0, [stage(0, 1), stage(1, 1, [0])]),
-        task(0, 0, 0, 10),
-        task(1, 0, 10, 20),
-        end(0, 20),
-        start(1, 30, [stage(2, 1, rdds=[0]), stage(3, 1, [2])]),
-        task(3, 0, 30, 40),
-        end(1, 40),
+        *spark_job(0, 0, [stage(0, 1), stage(1, 1, [0])], task(0, 0, 0, 10), task(1, 0, 10, 20)),
+        *spark_job(1, 30, [stage(2, 1, rdds=[0]), stage(3, 1, [2])], task(3, 0, 30, 40)),
     )
     assert [edges(job) for job in trace.jobs] == [{("0", "1")}, set()]
     assert summary.stages_ready == 1
@@ -189,14 +144,9 @@ def test_a_stage_skipped_because_another_job_ran_it_is_no_parent(read: Read) -> 
 
 def test_a_lost_output_noted_on_a_finished_task_is_no_attempt(read: Read) -> None:
     """Spark logs the end of a task a second time when its executor is lost: Resubmitted."""
-    trace, summary = read(
-        executor(),
-        start(0, 0, [stage(0, 1)]),
-        task(0, 0, 0, 10),
-        task(0, 0, 0, 10, reason="Resubmitted"),
-        task(0, 0, 30, 50),
-        end(0, 50),
-    )
+    lost = task(0, 0, 0, 10, reason="Resubmitted")
+    ran = (task(0, 0, 0, 10), lost, task(0, 0, 30, 50))
+    trace, summary = read(executor(), *spark_job(0, 0, [stage(0, 1)], *ran))
     assert waves(trace.jobs[0], 0) == [[10], [], []]
     assert summary.unused_tasks["done again after a loss"] == 1
 
@@ -204,27 +154,17 @@ def test_a_lost_output_noted_on_a_finished_task_is_no_attempt(read: Read) -> Non
 @pytest.mark.parametrize(("seen", "counted"), [(10, 10), (6, 10), (3, 3)])
 def test_tasks_whose_end_is_missing(read: Read, seen: int, counted: int) -> None:
     """A stage of ten tasks: a few ends lost are made up for, most of them are not."""
-    trace, summary = read(
-        executor(),
-        start(0, 0, [stage(0, 10)]),
-        submitted(0, 10),
-        *[task(0, partition, 0, 10) for partition in range(seen)],
-        end(0, 10),
-    )
+    ran = [task(0, partition, 0, 10) for partition in range(seen)]
+    trace, summary = read(executor(), *spark_job(0, 0, [stage(0, 10)], *ran))
     assert trace.jobs[0].stages[0].num_tasks == counted
     assert summary.tasks_missing == 10 - seen
 
 
 def test_children_of_an_empty_stage_wait_for_its_parents(read: Read) -> None:
     """Stage 1 has no task that ended: 0 -> 1 -> 2 becomes 0 -> 2."""
-    trace, _ = read(
-        executor(),
-        start(0, 0, [stage(0, 1), stage(1, 0, [0]), stage(2, 1, [1])]),
-        submitted(1, 0),
-        task(0, 0, 0, 10),
-        task(2, 0, 10, 20),
-        end(0, 20),
-    )
+    stages = [stage(0, 1), stage(1, 0, [0]), stage(2, 1, [1])]
+    ran = (submitted(1, 0), task(0, 0, 0, 10), task(2, 0, 10, 20))
+    trace, _ = read(executor(), *spark_job(0, 0, stages, *ran))
     assert edges(trace.jobs[0]) == {("0", "2")}
 
 
@@ -264,15 +204,10 @@ def test_applications_share_one_clock(tmp_path: Path) -> None:
 
 
 def test_stages_that_wait_for_each_other_leave_their_job_out(read: Read) -> None:
-    """No real log says so; a damaged one may."""
+    circle = [stage(0, 1, [1]), stage(1, 1, [0])]
+    ran = (task(0, 0, 0, 10), task(1, 0, 0, 10))
     with pytest.raises(TraceError, match="its stages wait for each other"):
-        read(
-            executor(),
-            start(0, 0, [stage(0, 1, [1]), stage(1, 1, [0])]),
-            task(0, 0, 0, 10),
-            task(1, 0, 0, 10),
-            end(0, 10),
-        )
+        read(executor(), *spark_job(0, 0, circle, *ran))
 
 
 @given(
@@ -285,17 +220,14 @@ def test_no_slot_is_held_twice(
 ) -> None:
     """Tasks back to back on c slots, each finish stamped late: exactly the true work is found."""
     free_at = [0] * slots
-    tasks: list[Event] = []
-    for partition, length in enumerate(lengths):
+    tasks = []
+    for length in lengths:
         slot = free_at.index(min(free_at))
         launch = free_at[slot]
         free_at[slot] = launch + length
-        tasks.append(task(0, partition, launch, launch + length + lag))
-    last = max(free_at) + lag
+        tasks.append((launch, launch + length + lag))
     read = Read(tmp_path_factory.mktemp("logs"))
-    trace, _ = read(
-        executor(cores=slots), start(0, 0, [stage(0, len(lengths))]), *tasks, end(0, last)
-    )
+    trace, _ = read(executor(cores=slots), *simple_job(0, 0, tasks))
     (level,) = trace.jobs[0].stages[0].durations
     times_ms = sorted(float(ms) for wave in level.waves for ms in wave)
     # The last task of each slot has no successor that shows when it ended.
@@ -339,21 +271,17 @@ def test_names_that_different_queries_share_are_told(read: Read) -> None:
         mine = list(range(stages, stages + 1 + number % 3))
         stages += len(mine)
         at = 1_000 * number
-        events += [
-            start(number, at, [stage(s, 1, [s - 1] if s > mine[0] else []) for s in mine],
-                  spark_job_description="all"),
-            *(row for s in mine for row in (submitted(s, 1), task(s, 0, at, at + 100))),
-            end(number, at + 100),
-        ]  # fmt: skip
+        listed = [stage(s, 1, [s - 1] if s > mine[0] else []) for s in mine]
+        ran = [task(s, 0, at, at + 100) for s in mine]
+        events += spark_job(number, at, listed, *ran, spark_job_description="all")
     trace, _ = read(*events)
     assert shared_names(trace) == {Query("all", True): 6}
     assert "6 of 6 jobs are named 'all'" in (shared_words(trace) or "")
     grown = [executor()]
     for number in range(6):
         at = 1_000 * number
-        tasks = [task(number, part, at, at + 100) for part in range(2 + number)]
-        first = start(number, at, [stage(number, len(tasks))], spark_job_description="daily")
-        grown += [first, submitted(number, len(tasks)), *tasks, end(number, at + 100)]
+        tasks = [(at, at + 100)] * (2 + number)
+        grown += simple_job(number, at, tasks, spark_job_description="daily")
     trace, _ = read(*grown)
     assert shared_names(trace) == {}
     assert shared_words(trace) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import pytest
@@ -145,7 +144,6 @@ def test_few_jobs_hold_most_of_the_work(workload: Trace) -> None:
 
 
 def test_a_query_is_the_same_graph_at_every_size(workload: Trace) -> None:
-    """Only scans and durations grow with the data."""
     small, large = workload.job("2g/q7"), workload.job("100g/q7")
     assert [s.parents for s in small.stages] == [s.parents for s in large.stages]
     assert small.work_ms < large.work_ms
@@ -154,20 +152,13 @@ def test_a_query_is_the_same_graph_at_every_size(workload: Trace) -> None:
 
 def test_any_shape_can_be_had_by_its_number() -> None:
     """The same number is the same trace everywhere; others differ in shape and size."""
-    work_ms = [
-        [job.work_ms for job in load_trace(f"any-dag-{number}").jobs] for number in (17, 17, 18)
-    ]
-    assert load_trace("any-dag-17").name == "any-dag-17"
+    every = [load_trace(f"any-dag-{number}") for number in (*range(40), 17)]
+    assert every[17].name == "any-dag-17"
     assert load_trace("any-heavy-17").name == "any-heavy-17"
-    assert work_ms[0] == work_ms[1] != work_ms[2]
-    first_ms = [work_of(f"any-dag-{number}")[0] for number in range(40)]
+    work_ms = [[job.work_ms for job in trace.jobs] for trace in every]
+    assert work_ms[17] == work_ms[-1] != work_ms[18]
+    first_ms = [works_ms[0] for works_ms in work_ms]
     assert max(first_ms) > 1_000 * min(first_ms)
-
-
-@cache
-def work_of(trace: str) -> list[float]:
-    """Work of each job of a shape, which takes a while to make."""
-    return [job.work_ms for job in load_trace(trace).jobs]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ ROWS = (
 
 
 def shown(rows: Sequence[Sequence[str]], width: int, *, is_terminal: bool = True) -> list[str]:
-    """The lines of a table of these rows."""
     table = Table(box=None, pad_edge=False)
     for heading in HEADINGS:
         table.add_column(heading, no_wrap=True)

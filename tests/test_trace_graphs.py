@@ -54,6 +54,12 @@ def cyclic() -> nx.DiGraph:
     return graph
 
 
+def lacking_its_tasks() -> nx.DiGraph:
+    graph = pair()
+    del graph.nodes["a"]["num_tasks"]
+    return graph
+
+
 def of_unknown_attribute() -> nx.DiGraph:
     graph = pair()
     graph.graph["owner"] = "me"
@@ -82,19 +88,13 @@ def test_a_graph_of_ones_own() -> None:
         (lambda: pair(num_tasks=0), "stage 'a': 0 tasks"),
         (lambda: pair(task_ms="long"), "stage 'a': .*'long'"),
         (lambda: nx.DiGraph(name="empty"), "job 'empty' has no stage"),
+        (lacking_its_tasks, "stage 'a' lacks 'num_tasks'"),
     ],
 )
 def test_a_graph_that_is_no_job_is_refused(build: Callable[[], nx.Graph], message: str) -> None:
     """In one line."""
     with raises_one_line(TraceError, match=message):
         Job.from_networkx(build())
-
-
-def test_a_node_lacking_its_tasks_is_refused() -> None:
-    graph = nx.DiGraph(name="bare")
-    graph.add_node("a", task_ms=1.0)
-    with pytest.raises(TraceError, match="stage 'a' lacks 'num_tasks'"):
-        Job.from_networkx(graph)
 
 
 def test_a_job_as_a_graph_of_pyg() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -30,15 +28,6 @@ def contended() -> WhatIf:
     return what_if(short_behind_long(), FAST)
 
 
-def test_draws_that_are_identical_are_evidence_of_one(contended: WhatIf) -> None:
-    """All tasks of a stage take equally long: no interval, and a caveat."""
-    assert contended.has_repeats
-    figures = to_json(contended)["sizes"]["4"]["policies"]["spark_fair"]["recorded"]["avg_jct_s"]
-    assert figures["ci95"] is figures["difference_percent"]["ci95"] is None
-    words = " ".join(caveats(contended, exact(contended)))
-    assert "3 draws of task durations are identical" in words
-
-
 def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None:
     """FIFO lets a short job wait for a long one's 10 s, fair sharing for one task's 1 s."""
     groups = by_length(contended.alone.by_job_s)
@@ -49,23 +38,6 @@ def test_fair_sharing_saves_short_jobs_from_long_ones(contended: WhatIf) -> None
     assert fair[groups["short"]].max() < 1.5
     # Letting short jobs go first saves them from each other, too.
     assert contended.best() in ("tuned_srw", "es_rule", "decima")
-
-
-def test_the_advice_says_how_to_attach_what_it_recommends(contended: WhatIf) -> None:
-    """A line that `attach` takes, with the parameters that were fitted; not for one of Spark's."""
-    settings = replace(FAST, policies=("fifo", "tuned_srw"))
-    study = what_if(short_behind_long(), settings)
-    how = next(words for words in findings(study, exact(study)) if words.startswith("How: "))
-    call = re.search(r"decima\.spark\.attach\(spark, (.*?)\), at first", how)
-    assert call is not None
-    parsed = ast.parse(f"attach({call[1]})", mode="eval").body
-    assert isinstance(parsed, ast.Call)
-    arguments = {word.arg: ast.literal_eval(word.value) for word in parsed.keywords}
-    assert arguments == {"policy": "tuned_srw", "parameters": dict(study.main.tuned["tuned_srw"])}
-    apart = replace(settings, protocol="executors")
-    assert not any(
-        "attach(" in words for words in findings(replace(study, settings=apart), exact(study))
-    )
 
 
 def test_the_page_shows_every_task_under_both_policies(contended: WhatIf) -> None:
@@ -192,8 +164,7 @@ def test_a_learned_policy_in_lockstep_plays_as_one_by_one() -> None:
         np.testing.assert_allclose(workload.jct_of(arrivals, state), alone, rtol=1e-12)
 
 
-def test_what_is_told_of_durations_is_a_setting_and_a_caveat() -> None:
-    """Without durations the shortest job is not known; with them, the advice says who knows."""
+def test_without_durations_the_shortest_job_is_not_known() -> None:
     settings = replace(FAST, policies=("fifo", "tuned_srw"), sequences=4)
     recorded = short_behind_long()
     runs_of_one = (
@@ -207,10 +178,6 @@ def test_what_is_told_of_durations_is_a_setting_and_a_caveat() -> None:
     )
     assert fifo_s[0] == fifo_s[1]
     assert srw_s[0] < srw_s[1]
-    check = exact(known)
-    said = [line for line in caveats(known, check) if "knows here how long" in line]
-    assert "0 % of the jobs are further runs" in said[0]
-    assert not any("knows here how" in line for line in caveats(blind, check))
     assert known_share(recorded) == 0.0
     assert known_share(recording(*runs_of_one)) == pytest.approx(23 / 24)
 

@@ -147,8 +147,7 @@ def test_the_plugin_knows_every_setting_that_is_printed() -> None:
         assert f'"{name.removeprefix("spark.decima.")}"' in known
 
 
-def test_nothing_is_advised_where_the_replay_fails_or_nothing_waits() -> None:
-    assert list(advised(what_was_found(), checked(1.3))) == []
+def test_nothing_is_advised_where_there_is_no_other_policy() -> None:
     assert list(advised(what_was_found(policies={"fifo": FIFO}), checked())) == []
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.rl.parallel.local import LocalPool
 from decima.whatif import ApplicationsSettings, ApplicationsWhatIf, applications_what_if
 from decima.whatif.advice import caveats, findings
@@ -71,36 +68,34 @@ TWO = recorded([(0.0, 8, 10_000.0)], [(0.0, 4, 10_000.0)])
 """eight tasks and four, of 10 s each, on two slots each"""
 
 
+THREE = recorded(*[[(0.0, 2, 1_000.0)]] * 3)
+
+
 @pytest.mark.parametrize(
-    ("way", "ends_s"),
+    ("record", "way", "slots", "delay_ms", "ends_s"),
     [
-        ("recorded", [40.0, 20.0]),
-        ("static", [40.0, 20.0]),
+        (TWO, "recorded", 4, 0.0, [40.0, 20.0]),
+        (TWO, "static", 4, 0.0, [40.0, 20.0]),
         # The second application waits for the first to end.
-        ("fifo", [20.0, 30.0]),
+        (TWO, "fifo", 4, 0.0, [20.0, 30.0]),
         # One executor each after a second, two more for the first after two; none is left then.
-        ("dynamic", [32.0, 41.0]),
+        (TWO, "dynamic", 4, 0.0, [32.0, 41.0]),
         # The first has started three tasks and the second one. Then each has two, to the end: moves
         # cost nothing here, so that all executors are on offer.
-        ("strict_fair", [40.0, 30.0]),
-        ("alone", [20.0, 10.0]),
+        (TWO, "strict_fair", 4, 0.0, [40.0, 30.0]),
+        (TWO, "alone", 4, 0.0, [20.0, 10.0]),
+        # Executors take their time to come, but those that were recorded were there.
+        (TWO, "static", 4, 5_000.0, [45.0, 25.0]),
+        (TWO, "fifo", 4, 5_000.0, [25.0, 40.0]),
+        (TWO, "recorded", 4, 5_000.0, [40.0, 20.0]),
+        # A static share is one executor at least: of three applications one waits.
+        (THREE, "static", 2, 0.0, [2.0, 2.0, 4.0]),
     ],
 )
-def test_two_applications_on_four_executors(way: str, ends_s: list[float]) -> None:
-    assert jct_s(TWO, way) == pytest.approx(ends_s)
-
-
-def test_executors_take_their_time_to_come() -> None:
-    """Except the recorded ones, which were there."""
-    assert jct_s(TWO, "static", delay_ms=5_000.0) == pytest.approx([45.0, 25.0])
-    assert jct_s(TWO, "fifo", delay_ms=5_000.0) == pytest.approx([25.0, 40.0])
-    assert jct_s(TWO, "recorded", delay_ms=5_000.0) == pytest.approx([40.0, 20.0])
-
-
-def test_more_applications_than_executors_wait_for_each_other() -> None:
-    """A static share is one executor at least."""
-    every = recorded(*[[(0.0, 2, 1_000.0)]] * 3)
-    assert jct_s(every, "static", slots=2) == pytest.approx([2.0, 2.0, 4.0])
+def test_applications_share_executors_as_by_hand(
+    record: Recording, way: str, slots: int, delay_ms: float, ends_s: list[float]
+) -> None:
+    assert jct_s(record, way, slots, delay_ms) == pytest.approx(ends_s)
 
 
 def test_an_idle_executor_of_dynamic_allocation_goes_after_a_minute() -> None:
@@ -248,48 +243,7 @@ def test_groups_are_applications(studied: ApplicationsWhatIf) -> None:
     assert rows["app 2"][1][place].value > 2 * rows["app 2"][1][0].value
 
 
-def test_names_of_applications_are_no_markup(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Called like a style and a tag, they are shown as they are, on a terminal and on a page."""
-    made, page = alternating(), tmp_path / "page.html"
-    facts = [
-        {**application, "name": f"[bold]{application['name']}[/nothing]<b>"}
-        for application in made.trace.metadata["applications"]
-    ]
-    trace = replace(made.trace, metadata={**made.trace.metadata, "applications": facts})
-    odd = replace(made, trace=trace)
-    monkeypatch.setattr("decima.cli.whatif.read_recording", lambda *_, **__: odd)
-    asked = ["whatif", str(tmp_path), "--applications", "--executors", "6", "--moving-delay", "0.5"]
-    few = ["--draws", "2", "--policies", "recorded,strict_fair", "--explain", "--report", str(page)]
-    result = CliRunner().invoke(main, [*asked, *few])
-    assert result.exit_code == 0, result.output
-    shown, text = " ".join(result.output.split()), page.read_text()
-    for number in (0, 1):
-        assert f"[bold]app {number}[/nothing]<b>" in shown
-    assert "[bold]app 2[/nothing]&lt;b&gt;" in text
-    assert "[/nothing]<b>" not in text
-
-
 def test_processes_and_repeats_change_nothing(studied: ApplicationsWhatIf) -> None:
     with LocalPool(2) as pool:
         again = applications_what_if(alternating(), studied.settings, pool=pool)
     assert applications_json(again) == applications_json(studied)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"slots": 0},
-        {"policies": ()},
-        {"policies": ("fifo", "fifo")},
-        {"policies": ("best",)},
-        {"draws": 0},
-        {"seed": -1},
-        {"moving_delay_s": -1.0},
-        {"estimates": "guessed"},
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"executors|polic|draws|seed|delay|estimates"):
-        replace(ApplicationsSettings(4), **wrong)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 
 from decima.registry import HEURISTICS, Parameters
 from decima.training.descent import descend, max_scores
-from decima.whatif import WhatIf, WhatIfSettings, what_if
+from decima.whatif import ApplicationsSettings, WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import findings
 from decima.whatif.closed_loop import clients_of, predecessors
 from decima.whatif.load import waiting_share
-from decima.whatif.replay import DriverRecord, Recording
+from decima.whatif.replay import DriverRecord, Recording, ReplaySettings
 from decima.whatif.replay.recording import POOLS
 from decima.whatif.replay.workload import Course, ReplayWorkload, far_apart, resampled
 from spark_sim.tables import NONE
@@ -242,22 +243,29 @@ def test_sizes_are_half_as_many_and_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("settings", "change", "words"),
     [
-        {"policies": ()},
-        {"policies": ("fifo", "fifo")},
-        {"policies": ("best",)},
-        {"protocol": "decima-sim"},
-        {"executors": 0},
-        {"draws": 0},
-        {"sequences": 10**9},
-        {"seed": -1},
-        {"estimates": "guessed"},
+        (FAST, {"policies": ()}, "polic"),
+        (FAST, {"policies": ("fifo", "fifo")}, "polic"),
+        (FAST, {"policies": ("best",)}, "best"),
+        (FAST, {"protocol": "decima-sim"}, "decima-sim"),
+        (FAST, {"executors": 0}, "slots"),
+        (FAST, {"draws": 0}, "draws"),
+        (FAST, {"sequences": 10**9}, "sequences"),
+        (FAST, {"seed": -1}, "seed"),
+        (FAST, {"estimates": "guessed"}, "guessed"),
+        (ApplicationsSettings(4), {"slots": 0}, "executors"),
+        (ApplicationsSettings(4), {"policies": ()}, "polic"),
+        (ApplicationsSettings(4), {"policies": ("best",)}, "best"),
+        (ApplicationsSettings(4), {"moving_delay_s": -1.0}, "delay"),
+        (ApplicationsSettings(4), {"estimates": "guessed"}, "guessed"),
+        (ReplaySettings(), {"draws": 0}, "draws"),
+        (ReplaySettings(), {"seed": -1}, "seed"),
     ],
 )
-def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"slots|polic|protocol|draws|sequences|seed|estimates"):
-        replace(FAST, **wrong)  # type: ignore[arg-type]
+def test_impossible_settings_are_refused(settings: Any, change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(settings, **change)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from decima.cli.main import main
 from decima.report.figures import write_figures
 from decima.report.page import page
 from decima.report.whatif import budget_section
@@ -27,7 +25,7 @@ from decima.whatif.budget import (
 )
 from decima.whatif.replay import ReplayWorkload
 from spark_sim import Slots
-from tests.commands import cells_of, refused
+from tests.commands import cells_of, decima, succeeded
 from tests.recordings import FAST, never_meeting, recording
 from tests.test_allocation import TASKS, recorded
 from tests.test_cli_whatif import REAL
@@ -64,9 +62,8 @@ def test_the_p95_needs_all_executors_and_a_deadline_fewer(study: WhatIf, planned
     assert planned.files() == {}
     in_time = replace(planned, terms=Terms(HOUR_S, deadline_s=2.5))
     assert in_time.fewest("fifo") == in_time.executors.index(2)
-    assert in_time.words() == (
-        "On a budget: fifo on 2 executors keeps a p95 of 2.5 s, and changes the cost by -50 %."
-    )
+    words = in_time.words() or ""
+    assert [part for part in ("fifo on 2 executors", "2.5 s", "-50 %") if part not in words] == []
     assert in_time.files() == {
         "spark-defaults.conf": "spark.dynamicAllocation.enabled false\nspark.executor.instances 2"
     }
@@ -184,15 +181,9 @@ def test_settings_of_dynamic_allocation_are_tried_and_cost_what_is_held(allocate
     """
     tasks_s = np.array(TASKS, float)
     assert [option.cell() for option in allocated.dynamic["fifo"]] == [
-        "0 to 1, idle 60s",
-        "0 to 1, idle 15s",
-        "0 to 1, idle 240s",
-        "0 to 2, idle 60s",
-        "0 to 2, idle 15s",
-        "0 to 2, idle 240s",
-        "1 to 2, idle 60s",
-        "1 to 2, idle 15s",
-        "1 to 2, idle 240s",
+        f"{bounds}, idle {idle_s}s"
+        for bounds in ("0 to 1", "0 to 2", "1 to 2")
+        for idle_s in (60, 15, 240)
     ]
     assert allocated.base.p95_s == pytest.approx(np.percentile(4 + tasks_s, 95))
     held_s = (3 + tasks_s).sum()
@@ -213,9 +204,7 @@ def test_settings_of_dynamic_allocation_are_tried_and_cost_what_is_held(allocate
 def test_cheaper_settings_are_advised_with_their_lines(allocated: Budget) -> None:
     words = allocated.words()
     assert words is not None
-    assert words.startswith(
-        "On a budget: fifo on 0 to 1 executors that go after 15s idle keeps the p95 of fifo, "
-    )
+    assert "fifo on 0 to 1 executors that go after 15s idle keeps the p95 of fifo" in words
     assert allocated.files() == {
         "spark-defaults.conf": "spark.dynamicAllocation.enabled true\n"
         "spark.dynamicAllocation.minExecutors 0\n"
@@ -286,10 +275,9 @@ def test_a_model_that_fails_prices_nothing_or_fixed_executors_only(tmp_path: Pat
     late = {"executorStart": "60s"}
     study = what_if(log, replace(FAST, policies=("fifo",), executors=1, allocation=late))
     assert not is_assumption_trusted(study)
-    few = ["--draws", "1", "--sequences", "1", "--policies", "fifo", "--price", "1"]
-    command = ["whatif", str(tmp_path / "log"), *few, "--allocation", "executorStart=60s"]
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 0, result.output
+    few = ["--draws", 1, "--sequences", 1, "--policies", "fifo", "--price", 1]
+    command = ["whatif", tmp_path / "log", *few, "--allocation", "executorStart=60s"]
+    result = succeeded(decima(*command))
     assert "No cost estimate: the error of the model of dynamic allocation" in result.output
     varying = what_if(log, replace(FAST, policies=("fifo",), executors=1, slots_vary=True))
     worse = tuple(
@@ -330,40 +318,21 @@ def test_figures_join_the_points_of_a_policy(planned: Budget, tmp_path: Path) ->
 
 def test_a_replay_that_fails_has_no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decima.cli.whatif.can_be_trusted", lambda _: False)
-    few = ["whatif", str(REAL), "--draws", "1", "--sequences", "1", "--policies", "fifo"]
-    result = CliRunner().invoke(main, [*few, "--price", "2"])
-    assert result.exit_code == 0, result.output
+    few = ["whatif", REAL, "--draws", 1, "--sequences", 1, "--policies", "fifo"]
+    result = succeeded(decima(*few, "--price", 2))
     assert "No cost estimate" in result.output
     assert "executor-hours" not in result.output
 
 
-def test_the_command_prints_a_budget_and_refuses_what_is_none(tmp_path: Path) -> None:
-    few = ["whatif", str(REAL), "--draws", "1", "--sequences", "1", "--policies", "fifo"]
-    output = tmp_path / "found.json"
-    result = CliRunner().invoke(main, [*few, "--price", "2.5", "--json", str(output)])
-    assert result.exit_code == 0, result.output
-    assert "Fewest executors that keep the p95 of fifo, " in result.output
-    assert json.loads(output.read_text())["budget"]["price"] == 2.5
-    path = tmp_path / "page.html"
-    asked = ["--price", "2.5", "--deadline", "5", "--json", str(output), "--report", str(path)]
-    result = CliRunner().invoke(main, [*few, *asked])
-    assert result.exit_code == 0, result.output
+def test_the_command_prints_a_budget(tmp_path: Path) -> None:
+    few = ["whatif", REAL, "--draws", 1, "--sequences", 1, "--policies", "fifo", "--price", 2.5]
+    output, path = tmp_path / "found.json", tmp_path / "page.html"
+    result = succeeded(decima(*few, "--deadline", 5, "--json", output, "--report", path))
     assert "Fewest executors that keep a p95 of 5 s" in result.output
-    result = CliRunner().invoke(main, [*few, "--price", "2.5", "--allocation", "log"])
-    assert result.exit_code == 0, result.output
-    assert "cheapest settings of dynamic allocation, that keep" in " ".join(result.output.split())
-    content = json.loads(output.read_text())
-    assert content["budget"]["deadline_s"] == 5
-    assert min(content["budget"]["baseline"]["cost"]) > 0
+    content = json.loads(output.read_text())["budget"]
+    assert (content["price"], content["deadline_s"]) == (2.5, 5)
+    assert min(content["baseline"]["cost"]) > 0
     assert "On a budget" in path.read_text()
-    for wrong, words in (
-        (["--price", "cheap"], "--price"),
-        (["--price", "nan"], "--price"),
-        (["--price", "0"], "--price"),
-        (["--price", "1", "--deadline", "0"], "--deadline"),
-        (["--deadline", "3"], "--deadline needs --price"),
-        (["--price", "1", "--max-jobs", "2"], "--price knows no --max-jobs"),
-    ):
-        refused(CliRunner().invoke(main, [*few, *wrong]), words)
-    asked = ["whatif", str(REAL), "--applications", "--price", "1"]
-    refused(CliRunner().invoke(main, asked), "--applications knows no --price")
+    result = succeeded(decima(*few, "--allocation", "log"))
+    printed = " ".join(result.output.split())
+    assert "cheapest settings of dynamic allocation, that keep the p95 of fifo, " in printed

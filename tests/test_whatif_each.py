@@ -14,16 +14,13 @@ from decima.rl.parallel.local import HERE, LocalPool
 from decima.whatif.each import COPY, GONE, NO_JOBS, UNFINISHED, Ask, look_at_each
 from tests.commands import decima, refused, succeeded
 from tests.spark_events import (
-    EPOCH,
     Event,
-    end,
-    event,
+    closing,
     executor,
+    simple_job,
     stage,
     start,
     started,
-    submitted,
-    task,
     write,
 )
 
@@ -32,27 +29,8 @@ FEW = ("--draws", 2, "--sequences", 2)
 
 def job(number: int, at: int, tasks: int, first: int, task_ms: int) -> list[Event]:
     """A Spark job on two slots, of which its first task starts at `first`."""
-    ran = [
-        task(
-            number,
-            row,
-            first + row // 2 * task_ms,
-            first + (row // 2 + 1) * task_ms,
-            kind="ResultTask",
-        )
-        for row in range(tasks)
-    ]
-    done = first + (tasks + 1) // 2 * task_ms
-    return [
-        start(number, at, [stage(number, tasks)]),
-        submitted(number, tasks),
-        *ran,
-        end(number, done),
-    ]
-
-
-def closing(at: int) -> Event:
-    return event("ApplicationEnd", Timestamp=EPOCH + at)
+    begins = [first + row // 2 * task_ms for row in range(tasks)]
+    return simple_job(number, at, [(begin, begin + task_ms) for begin in begins])
 
 
 def waiting(scale: int = 1) -> list[Event]:
@@ -76,8 +54,7 @@ def folder(tmp_path: Path) -> Path:
         logs / "c", [*started("alone", "app-c"), executor(), *job(0, 0, 4, 0, 1000), closing(2000)]
     )
     shutil.copy(logs / "a", logs / "copy of a")
-    begun = [executor(), start(0, 0, [stage(0, 2)]), submitted(0, 2)]
-    write(logs / "d.inprogress", [*started("long", "app-d"), *begun])
+    write(logs / "d.inprogress", [*started("long", "app-d"), executor(), *job(0, 0, 2, 0, 9)[:2]])
     write(logs / "e", [*started("idle", "app-e"), closing(10)])
     (logs / "f").write_text("nothing of Spark\n" * 3)
     (logs / "g").write_bytes(b"\x28\xb5\x2f\xfd damaged")
@@ -175,14 +152,9 @@ def test_without_each_several_logs_are_one_workload(folder: Path) -> None:
     assert "of 2 applications" in " ".join(result.stdout.split())
 
 
-def test_what_cannot_be_is_one_line(folder: Path, tmp_path: Path) -> None:
+def test_folders_of_no_use_are_one_line(folder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     refused(decima("whatif", empty, "--each"), "the folder holds no event log")
     shutil.copy(folder / "f", empty)
     refused(decima("whatif", empty, "--each"), "none of 1 logs can be used")
-    refused(decima("whatif", folder, "--each", "--price", 1), "--each knows no --price")
-    refused(decima("whatif", folder, "--each", "--task-cpus", 2), "--each knows no --task-cpus")
-    refused(decima("whatif", folder, "--each", "--applications"), "knows no --applications ")
-    refused(decima("whatif", folder, "--each", "--moving-delay", 1), "knows no --moving-delay ")
-    refused(decima("whatif", folder, "--each", "--cluster", "local"), "contradicts --cluster")

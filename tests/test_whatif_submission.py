@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decima.cli.main import main
 from decima.report.whatif import whatif_sections
 from decima.whatif import WhatIf, what_if
 from decima.whatif.replay import Recording, read_recording
@@ -33,18 +31,16 @@ from spark_sim.tables import NONE
 from tests.commands import decima, refused, succeeded
 from tests.recordings import FAST, exact, never_meeting, read_events
 from tests.spark_events import (
-    EPOCH,
     Event,
-    end,
-    event,
+    closing,
     executor,
     query,
     query_end,
     simple_job,
+    spark_job,
+    sql_job,
     stage,
-    start,
     started,
-    submitted,
     task,
     write,
 )
@@ -54,17 +50,16 @@ PAUSE, LONG = 100, 1000
 COLUMNS = 100
 
 
-def in_turn(count: int, *plans: tuple[list[str], str | None], tasks: int = 2) -> list[Event]:
+Plan = tuple[list[str], str | None]
+
+
+def in_turn(count: int, *plans: Plan, tasks: int = 2) -> list[Event]:
     """Queries of `tasks` tasks of one second, one after another with a pause; plans as given."""
     events: list[Event] = [executor(cores=4)]
     for number in range(count):
         at = number * (LONG + PAUSE)
         reads, writes = plans[number] if number < len(plans) else ([], None)
-        events += [
-            query(number, f"query {number}", reads=reads, writes=writes),
-            *simple_job(number, at, [(at, at + LONG)] * tasks, spark_sql_execution_id=str(number)),
-            query_end(number),
-        ]
+        events += sql_job(number, at, at + LONG, reads=reads, writes=writes, tasks=tasks)
     return events
 
 
@@ -104,7 +99,7 @@ def test_at_most_so_many_jobs_are_under_way_at_once(
 
 def test_a_job_that_reads_what_another_wrote_comes_after_it(tmp_path: Path) -> None:
     """The fourth reads a part of what the first wrote, the fifth what the fourth did."""
-    plans: list[tuple[list[str], str | None]] = [
+    plans: list[Plan] = [
         (["file:/in"], "file:/out/a"),
         (["file:/in"], None),
         ([], "s3://bucket/out"),
@@ -122,74 +117,28 @@ def test_a_job_that_reads_what_another_wrote_comes_after_it(tmp_path: Path) -> N
     assert "query 3 waits for " in next(answer.dependency_words())
 
 
-def test_jobs_that_write_one_place_keep_their_order(tmp_path: Path) -> None:
-    """Writers of one table, and one that overwrites what another read before it."""
-    plans: list[tuple[list[str], str | None]] = [
-        ([], "file:/out"),
-        ([], "file:/out"),
-        (["file:/seen"], None),
-        ([], "file:/seen"),
-    ]
-    record = read_events(tmp_path, *in_turn(5, *plans))
-    assert needs(record) == {(1, 0, Reason.WRITES), (3, 2, Reason.WRITES)}
-
-
-def test_a_query_without_a_plan_waits_for_all_that_may_have_written(tmp_path: Path) -> None:
-    """It may itself have written what later ones read."""
+def test_a_query_without_a_plan_may_have_written_what_others_read(tmp_path: Path) -> None:
     events = in_turn(4, (["file:/a"], None), ([], "file:/b"), ([], None), (["file:/c"], None))
-    unknown = [
-        {key: value for key, value in each.items() if key != "sparkPlanInfo"}
-        if each.get("executionId") == 2
-        else each
-        for each in events
-    ]
+    unknown = [without_plan(row) if row.get("executionId") == 2 else row for row in events]
     record = read_events(tmp_path, *unknown)
     assert needs(record) == {(2, 1, Reason.MAY_READ), (3, 2, Reason.MAY_READ)}
     assert "does not name" in answered(record, TOGETHER).assumed_words()
 
 
-def test_of_jobs_that_wait_in_turn_only_the_last_is_named(tmp_path: Path) -> None:
-    """Else their number would grow with the square of that of the jobs."""
-    events = [
-        {key: value for key, value in each.items() if key != "sparkPlanInfo"} for each in in_turn(6)
-    ]
-    record = read_events(tmp_path, *events)
-    assert needs(record) == {(row, row - 1, Reason.MAY_READ) for row in range(1, 6)}
-
-
-def test_a_reader_beside_one_writer_still_waits_for_the_one_before(tmp_path: Path) -> None:
-    """The second writer, which waits for the first, runs when the reader is submitted."""
-    record = read_events(
-        tmp_path,
-        executor(cores=4),
-        query(0, "writes", reads=[], writes="file:/out"),
-        *simple_job(0, 0, [(0, 1000)], spark_sql_execution_id="0"),
-        query_end(0),
-        query(1, "writes again", reads=[], writes="file:/out"),
-        *simple_job(1, 1100, [(1100, 3100)], spark_sql_execution_id="1"),
-        query(2, "reads", reads=["file:/out"]),
-        *simple_job(2, 2000, [(2000, 4000)], spark_sql_execution_id="2"),
-        query_end(1),
-        query_end(2),
-    )
-    assert needs(record) == {(1, 0, Reason.WRITES), (2, 0, Reason.READS)}
-
-
 def test_jobs_that_overlapped_need_nothing_of_each_other(tmp_path: Path) -> None:
     """The reader was submitted while the writer ran."""
-    record = read_events(
-        tmp_path,
-        executor(cores=4),
-        query(0, "writes", reads=[], writes="file:/out"),
-        *simple_job(0, 0, [(0, 2000)], spark_sql_execution_id="0"),
-        query(1, "reads", reads=["file:/out"]),
-        *simple_job(1, 1000, [(1000, 3000)], spark_sql_execution_id="1"),
-        query_end(0),
-        query_end(1),
-    )
+    writes, reads = sql_job(0, 0, 2000, writes=OUT), sql_job(1, 1000, 3000, reads=[OUT])
+    record = read_events(tmp_path, executor(cores=4), *writes[:-1], *reads, writes[-1])
     assert needs(record) == set()
     with pytest.raises(NotWaitingError, match="already are submitted together"):
         Rules.of(record)
+
+
+OUT = "file:/out"
+
+
+def without_plan(row: Event) -> Event:
+    return {key: value for key, value in row.items() if key != "sparkPlanInfo"}
 
 
 def stored(rdd: int, partitions: int) -> Event:
@@ -197,119 +146,121 @@ def stored(rdd: int, partitions: int) -> Event:
     return {"RDD ID": rdd, "Storage Level": level, "Number of Partitions": partitions}
 
 
+def checkpointed(parent: int) -> Event:
+    return {"RDD ID": 100, "Parent IDs": [parent], "Number of Partitions": 2}
+
+
 def rdd_job(
-    number: int, at: int, rdds: list[Event], *, tasks: int = 2, place: str = "collect at a.py:1"
+    number: int, at: int, *rdds: Event, tasks: int = 2, place: str = "collect at a.py:1"
 ) -> list[Event]:
     """A Spark job outside SQL of one stage, which lists these RDDs beside one of its own."""
     listed = stage(number, tasks) | {"Stage Name": place}
     listed["RDD Info"] += rdds
     ran = [task(number, part, at, at + LONG) for part in range(tasks)]
-    return [start(number, at, [listed]), submitted(number, tasks), *ran, end(number, at + LONG)]
+    return spark_job(number, at, [listed], *ran)
 
 
-def test_jobs_wait_for_those_that_filled_a_cache(tmp_path: Path) -> None:
-    """The first stored a half, the second, which needs it, the rest; the others need that one."""
-    cache = stored(100, 2)
-    record = read_events(
-        tmp_path,
-        executor(cores=4),
-        *rdd_job(0, 0, [cache], tasks=1),
-        *rdd_job(1, 2000, [cache]),
-        *rdd_job(2, 4000, [cache]),
-        *rdd_job(3, 6000, [cache]),
-        *rdd_job(4, 8000, []),
-    )
-    pairs = {(1, 0), (2, 1), (3, 1)}
-    assert needs(record) == {(*pair, Reason.STORED) for pair in pairs}
+# The second writer, which waits for the first, runs when the next job is submitted.
+TWO_WRITERS = [
+    *sql_job(0, 0, 1000, writes=OUT),
+    *sql_job(1, 1100, 3100, writes=OUT)[:-1],
+]
+SCHEMA = "parquet at NativeMethodAccessorImpl.java:0"
+LOOP = "treeAggregate at RDDLossFunction.scala:61"
+NEEDS: dict[str, tuple[list[Event], set[tuple[int, int, Reason]]]] = {
+    "writers of one table, and one that overwrites what another read before it": (
+        in_turn(5, ([], OUT), ([], OUT), (["file:/seen"], None), ([], "file:/seen")),
+        {(1, 0, Reason.WRITES), (3, 2, Reason.WRITES)},
+    ),
+    # Else their number would grow with the square of that of the jobs.
+    "of jobs that wait in turn only the last is named": (
+        [without_plan(row) for row in in_turn(6)],
+        {(row, row - 1, Reason.MAY_READ) for row in range(1, 6)},
+    ),
+    "a reader beside one writer waits for the one before": (
+        [*TWO_WRITERS, *sql_job(2, 2000, 4000, reads=[OUT]), query_end(1)],
+        {(1, 0, Reason.WRITES), (2, 0, Reason.READS)},
+    ),
+    # The query that comes next needs the second writer alone, which waits for the first.
+    "a preparation beside one writer needs the one before": (
+        [
+            *TWO_WRITERS,
+            *rdd_job(2, 1500, place="parquet at a.py:1"),
+            query_end(1),
+            *sql_job(3, 3200, 4000, reads=[OUT]),
+        ],
+        {
+            (1, 0, Reason.WRITES),
+            (2, 0, Reason.READS),
+            (3, 1, Reason.READS),
+            (3, 2, Reason.PREPARES),
+        },
+    ),
+    "reading a schema stays between the write and the query": (
+        [
+            *sql_job(0, 0, LONG, writes=OUT),
+            *rdd_job(1, 2000, tasks=1, place=SCHEMA),
+            *sql_job(2, 4000, 5000, reads=[OUT]),
+        ],
+        {(1, 0, Reason.READS), (2, 0, Reason.READS), (2, 1, Reason.PREPARES)},
+    ),
+    # The first stored a half, the second, which needs it, the rest; the others need that one.
+    "jobs wait for those that filled a cache": (
+        [
+            *rdd_job(0, 0, stored(100, 2), tasks=1),
+            *(row for k in (1, 2, 3) for row in rdd_job(k, 2000 * k, stored(100, 2))),
+            *rdd_job(4, 8000),
+        ],
+        {(1, 0, Reason.STORED), (2, 1, Reason.STORED), (3, 1, Reason.STORED)},
+    ),
+    # The parent of a checkpoint is newer than the RDD itself, which no other RDD's is.
+    "a checkpoint is stored data": (
+        [
+            *rdd_job(0, 0, checkpointed(99)),
+            *rdd_job(1, 2000, checkpointed(105)),
+            *rdd_job(2, 4000, checkpointed(105)),
+            *rdd_job(3, 6000),
+        ],
+        {(2, 1, Reason.STORED)},
+    ),
+    # Both list a stage over the same RDDs; the second does not run it.
+    "a skipped stage needs the job that wrote its shuffle": (
+        [
+            *spark_job(
+                0,
+                0,
+                [stage(0, 2, rdds=[7]), stage(1, 1, [0])],
+                task(0, 0, 0, LONG),
+                task(0, 1, 0, LONG),
+                task(1, 0, LONG, 2 * LONG, kind="ResultTask"),
+            ),
+            *spark_job(
+                1,
+                3000,
+                [stage(2, 2, rdds=[7]), stage(3, 1, [2])],
+                task(3, 0, 3000, 4000, kind="ResultTask"),
+            ),
+        ],
+        {(1, 0, Reason.SHUFFLE)},
+    ),
+    # A place in the program itself may submit jobs of different threads.
+    "iterations of a library keep their order": (
+        [
+            *rdd_job(0, 0),
+            *(row for k in (1, 2, 3) for row in rdd_job(k, 2000 * k, place=LOOP)),
+            *rdd_job(4, 8000),
+            *rdd_job(5, 10_000),
+        ],
+        {(2, 1, Reason.ORDER), (3, 2, Reason.ORDER)},
+    ),
+}
 
 
-def test_a_checkpoint_is_stored_data(tmp_path: Path) -> None:
-    """Its parent is newer than the RDD itself, which no other RDD's is."""
-    before = {"RDD ID": 100, "Parent IDs": [99], "Number of Partitions": 2}
-    after = {"RDD ID": 100, "Parent IDs": [105], "Number of Partitions": 2}
-    record = read_events(
-        tmp_path,
-        executor(cores=4),
-        *rdd_job(0, 0, [before]),
-        *rdd_job(1, 2000, [after]),
-        *rdd_job(2, 4000, [after]),
-        *rdd_job(3, 6000, []),
-    )
-    assert needs(record) == {(2, 1, Reason.STORED)}
-
-
-def test_a_skipped_stage_needs_the_job_that_wrote_its_shuffle(tmp_path: Path) -> None:
-    """Both list a stage over the same RDDs; the second does not run it."""
-    record = read_events(
-        tmp_path,
-        executor(cores=4),
-        start(0, 0, [stage(0, 2, rdds=[7]), stage(1, 1, [0])]),
-        submitted(0, 2), task(0, 0, 0, LONG), task(0, 1, 0, LONG),
-        submitted(1, 1), task(1, 0, LONG, 2 * LONG, kind="ResultTask"), end(0, 2 * LONG),
-        start(1, 3000, [stage(2, 2, rdds=[7]), stage(3, 1, [2])]),
-        submitted(3, 1), task(3, 0, 3000, 4000, kind="ResultTask"), end(1, 4000),
-    )  # fmt: skip
-    assert needs(record) == {(1, 0, Reason.SHUFFLE)}
-
-
-def test_reading_a_schema_stays_between_the_write_and_the_query(tmp_path: Path) -> None:
-    """It waits for what its query waits for, and the query for it."""
-    record = read_events(
-        tmp_path,
-        executor(cores=4),
-        query(0, "writes", reads=[], writes="file:/out"),
-        *simple_job(0, 0, [(0, LONG)], spark_sql_execution_id="0"),
-        query_end(0),
-        *rdd_job(1, 2000, [], tasks=1, place="parquet at NativeMethodAccessorImpl.java:0"),
-        query(1, "reads", reads=["file:/out"]),
-        *simple_job(2, 4000, [(4000, 5000)], spark_sql_execution_id="1"),
-        query_end(1),
-    )
-    assert needs(record) == {
-        (1, 0, Reason.READS),
-        (2, 0, Reason.READS),
-        (2, 1, Reason.PREPARES),
-    }
-
-
-def test_a_preparation_beside_one_writer_needs_the_one_before(tmp_path: Path) -> None:
-    """The query that comes next needs the second writer alone, which waits for the first."""
-    record = read_events(
-        tmp_path,
-        executor(cores=4),
-        query(0, "writes", reads=[], writes="file:/out"),
-        *simple_job(0, 0, [(0, 1000)], spark_sql_execution_id="0"),
-        query_end(0),
-        query(1, "writes again", reads=[], writes="file:/out"),
-        *simple_job(1, 1100, [(1100, 3100)], spark_sql_execution_id="1"),
-        *rdd_job(2, 1500, [], place="parquet at a.py:1"),
-        query_end(1),
-        query(3, "reads", reads=["file:/out"]),
-        *simple_job(3, 3200, [(3200, 4000)], spark_sql_execution_id="3"),
-        query_end(3),
-    )
-    assert needs(record) == {
-        (1, 0, Reason.WRITES),
-        (2, 0, Reason.READS),
-        (3, 1, Reason.READS),
-        (3, 2, Reason.PREPARES),
-    }
-
-
-def test_iterations_of_a_library_keep_their_order(tmp_path: Path) -> None:
-    """A place in the program itself may submit jobs of different threads."""
-    loop = "treeAggregate at RDDLossFunction.scala:61"
-    record = read_events(
-        tmp_path,
-        executor(cores=4),
-        *rdd_job(0, 0, []),
-        *rdd_job(1, 2000, [], place=loop),
-        *rdd_job(2, 4000, [], place=loop),
-        *rdd_job(3, 6000, [], place=loop),
-        *rdd_job(4, 8000, []),
-        *rdd_job(5, 10_000, []),
-    )
-    assert needs(record) == {(2, 1, Reason.ORDER), (3, 2, Reason.ORDER)}
+@pytest.mark.parametrize(("events", "expected"), NEEDS.values(), ids=NEEDS)
+def test_jobs_need_what_came_before_them(
+    events: list[Event], expected: set[tuple[int, int, Reason]], tmp_path: Path
+) -> None:
+    assert needs(read_events(tmp_path, executor(cores=4), *events)) == expected
 
 
 def test_spark_jobs_of_one_query_and_batches_of_one_stream_keep_their_order(
@@ -328,8 +279,7 @@ def test_spark_jobs_of_one_query_and_batches_of_one_stream_keep_their_order(
         *simple_job(3, 6000, [(6000, 7000)], spark_sql_execution_id="2"),
         *(query_end(number) for number in range(3)),
     ]
-    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
-    log = write(tmp_path / "log", [*started(), *events, closing])
+    log = write(tmp_path / "log", [*started(), *events, closing()])
     record = read_recording([log], group_by=GroupBy.JOB)
     assert needs(record) == {(1, 0, Reason.ORDER), (3, 2, Reason.ORDER)}
 
@@ -395,17 +345,17 @@ def test_a_timetable_is_no_driver_that_waits() -> None:
 
 
 def test_the_page_and_the_terminal_ask_the_question(tmp_path: Path) -> None:
-    """Without the option a line points to it; with it the page has a section."""
+    """Without the option a line points to it, where it is possible; with it there is a section."""
     study = studied(read_events(tmp_path, *in_turn(6)))
-    check = exact(study)
-    words = hint(study)
-    assert words is not None
+    check, words = exact(study), hint(study) or ""
     assert "--submit together" in words
     assert words in whatif_sections(study, check)[0].content["findings"]
     answer = submission(study, check, TOGETHER)
     sections = {each.anchor: each for each in whatif_sections(study, check, submitted=answer)}
     assert sections["submission"].content["headline"] == answer.headline()
     assert words not in sections["whatif"].content["findings"]
+    apart = replace(study, settings=replace(study.settings, protocol="executors"))
+    assert hint(apart) is None
 
 
 def test_fair_pools_are_advised_where_short_jobs_would_wait(tmp_path: Path) -> None:
@@ -446,32 +396,19 @@ def test_a_driver_on_other_slots_is_not_compared_with_the_recorded_time(tmp_path
     output = tmp_path / "out.json"
     log = write(tmp_path / "log", [*started(), *in_turn(6, tasks=4)])
     few = ("--policies", "fifo", "--draws", "2", "--sequences", "2", "--json", str(output))
-    result = CliRunner().invoke(
-        main, ["whatif", str(log), "--submit", "together", "--task-cpus", "2", *few]
-    )
-    assert result.exit_code == 0, result.output
+    asked = ("--submit", "together", "--task-cpus", 2)
+    result = succeeded(decima("whatif", log, *asked, *few))
     assert json.loads(output.read_text())["submission"]["is_trusted"]
     assert "Submitted together, under fifo" in result.output
 
 
-def test_nothing_points_to_a_question_that_would_be_refused(tmp_path: Path) -> None:
-    study = studied(read_events(tmp_path, *in_turn(6)))
-    assert hint(study) is not None
-    settings = replace(study.settings, protocol="executors")
-    assert hint(replace(study, settings=settings)) is None
-
-
 def test_the_command_answers_in_words_lines_and_json(tmp_path: Path) -> None:
-    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
-    plans: list[tuple[list[str], str | None]] = [([], "file:/out"), (["file:/out"], None)]
-    log = write(tmp_path / "log", [*started(), *in_turn(6, *plans), closing])
+    events = in_turn(6, ([], OUT), ([OUT], None))
+    log = write(tmp_path / "log", [*started(), *events, closing()])
     output, page = tmp_path / "out.json", tmp_path / "out.html"
     few = ("--policies", "fifo", "--draws", "2", "--sequences", "2")
-    outputs = ("--json", str(output), "--report", str(page))
-    result = CliRunner().invoke(
-        main, ["whatif", str(log), "--submit", "2", "--explain", *few, *outputs]
-    )
-    assert result.exit_code == 0, result.output
+    outputs = ("--json", output, "--report", page)
+    result = succeeded(decima("whatif", log, "--submit", 2, "--explain", *few, *outputs))
     assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= COLUMNS
     printed = " ".join(result.output.split())
     assert "Submitted at most 2 at once, under fifo: 3.2" in printed
@@ -487,27 +424,9 @@ def test_the_command_answers_in_words_lines_and_json(tmp_path: Path) -> None:
     assert "If the driver did not wait" in page.read_text()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--submit", "0"), "'0' must be together or a whole number"),
-        (("--submit", "x"), "'x' must be together or a whole number"),
-        (("--submit", "2", "--applications"), "--applications knows no --submit"),
-        (("--submit", "2", "--protocol", "executors"), "--submit needs --protocol session"),
-    ],
-)
-def test_impossible_requests_are_one_line(
-    options: tuple[str, ...], words: str, tmp_path: Path
-) -> None:
-    log = write(tmp_path / "log", [*started(), *in_turn(4)])
-    refused(CliRunner().invoke(main, ["whatif", str(log), *options]), words)
-
-
 def test_jobs_that_came_together_are_refused(tmp_path: Path) -> None:
-    """And several applications, each of which has a driver of its own."""
     both = [*simple_job(0, 0, [(0, 2000)]), *simple_job(1, 500, [(500, 3000)])]
     log = write(tmp_path / "log", [*started(), executor(), *both])
-    command = ["whatif", "--submit", TOGETHER]
-    refused(CliRunner().invoke(main, [*command, str(log)]), "--submit changes nothing")
+    refused(decima("whatif", "--submit", TOGETHER, log), "--submit changes nothing")
     other = write(tmp_path / "other", [*started("mine", "app-2"), *in_turn(3)])
-    refused(CliRunner().invoke(main, [*command, str(log), str(other)]), "give its log alone")
+    refused(decima("whatif", "--submit", TOGETHER, log, other), "give its log alone")
