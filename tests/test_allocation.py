@@ -105,16 +105,13 @@ def test_an_executor_has_all_its_slots_or_none() -> None:
 def test_impossible_allocations_are_refused(values: tuple[Any, ...], words: str) -> None:
     with pytest.raises(SimulationError, match=words):
         Allocation(*values)
-
-
-def test_allocation_needs_a_session_of_its_size() -> None:
     allocation = Allocation(1, 0, 4, 0, 0)
     slots = Slots(np.zeros(1), np.ones(1, np.int64))
-    for conditions, words in (
+    for conditions, refusal in (
         (Conditions(allocation=allocation), "up to 4 slots needs a session of as many"),
         (Conditions(allocation=allocation, slots=slots), "not both"),
     ):
-        with pytest.raises(SimulationError, match=words):
+        with pytest.raises(SimulationError, match=refusal):
             conditions.check(1, 1, Cluster(2, protocol=Protocol.SESSION))
 
 
@@ -172,16 +169,6 @@ def test_the_first_executors_are_there_at_the_first_job(tmp_path: Path) -> None:
     assert (allocation.first, allocation.present) == (3, 3)
 
 
-def test_fixed_executors_are_not_there_where_allocation_is_assumed(tmp_path: Path) -> None:
-    """Spark starts an application with the first ones only."""
-    log = [*started(), executor(cores=1), *simple_job(0, 0, [(0, 900)], 900)]
-    recording = read_recording([write(tmp_path / "log", log)])
-    for least in (0, 2):
-        allocation = recording.allocation(0, {"minExecutors": f"{least}", "maxExecutors": "3"})
-        assert allocation is not None
-        assert allocation.present == least
-
-
 def test_other_settings_are_tried_and_priced(tmp_path: Path) -> None:
     """An executor that is kept saves 4 s of 11 and is held for longer."""
     settings = WhatIfSettings(1, ("fifo", "spark_fair"), draws=2, sequences=6, slots_vary=True)
@@ -224,7 +211,11 @@ def test_a_fixed_cluster_has_no_such_advice(tmp_path: Path) -> None:
     log = [*started(), executor(cores=1), *simple_job(0, 0, [(0, 900)], 900)]
     recording = read_recording([write(tmp_path / "log", log)])
     assert recording.allocation(0) is None
-    assert recording.allocation(0, {"maxExecutors": "3"}) is not None
+    # Spark starts an application with the first executors only.
+    for least in (0, 2):
+        allocation = recording.allocation(0, {"minExecutors": f"{least}", "maxExecutors": "3"})
+        assert allocation is not None
+        assert allocation.present == least
     study = what_if(recording, WhatIfSettings(1, ("fifo",), draws=2, sequences=2))
     assert study.allocations == ()
     assert len(list(findings(study, exact(study)))) == 1

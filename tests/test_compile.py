@@ -51,8 +51,6 @@ def copied(tmp_path: Path) -> Kernels:
     "name",
     [
         "traces/arrays.py",
-        "spark_sim/tables.py",
-        "spark_sim/observation.py",
         "spark_sim/kernels/lists.py",
         "decima/heuristics/fifo.py",
     ],

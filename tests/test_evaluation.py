@@ -136,24 +136,6 @@ def test_the_json_has_the_documented_form(run: Command, tmp_path: Path) -> None:
     assert other["difference_to_first"]["mean_percent"] == pytest.approx(100 * (ratio - 1))
 
 
-def test_figures_agree_with_the_timeline(trace_file: Path) -> None:
-    """Average JCT and makespan, recomputed from the arrivals and the record of every task."""
-    settings = small_config(trace_file, policies=("sjf_cp",))
-    report = evaluate(settings, timelines=range(settings.sequences))
-    figures = report.policies["sjf_cp"]
-    for number, played in enumerate(figures.runs):
-        assert played.timeline is not None
-        arrivals = draw_sequence(settings, report.trace, number)
-        ends_ms = [
-            played.timeline["finish_ms"][played.timeline["job"] == job].max()
-            for job in range(len(arrivals))
-        ]
-        assert figures.avg_jct_s[number] == pytest.approx(
-            np.mean(ends_ms - arrivals.arrival_ms) / 1000
-        )
-        assert played.metrics.jct_s == pytest.approx((ends_ms - arrivals.arrival_ms) / 1000)
-
-
 # --- arrivals and files --------------------------------------------------------------------------
 
 
@@ -247,15 +229,6 @@ def test_a_limit_before_the_first_arrival_is_refused(run: Command, tmp_path: Pat
     result = run("--policies", "fifo,random", "--time-limit", 0.001, "--json", out)
     refused(result, "no job of sequence 0 has arrived by then")
     assert not out.exists()
-
-
-def test_progress_is_told_after_every_run(trace_file: Path) -> None:
-    told: list[tuple[int, int]] = []
-    evaluate(
-        small_config(trace_file, policies=("fifo", "random")),
-        progress=lambda done, total: told.append((done, total)),
-    )
-    assert told == [(done, 6) for done in range(7)]
 
 
 # --- learned policies ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_sim import Protocol
-from spark_sim.metrics import RunMetrics, jain_index, jobs_in_system, least_jct_s
+from spark_sim.metrics import jain_index, jobs_in_system, least_jct_s
 from tests.stories import Story, greedy, job, stage, tell
 from traces import LevelDurations, Stage
 
@@ -126,32 +126,7 @@ def test_inflation_is_busy_time_above_the_lowest_level() -> None:
 
 def test_fairness_is_jains_index_of_the_slowdowns() -> None:
     """Equal slowdowns give 1; 1, 1, 4 give 36 / (3 * 18)."""
-    assert metrics(slowdown=np.full(4, 2.5)).fairness == pytest.approx(1.0)
-    assert metrics(slowdown=np.array([1.0, 1.0, 4.0])).fairness == pytest.approx(36 / 54)
+    assert jain_index(np.full(4, 2.5)) == pytest.approx(1.0)
+    assert jain_index(np.array([1.0, 1.0, 4.0])) == pytest.approx(36 / 54)
     assert jain_index(np.array([0.0, 0.0, 0.0, 7.0])) == pytest.approx(1 / 4)
     assert jain_index(np.zeros(3)) == 1.0, "all arrived at the time limit: all alike"
-
-
-def metrics(
-    jct_s: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None,
-    slowdown: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None,
-) -> RunMetrics:
-    return RunMetrics(
-        jct_s=np.ones(1) if jct_s is None else jct_s,
-        job=np.zeros(1, np.int32),
-        weight=np.ones(1),
-        deadline_s=np.full(1, np.inf),
-        slowdown=np.ones(1) if slowdown is None else slowdown,
-        unfinished=0,
-        not_arrived=0,
-        makespan_s=10.0,
-        busy_executor_s=5.0,
-        moving_executor_s=2.0,
-        idle_executor_s=3.0,
-        first_executor_s=0.0,
-        inflation_executor_s=0.0,
-        mean_jobs_in_system=1.0,
-        task_events=1,
-        decisions=1,
-        forced=0,
-    )

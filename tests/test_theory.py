@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from decima import HEURISTICS, Heuristic
 from spark_sim import Cluster, Protocol, Simulator, Status
-from tests.shapes import KNOWN_OPTIMA, chain
+from tests.shapes import KNOWN_OPTIMA
 from tests.stories import build, job, tell
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
 from traces.synthetic import layered_job
@@ -112,16 +112,6 @@ def test_the_shortest_job_first_is_best_on_two_jobs(protocol: Protocol) -> None:
     assert np.mean(list(shortest.completed.values())) == known.average_jct_ms
     assert np.mean(list(remaining.completed.values())) == known.average_jct_ms
     assert np.mean(list(in_order.completed.values())) == 9_500.0
-
-
-@pytest.mark.parametrize("executors", [1, 2, 3, 7])
-def test_a_chain_takes_its_rounds_and_one_move(executors: int) -> None:
-    """Stages of n tasks take ceil(n / N) rounds each; moving happens once, at the start."""
-    counts = (4, 1, 3, 6)
-    story = tell([chain("c", counts)], "fifo", executors=executors, moving_delay_ms=1500)
-
-    rounds = sum(math.ceil(count / executors) for count in counts)
-    assert story.completed == {"c": 1500.0 + 1000 * rounds}
 
 
 @given(

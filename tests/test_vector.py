@@ -183,16 +183,6 @@ def test_reset_begins_one_run_and_leaves_the_others() -> None:
         np.testing.assert_array_equal(found_ms, expected.completion_ms)
 
 
-def test_a_shorter_run_after_a_longer_one_meets_nothing_of_it() -> None:
-    """What a reset leaves behind the new tables is not read."""
-    cluster = CLUSTERS["decima-sim"]
-    simulators = VectorSimulator(ARRAYS, cluster, [run_of(8, jobs=30)])
-    together(simulators, [0])
-    simulators.reset(0, run_of(2))
-    (outcome,) = together(simulators, [5])
-    assert_same(outcome, alone(cluster, run_of(2), seed=5))
-
-
 # --- what they show ------------------------------------------------------------------------------
 
 
@@ -241,23 +231,6 @@ def test_a_batch_shows_each_simulation_as_its_observation_does(cluster: Cluster)
             held = seen.jobs["held"][seen.stages["job"][stages]]
             simulator.step(choose(rng, stages.tolist(), held.tolist(), seen.num_executors))
     assert compared > 20
-
-
-def test_edges_are_the_dependencies_of_the_jobs() -> None:
-    simulators = VectorSimulator(ARRAYS, Cluster(2), [run_of(1, jobs=20), run_of(2, jobs=20)])
-    for _ in range(60):
-        batch = simulators.observation()
-        simulators.step(batch.first_open_stages(), batch.num_executors)
-    batch = simulators.observation()
-    expected = [
-        (int(job["first_stage"]) + parent, int(job["first_stage"]) + child)
-        for job in batch.jobs
-        for child, stage in enumerate(TRACE.jobs[job["template"]].stages)
-        for parent in stage.parents
-    ]
-    assert len(batch.jobs) > 4
-    edges = batch.edges(ARRAYS)
-    assert sorted(edges.T.tolist()) == sorted(map(list, expected))
 
 
 @each_protocol
@@ -338,9 +311,3 @@ def test_bad_runs_are_refused_by_number(runs: list[Run], rule: str) -> None:
     for limit_ms in (0.0, math.nan):
         with pytest.raises(SimulationError, match="time limit must be positive"):
             Run(np.zeros(1), np.zeros(1, np.int32), time_limit_ms=limit_ms)
-
-
-def test_actions_come_one_for_each_simulation() -> None:
-    simulators = VectorSimulator(ARRAYS, Cluster(), [run_of(1), run_of(2)])
-    with pytest.raises(SimulationError, match=r"all must be \(2,\)"):
-        simulators.step(np.array([NONE]), np.array([0, 0]))
