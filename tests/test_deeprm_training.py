@@ -24,7 +24,6 @@ from deeprm.rollouts import SHARE, Rollouts, branched, roll_out
 from deeprm.schedulers import (
     SJF,
     Learned,
-    RandomChoice,
     load_model,
     new_network,
     save_model,
@@ -47,19 +46,6 @@ def rollouts(
     draws, objective = Draws(1, 2 * size), Objective.SLOWDOWN
     played = roll_out(network.frozen(), episodes, draws, objective, size, moment, discount)
     return played, episodes
-
-
-@pytest.mark.parametrize("moment", ["step", "time"])
-def test_advantages_of_the_first_choices_sum_to_nothing(moment: Literal["step", "time"]) -> None:
-    """All episodes of a set begin at one moment, and their mean is what is expected."""
-    steps, episodes = rollouts(moment)
-    assert steps.reward.ravel() == pytest.approx(
-        Objective.SLOWDOWN.reward(TINY, episodes.state.cost)
-    )
-    first = steps.advantage[:6].reshape(2, 3)
-    assert first.sum(axis=1) == pytest.approx([0.0, 0.0], abs=1e-12)
-    assert np.abs(first).max() > 0.0
-    assert first == pytest.approx(steps.reward - steps.reward.mean(axis=1, keepdims=True))
 
 
 @pytest.mark.parametrize(("moment", "discount"), [("time", 1.0), ("step", 0.5)])
@@ -119,22 +105,6 @@ def histories(size: int) -> list[History]:
             histories[e].reward.append(earned)
             histories[e].end = float(episodes.state.time[e])
     return histories
-
-
-def test_imitation_approaches_the_teacher() -> None:
-    """The likeliest action is then mostly that of shortest job first."""
-    config = replace(SMALL, policy="compact", imitation=80, job_sets=30, learning_rate=1e-2)
-    learner = DeepRmLearner(replace(config, final_learning_rate=1e-2, iterations=80))
-    losses = [learner.iterate(iteration)["imitation_loss"] for iteration in range(80)]
-    assert losses[-1] < 0.5 * losses[0]
-
-    jobs = draw_jobs(TINY, 40, 9, Purpose.TEST)
-    student = Learned(learner.network.frozen(), greedy=True)
-    slowdowns = [
-        evaluate(scheduler, TINY, jobs, 0).slowdown.mean()
-        for scheduler in (student, SJF, RandomChoice())
-    ]
-    assert slowdowns[0] < slowdowns[1] + 0.25 * (slowdowns[2] - slowdowns[1])
 
 
 def test_a_model_trained_on_branches_is_greedy(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from spark_sim.setup import copied
 from spark_sim.tables import ANY, DECIDE, NONE, State
 from spark_sim.vector import VectorSimulator
 from tests.test_agent_support import ARRAYS, CLUSTERS, SCALES, batch_run, random_network, run_of
-from tests.test_training_config import small
+from tests.test_training import small
 
 RUNS = [run_of(2, jobs=8), batch_run(1, jobs=8)]
 NETWORK = random_network(2)
@@ -197,10 +197,10 @@ def test_labels_name_classes(teacher: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["avg_jct", "makespan"])
-def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object, name: str) -> None:
+def test_the_best_teacher_of_a_setting_is_chosen(trace_file: Path, name: str) -> None:
     """On sequences of its own: the heuristic with the least objective, against strict fair."""
     objective = objective_named(name)
-    config = small(trace_file)  # type: ignore[arg-type]
+    config = small(trace_file)
     source = EpisodeSource(config)
     setting = source.settings[0]
     arrays = source.workload(setting).arrays
@@ -263,9 +263,9 @@ def test_labels_of_the_network_that_plays_are_its_own_plans(cluster: str) -> Non
     assert decisions > 20
 
 
-def test_a_model_file_teaches_where_it_is_best(trace_file: object, tmp_path: Path) -> None:
+def test_a_model_file_teaches_where_it_is_best(trace_file: Path, tmp_path: Path) -> None:
     """`imitate.teachers` takes heuristics, the shipped network and model files."""
-    config = small(trace_file, "imitate.teachers=['fifo', 'decima']")  # type: ignore[arg-type]
+    config = small(trace_file, "imitate.teachers=['fifo', 'decima']")
     context = TrainingContext(config)
     setting = context.source.settings[0]
     arrays = context.source.workload(setting).arrays
@@ -278,7 +278,7 @@ def test_a_model_file_teaches_where_it_is_best(trace_file: object, tmp_path: Pat
     assert percent["fifo"] != percent["decima"]
     assert context.teacher(setting).name == min(percent, key=lambda name: percent[name])
     with pytest.raises(ConfigError, match="'decima:sampled' draws its plans"):
-        small(trace_file, "imitate.teachers=['decima:sampled']")  # type: ignore[arg-type]
+        small(trace_file, "imitate.teachers=['decima:sampled']")
     missing = tmp_path / "missing.safetensors"
     with pytest.raises(RunError, match="missing"):
-        TrainingContext(small(trace_file, f"imitate.teachers=['{missing}']"))  # type: ignore[arg-type]
+        TrainingContext(small(trace_file, f"imitate.teachers=['{missing}']"))
