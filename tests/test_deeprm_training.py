@@ -163,6 +163,7 @@ def test_branches_lower_the_slowdown() -> None:
     assert learner.validate()["score"] < 0.9 * before
 
 
+@pytest.mark.slow
 def test_a_few_iterations_make_it_better() -> None:
     """On a small cluster at 70 %, from random to well below it."""
     cluster = replace(PAPER, arrival_steps=15, slots=4, max_steps=100)

@@ -13,7 +13,7 @@ from torch_geometric.data import Batch, Data
 from gnn.config import EncoderConfig
 from gnn.encoder import Encoder, TwoLevelSum
 from gnn.heads import Head
-from gnn.levels import joined_levels, levels_of
+from gnn.levels import levels_of
 from tests.commands import raises_one_line
 
 Floats = NDArray[np.float64]
@@ -240,20 +240,3 @@ def test_a_head_is_a_perceptron_of_joined_rows(hidden: tuple[int, ...], rows: in
     for one in (*head.body, head.last):
         value = one(torch.where(value > 0, value, 0.2 * value))
     torch.testing.assert_close(head(*tables), value.squeeze(1), rtol=1e-9, atol=1e-9)
-
-
-def test_several_dags_side_by_side_embed_as_each_alone() -> None:
-    """Of different depths, one without an edge; rows come back by the order that is returned."""
-    encoder = encoder_of(CONFIGS["full"])
-    parts = []
-    for seed, density in ((1, 0.4), (2, 0.0), (3, 0.2)):
-        x, edges = random_dag(seed, density=density)
-        levels, order = levels_of(edges, len(x))
-        parts.append((x[order], levels))
-    together, order = joined_levels([levels for _, levels in parts])
-    rows = torch.cat([x for x, _ in parts])[order]
-    embedded = torch.empty(len(rows), 8, dtype=rows.dtype)
-    embedded[order] = encoder.nodes(rows, together)
-    alone = torch.cat([encoder.nodes(x, levels) for x, levels in parts])
-    torch.testing.assert_close(embedded, alone)
-    assert together.num_levels == max(levels.num_levels for _, levels in parts)

@@ -74,12 +74,9 @@ def test_every_named_objective_has_a_figure_here() -> None:
 
 
 @pytest.mark.parametrize("name", ["avg-jct", "deadlines:", "deadlines:0.9", "deadlines:nan", ""])
-def test_unknown_names_are_refused(name: str) -> None:
+def test_unknown_names_and_figures_that_are_not_positive_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="objective"):
         check_objective(name)
-
-
-def test_a_figure_that_is_not_positive_is_refused() -> None:
     at_once = replace(metrics(), jct_s=np.zeros(2))
     with pytest.raises(ConfigError, match=r"'avg_jct' is 0 for a run of 2 jobs"):
         objective_named("avg_jct").of(at_once)
@@ -158,12 +155,6 @@ def test_code_of_ones_own_is_named_in_the_command_only(trace_file: Path, tmp_pat
     assert decima(*resume, *own).exit_code == 0
 
 
-def test_executors_of_a_cluster_lack_the_code(run: Command, tmp_path: Path) -> None:
-    result = run("--policy", "tuned_srw", "--objective", "cost.py:cost", "-o", tmp_path / "a.json",
-                 "--cluster", "local[1]", command="tune")  # fmt: skip
-    refused(result, "'cost.py:cost'", "--cluster lack")
-
-
 def test_a_function_that_fails_ends_an_evaluation_at_its_first_run(
     run: Command, tmp_path: Path
 ) -> None:
@@ -176,6 +167,9 @@ def test_a_function_that_fails_ends_an_evaluation_at_its_first_run(
     assert (result.exit_code, result.stdout) == (2, "")
     assert "nan for a run of 6 jobs" in result.stderr
     refused(run(*few, "--objective", "missing.py:cost"), "missing.py")
+    result = run("--policy", "tuned_srw", "--objective", "cost.py:cost", "-o", out,
+                 "--cluster", "local[1]", command="tune")  # fmt: skip
+    refused(result, "'cost.py:cost'", "--cluster lack")
     assert not out.exists()
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decima.errors import ConfigError
 from decima.registry import HEURISTICS, Parameters
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, read_tuned, tune
 from tests.commands import Command, refused, small_config, succeeded
@@ -131,12 +130,6 @@ def test_tuned_parameters_change_the_runs(run: Command, tuned_file: Path, tmp_pa
         figures = json.loads(out.read_text())["policies"]["tuned_weighted_fair"]
         means.append(figures["avg_jct_s"]["mean"])
     assert means[0] != means[1]
-
-
-def test_tuning_trains_on_sequences_that_no_evaluation_draws(trace_file: Path) -> None:
-    """Training sequences are numbered beyond the largest number of evaluated ones."""
-    with pytest.raises(ConfigError, match="sequences must lie in"):
-        small_config(trace_file, sequences=FIRST_TRAINING_SEQUENCE + 1)
 
 
 def change(content: Json, **changes: Any) -> str:
