@@ -156,15 +156,15 @@ def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
     """
     for order in itertools.permutations(range(4)):
         stages = [entry for entry in order[:used] if entry != 3]
-        for first, second, kind, other in itertools.product(range(3), range(2), range(2), range(3)):
+        for (first, second), (kind, other) in zip(
+            itertools.product(range(3), range(2)),
+            itertools.product(range(2), range(3)),
+            strict=True,
+        ):
             # Limits of a decision are counted through: those of the third job begin at 3.
             plan = plan_of(order, used, [first, -1, 3 + second], (kind, 0, other))
             taken = plan_probabilities.taken(SCORES, GRAPH, plan)
-            chosen = {
-                job: {0: first, 2: second}[job]
-                for job in map(JOB_OF_ENTRY.get, stages)
-                if job is not None
-            }
+            chosen = {JOB_OF_ENTRY[entry]: (first, first, second)[entry] for entry in stages}
             expected = order_probability(order[:used]) * limit_probability(chosen)
             expected *= float(np.prod([KINDS[entry][(kind, 0, other)[entry]] for entry in stages]))
             assert float(taken.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
@@ -274,10 +274,10 @@ def test_preferences_name_stages_and_their_jobs_limits() -> None:
         used=np.array([4, 2]),
         job_ptr=np.array([0, 3, 4]),
         limit=np.array([2, -1, 4, 1]),
-        kind=np.full(6, -1),
+        kind=np.array([*kinds_of((1, 0, 2)), 1, -1]),
     )
     wanted = plans.preferences(both, CHOICES)
     assert wanted.ptr.tolist() == [0, 4, 6]
     assert wanted.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
     assert wanted.limit.tolist() == [2, 3, 0, 3, 0, 2]
-    assert wanted.kind.tolist() == [ANY] * 6
+    assert wanted.kind.tolist() == [9, 8, ANY, 7, ANY, 8]

@@ -29,6 +29,8 @@ from decima.training.session import MODEL
 from tests.commands import refused
 from traces import load_trace
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TINY = Scale(
     batches=2,
     streams=2,
@@ -51,7 +53,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def tuned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
-    """What was tuned, on how many sequences, and held back: here the shipped parameters are best."""
+    """What was tuned, on how many sequences, and held back. The shipped parameters are best."""
     calls: list[tuple[str, int, int]] = []
 
     def tune(policy: str, config: Any, *, held_back: int) -> Any:
@@ -69,8 +71,8 @@ def test_each_figure_of_the_paper_has_one_measurement() -> None:
     assert sum(figure.cpu_s["quick"] for figure in PAPER.values()) <= 300
 
 
-TRAINED = ("figure13", "figure14", "figure15a", "table2", "table3")
-"""figures that need networks, half a minute of trainings however small"""
+TRAINED = ("figure13", "figure14", "figure15a", "table2", "table3", "appendixE")
+"""figures that need trainings, half a minute however small"""
 
 
 @pytest.mark.parametrize(
