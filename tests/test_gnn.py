@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -60,30 +59,7 @@ def embedded(encoder: Encoder, x: Tensor, edges: Tensor) -> Tensor:
     return e
 
 
-def heights_by_networkx(edges: Tensor, nodes: int) -> list[int]:
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(nodes))
-    graph.add_edges_from(edges.T.tolist())
-    height = dict.fromkeys(graph, 0)
-    for node in reversed(list(nx.topological_sort(graph))):
-        height[node] = max((height[child] + 1 for child in graph.successors(node)), default=0)
-    return [height[node] for node in range(nodes)]
-
-
 # --- levels --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_levels_are_heights(seed: int) -> None:
-    """Those of networkx; every edge leads from a lower level to a higher one."""
-    x, edges = random_dag(seed)
-    levels, order = levels_of(edges, len(x))
-    height = heights_by_networkx(edges, len(x))
-    level_of_row = np.repeat(np.arange(levels.num_levels), np.diff(levels.node_ptr))
-    assert [height[node] for node in order.tolist()] == level_of_row.tolist()
-    named = torch.stack((order[levels.parent], order[levels.child])).T.tolist()
-    assert sorted(named) == sorted(edges.T.tolist())
-    assert (level_of_row[levels.parent] > level_of_row[levels.child]).all()
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from decima import EvaluationConfig
 from decima.agent import plans
 from decima.agent.columns import Choices
-from decima.agent.graph import GraphSorter
 from decima.agent.plans import Plans
 from decima.agent.rollout import Lanes, Lockstep
 from decima.errors import ConfigError
-from decima.objectives import OBJECTIVES, objective_named
+from decima.objectives import objective_named
 from decima.registry import Heuristic
 from decima.rl.errors import RunError
-from decima.training.config import ImitateConfig, TrainConfig
-from decima.training.episodes import Episode, EpisodeSource, Setting, figures
-from decima.training.play import Player, TrainingContext
+from decima.training.config import ImitateConfig
+from decima.training.episodes import EpisodeSource, figures
+from decima.training.play import TrainingContext
 from decima.training.teachers import HeuristicLabeller, NetworkLabeller, best_teacher
 from spark_sim.kernels.dispatch import assign
 from spark_sim.observation import PASS, observe
@@ -212,30 +210,6 @@ def test_the_best_teacher_of_a_setting_is_chosen(trace_file: Path, name: str) ->
     fair = np.mean(figures(episodes, arrays, "strict_fair", objective))
     assert teacher.name == best
     assert teacher.percent == pytest.approx(100 * (means[best] / fair - 1))
-
-
-@pytest.mark.parametrize(
-    ("teacher", "cluster"),
-    [("es_rule", "executors"), ("es_rule", "session"), ("sjf_cp", "decima-sim"),
-     ("sjf_cp", "classes")],
-)  # fmt: skip
-def test_labels_are_as_good_as_their_teacher(
-    teacher: str, cluster: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sequences that are played by labels alone take as long as under the heuristic itself."""
-    monkeypatch.setattr(EvaluationConfig, "cluster", lambda _: CLUSTERS[cluster])
-    setting = Setting(0, EvaluationConfig())
-    # Many: with classes a plan names one for a stage where a heuristic may give of all, so a run
-    # takes another course now and then, neither better nor worse.
-    runs = [*RUNS, batch_run(2, jobs=12), *(run_of(seed, jobs=12) for seed in range(100, 124))]
-    episodes = [Episode(setting, number, run) for number, run in enumerate(runs)]
-    player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS), OBJECTIVES["avg_jct"])
-    batch = player.demonstrations(NETWORK, episodes, teacher, 0)
-    assert batch is not None
-    assert batch.advantage.tolist() == [1.0] * len(batch.recording.plans.decision)
-    assert np.mean(batch.figures) == pytest.approx(
-        np.mean(figures(episodes, ARRAYS, teacher, OBJECTIVES["avg_jct"])), rel=0.02
-    )
 
 
 # --- networks as teachers ------------------------------------------------------------------------

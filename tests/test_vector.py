@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +28,7 @@ from spark_sim.tables import JOB, NONE, STAGE
 from spark_sim.vector import Run, VectorSimulator
 from traces import to_arrays, tpch_like
 from traces.arrivals import poisson
+from traces.numbers import Float64
 
 TRACE = tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6)
 ARRAYS = to_arrays(TRACE)
@@ -55,22 +56,10 @@ def choose(
     return Action(stages[pick], int(rng.integers(held[pick] + 1, most + 1)))
 
 
-class Outcome(NamedTuple):
-    """All that a run gave."""
-
-    status: int
-    completion_ms: list[float]
-    decisions: int
-    return_s: float
-    time_ms: float
-
-
-def alone(cluster: Cluster, run: Run, seed: int) -> Outcome:
-    """`run` in a `Simulator`, under the random policy of `seed`."""
+def alone(cluster: Cluster, run: Run, seed: int) -> Simulator:
+    """`run` at its end, under the random policy of `seed`."""
     if run.time_limit_ms is not None:
-        cluster = Cluster(
-            cluster.num_executors, protocol=cluster.protocol, time_limit_ms=run.time_limit_ms
-        )
+        cluster = replace(cluster, time_limit_ms=run.time_limit_ms)
     simulator = Simulator(ARRAYS, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
     rng = np.random.default_rng(seed)
     while simulator.status is Status.DECIDE:
@@ -78,14 +67,7 @@ def alone(cluster: Cluster, run: Run, seed: int) -> Outcome:
         stages = seen.open_stages()
         held = seen.jobs["held"][seen.stages["job"][stages]]
         simulator.step(choose(rng, stages.tolist(), held.tolist(), seen.num_executors))
-    clock = simulator.state.clock[0]
-    return Outcome(
-        simulator.status,
-        simulator.completion_ms().tolist(),
-        int(clock["decisions"]),
-        -float(clock["job_time_ms"]) / 1000,
-        simulator.time_ms,
-    )
+    return simulator
 
 
 def decide_all(
@@ -102,32 +84,23 @@ def decide_all(
     return [action.stage for action in actions], [action.limit for action in actions]
 
 
-def together(simulators: VectorSimulator, seeds: Sequence[int]) -> list[Outcome]:
-    """All simulations to their ends, each under the random policy of its own seed."""
+def together(simulators: VectorSimulator, seeds: Sequence[int]) -> Float64:
+    """All simulations to their ends, each under the random policy of its own seed; the returns."""
     rngs = [np.random.default_rng(seed) for seed in seeds]
     return_s = np.zeros(len(seeds))
     while simulators.alive.any():
         stages, limits = decide_all(simulators.observation(), rngs)
         return_s += simulators.step(np.array(stages), np.array(limits)).reward_s
-    states = [simulators.state(index) for index in range(len(seeds))]
-    return [
-        Outcome(
-            int(status),
-            state.jobs["completion_ms"].tolist(),
-            int(state.clock[0]["decisions"]),
-            float(total),
-            float(state.clock[0]["time_ms"]),
-        )
-        for status, state, total in zip(simulators.status, states, return_s, strict=True)
-    ]
+    return return_s
 
 
-def assert_same(outcome: Outcome, expected: Outcome) -> None:
-    """Equal to the last bit, but for the order in which rewards are added up."""
-    assert outcome.return_s == pytest.approx(expected.return_s, rel=1e-12)
-    np.testing.assert_equal(
-        outcome._replace(return_s=0.0)._asdict(), expected._replace(return_s=0.0)._asdict()
-    )
+def assert_same(simulators: VectorSimulator, index: int, simulator: Simulator) -> None:
+    """Simulation `index` has ended as `simulator`, to the last bit."""
+    assert simulators.status[index] == simulator.status
+    state, expected = simulators.state(index), simulator.state
+    assert state.jobs["completion_ms"].tobytes() == expected.jobs["completion_ms"].tobytes()
+    for name in ("time_ms", "decisions", "job_time_ms"):
+        assert state.clock[0][name] == expected.clock[0][name]
 
 
 # --- lockstep ------------------------------------------------------------------------------------
@@ -156,11 +129,15 @@ def test_each_simulation_gives_what_it_gives_alone(
     cluster = CLUSTERS[protocol.label]
     runs = [run_of(*arguments) for arguments in drawn]
     seeds = [seed for seed, _, _ in drawn]
-    outcomes = together(VectorSimulator(ARRAYS, cluster, runs), seeds)
-    for run, seed, outcome in zip(runs, seeds, outcomes, strict=True):
-        assert_same(outcome, alone(cluster, run, seed))
+    simulators = VectorSimulator(ARRAYS, cluster, runs)
+    return_s = together(simulators, seeds)
+    for index, (run, seed) in enumerate(zip(runs, seeds, strict=True)):
+        simulator = alone(cluster, run, seed)
+        assert_same(simulators, index, simulator)
+        job_time_ms = float(simulator.state.clock[0]["job_time_ms"])
+        assert return_s[index] == pytest.approx(-job_time_ms / 1000, rel=1e-12)
     if drawn == MIXED:
-        assert {outcome.status for outcome in outcomes} >= {Status.DONE, Status.TRUNCATED}
+        assert {Status.DONE, Status.TRUNCATED} <= set(simulators.status.tolist())
 
 
 def test_reset_begins_one_run_and_leaves_the_others() -> None:
@@ -178,9 +155,14 @@ def test_reset_begins_one_run_and_leaves_the_others() -> None:
         result = simulators.step(np.array(stages), np.array(limits))
     assert (result.done | result.truncated).all()
     for index, (run, seed) in enumerate([(run_of(1), 0), (run_of(8, jobs=30), 8), (run_of(3), 2)]):
-        expected = alone(cluster, run, seed)
-        found_ms = simulators.state(index).jobs["completion_ms"]
-        np.testing.assert_array_equal(found_ms, expected.completion_ms)
+        assert_same(simulators, index, alone(cluster, run, seed))
+    # A shorter run after a longer one meets nothing of it.
+    simulators.reset(1, run_of(2))
+    rngs[1] = np.random.default_rng(5)
+    while simulators.alive.any():
+        stages, limits = decide_all(simulators.observation(), rngs)
+        simulators.step(np.array(stages), np.array(limits))
+    assert_same(simulators, 1, alone(cluster, run_of(2), 5))
 
 
 # --- what they show ------------------------------------------------------------------------------
