@@ -216,14 +216,6 @@ def test_the_timeline_holds_every_task_of_every_run(run: Command, tmp_path: Path
     assert [str(row["task"]) for row in rows] == [row["task"] for row in read]
 
 
-def test_a_limit_before_the_first_arrival_is_refused(run: Command, tmp_path: Path) -> None:
-    """No job would count, and an average over none is not a figure."""
-    out = tmp_path / "out.json"
-    result = run("--policies", "fifo,random", "--time-limit", 0.001, "--json", out)
-    refused(result, "no job of sequence 0 has arrived by then")
-    assert not out.exists()
-
-
 # --- learned policies ----------------------------------------------------------------------------
 
 
@@ -264,6 +256,7 @@ def test_where_jobs_hardly_meet_it_is_said(run: Command) -> None:
         (["--jobs", "0"], ["jobs", "0"]),
         (["--interarrival", "0"], ["interarrival", "0"]),
         (["--time-limit", "0"], ["time limit", "0"]),
+        (["--time-limit", "0.001"], ["no job of sequence 0 has arrived by then"]),
         (["--protocol", "spark"], ["unknown protocol 'spark'", "decima-sim"]),
         (["--arrivals", "weekly"], ["'weekly'", "poisson"]),
         (["--arrivals", "recorded"], ["no recorded arrival"]),

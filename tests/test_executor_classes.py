@@ -203,7 +203,7 @@ def test_a_plan_follows_the_trace() -> None:
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf_cp", "spark_fair", "tetris"])
 @given(workload=workloads(Protocol.EXECUTORS))
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_work_conserving_baselines_leave_no_fitting_executor_idle(
     policy: str, workload: Workload
 ) -> None:

@@ -274,7 +274,7 @@ def test_an_illegal_choice_of_a_compiled_heuristic_names_it(
     "name", [name for name, spec in HEURISTICS.items() if spec.idle_insensitive]
 )
 @given(workload=workloads(Protocol.SESSION))
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_asking_less_often_changes_no_task_where_that_is_said(
     name: str, workload: Workload
 ) -> None:

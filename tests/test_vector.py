@@ -20,30 +20,12 @@ from spark_sim import (
     SimulationError,
     Simulator,
     Status,
-    Streams,
 )
-from spark_sim.batch import batch_of
 from spark_sim.observation import ObservationBatch
-from spark_sim.tables import JOB, NONE, STAGE
+from spark_sim.tables import NONE
 from spark_sim.vector import Run, VectorSimulator
-from traces import to_arrays, tpch_like
-from traces.arrivals import poisson
+from tests.test_agent_support import ARRAYS, CLUSTERS, each_protocol, run_of
 from traces.numbers import Float64
-
-TRACE = tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6)
-ARRAYS = to_arrays(TRACE)
-CLUSTERS = {
-    protocol.label: Cluster(num_executors=8, protocol=protocol, time_limit_ms=400_000.0)
-    for protocol in Protocol
-}
-each_protocol = pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-
-
-def run_of(seed: int, jobs: int = 5, time_limit_ms: float | None = None) -> Run:
-    """A Poisson sequence of its own."""
-    streams = Streams(seed, 0)
-    drawn = poisson(TRACE, jobs, 15_000.0, streams.arrivals())
-    return Run(drawn.arrival_ms, drawn.job, streams.duration_key(), time_limit_ms)
 
 
 def choose(
@@ -166,53 +148,6 @@ def test_reset_begins_one_run_and_leaves_the_others() -> None:
 
 
 # --- what they show ------------------------------------------------------------------------------
-
-
-def assert_shows(batch: ObservationBatch, index: int, simulator: Simulator) -> None:
-    """Simulation `index` of `batch` shows what `simulator.observation()` shows."""
-    seen = simulator.observation()
-    low, high = batch.job_ptr[index], batch.job_ptr[index + 1]
-    first, last = batch.stage_ptr[index], batch.stage_ptr[index + 1]
-    own_jobs, own_stages = batch.job_row[low:high], batch.stage_row[first:last]
-    np.testing.assert_array_equal(own_jobs, seen.active)
-    for name in set(JOB.names or ()) - {"first_stage"}:
-        np.testing.assert_array_equal(batch.jobs[name][low:high], seen.jobs[name][own_jobs])
-    for name in set(STAGE.names or ()) - {"job"}:
-        np.testing.assert_array_equal(batch.stages[name][first:last], seen.stages[name][own_stages])
-    np.testing.assert_array_equal(
-        batch.job_row[batch.stages["job"][first:last]], seen.stages["job"][own_stages]
-    )
-    np.testing.assert_array_equal(
-        batch.stage_row[batch.jobs["first_stage"][low:high]], seen.jobs["first_stage"][own_jobs]
-    )
-    source = batch.source_job[index]
-    in_sight = seen.source_job if seen.source_job in seen.active else NONE
-    assert (NONE if source == NONE else batch.job_row[source]) == in_sight
-    assert batch.alive[index]
-    assert batch.time_ms[index] == seen.time_ms
-    assert batch.num_executors[index] == seen.num_executors
-    assert batch.on_offer[index] == seen.on_offer
-
-
-@each_protocol
-def test_a_batch_shows_each_simulation_as_its_observation_does(cluster: Cluster) -> None:
-    """One or three at different decisions, while two play and one stays where it is."""
-    runs = [run_of(1), run_of(2), run_of(3)]
-    three = [Simulator(ARRAYS, cluster, run.arrival_ms, run.job) for run in runs]
-    rng = np.random.default_rng(0)
-    compared = 0
-    while all(simulator.status is Status.DECIDE for simulator in three):
-        batch = batch_of([simulator.state for simulator in three])
-        for index, simulator in enumerate(three):
-            assert_shows(batch, index, simulator)
-        assert_shows(batch_of([three[1].state]), 0, three[1])
-        compared += 1
-        for simulator in three[:2]:
-            seen = simulator.observation()
-            stages = seen.open_stages()
-            held = seen.jobs["held"][seen.stages["job"][stages]]
-            simulator.step(choose(rng, stages.tolist(), held.tolist(), seen.num_executors))
-    assert compared > 20
 
 
 @each_protocol
