@@ -163,18 +163,6 @@ def test_branches_lower_the_slowdown() -> None:
     assert learner.validate()["score"] < 0.9 * before
 
 
-@pytest.mark.slow
-def test_a_few_iterations_make_it_better() -> None:
-    """On a small cluster at 70 %, from random to well below it."""
-    cluster = replace(PAPER, arrival_steps=15, slots=4, max_steps=100)
-    config = TrainConfig(cluster=cluster, job_sets=20, episodes=10, learning_rate=5e-3)
-    learner = DeepRmLearner(replace(config, policy="compact"))
-    before = learner.validate()["score"]
-    for iteration in range(25):
-        learner.iterate(iteration)
-    assert learner.validate()["score"] < 0.92 * before
-
-
 def test_utilisation_is_scored_the_other_way_round() -> None:
     """The loop keeps what has the lowest score."""
     figures = DeepRmLearner(replace(SMALL, objective="utilisation")).validate()

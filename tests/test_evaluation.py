@@ -160,24 +160,6 @@ def test_arrivals_are_replayed_from_a_file(run: Command, trace_file: Path, tmp_p
     assert [float(row["finish_ms"]) for row in rows[:2]] == [3500.0, 12000.0]
 
 
-def test_jobs_that_a_time_limit_keeps_away_count_nowhere(
-    run: Command, trace_file: Path, tmp_path: Path
-) -> None:
-    """The story above ended at 5 s: the first job took 3 s, the second did not arrive."""
-    arrivals = write_csv(tmp_path / "arrivals.csv", "500,one", "9000,one")
-    out = tmp_path / "out.json"
-    limited = ("--time-limit", 5, "--json", out)
-    result = succeeded(run("--policies", "fifo", "--arrivals", arrivals, *limited))
-    figures = json.loads(out.read_text())["policies"]["fifo"]
-    for figure in ("avg_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s"):
-        assert figures[figure]["per_sequence"] == [3.0, 3.0, 3.0], figure
-    assert figures["fairness"]["per_sequence"] == pytest.approx([1.0, 1.0, 1.0])
-    assert figures["makespan_s"]["per_sequence"] == [5.0, 5.0, 5.0]
-    assert (figures["jobs"], figures["unfinished"], figures["not_arrived"]) == (3, 0, 3)
-    assert "3 sequences of 2 jobs" in result.stdout
-    assert "(3 not arrived)" in result.stdout
-
-
 def test_batch_brings_all_jobs_at_0(run: Command, trace_file: Path, tmp_path: Path) -> None:
     """The flag is the arrival pattern `batch`, and contradicts any other."""
     settings = small_config(trace_file, arrivals="batch")

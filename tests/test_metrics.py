@@ -54,18 +54,6 @@ def test_jobs_that_never_arrived_count_nowhere() -> None:
     assert figures.makespan_s == 6.0
 
 
-def test_a_limit_cuts_the_story_of_two_jobs() -> None:
-    """The story above ended at 7 s: a took 5 s of its least 3, b is 6 s old, its least 3 too."""
-    metrics = two_jobs(time_limit_ms=7_000).metrics
-    assert (metrics.unfinished, metrics.not_arrived) == (1, 0)
-    assert metrics.jct_s.tolist() == [5.0, 6.0]
-    assert (metrics.avg_jct_s, metrics.jct_percentile_s(50)) == (5.5, 5.5)
-    assert metrics.jct_percentile_s(95) == pytest.approx(5.95)
-    assert metrics.avg_slowdown == pytest.approx((5 / 3 + 6 / 3) / 2)
-    assert metrics.fairness == pytest.approx(121 / 122)
-    assert metrics.makespan_s == 7.0
-
-
 def test_a_run_that_nobody_came_to_has_no_averages() -> None:
     """NaN, not 0, which would be the best of all runs."""
     story = tell([job("a", stage("x", 1, 1000))], "fifo", arrival_ms=[9_000], time_limit_ms=6_000)

@@ -89,31 +89,6 @@ def test_known_makespans_are_reached_by_every_policy(
         assert found_ms == known.makespan_ms
 
 
-@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
-def test_the_critical_path_first_solves_the_diamond(protocol: Protocol) -> None:
-    """SJF-CP starts the long branch first and reaches the 6 s of the chain top, left, bottom."""
-    known = KNOWN_OPTIMA["diamond"]()
-
-    best = tell(known.trace.jobs, "sjf_cp", executors=2, moving_delay_ms=0, protocol=protocol)
-
-    assert best.completed == {"diamond": known.makespan_ms}
-
-
-@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
-def test_the_shortest_job_first_is_best_on_two_jobs(protocol: Protocol) -> None:
-    """5.5 s on average against 9.5 s in the order of arrival."""
-    known = KNOWN_OPTIMA["two-jobs"]()
-
-    shortest, remaining, in_order = (
-        tell(known.trace.jobs, policy, moving_delay_ms=0, protocol=protocol)
-        for policy in ("sjf_cp", "tuned_srw", "fifo")
-    )
-
-    assert np.mean(list(shortest.completed.values())) == known.average_jct_ms
-    assert np.mean(list(remaining.completed.values())) == known.average_jct_ms
-    assert np.mean(list(in_order.completed.values())) == 9_500.0
-
-
 @given(
     seed=st.integers(0, 2**32),
     executors=st.integers(1, 12),
