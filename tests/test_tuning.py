@@ -12,17 +12,26 @@ import pytest
 
 from decima.registry import HEURISTICS, Parameters
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, read_tuned, tune
-from tests.commands import Command, refused, small_config, succeeded
+from tests.commands import SMALL, Command, decima, refused, small_config, succeeded
 from traces.numbers import Float64
 
 Json = dict[str, Any]
 
 
-@pytest.fixture
-def tuned_file(run: Command, tmp_path: Path) -> Path:
-    path = tmp_path / "tuned.json"
-    result = succeeded(run("--policy", "tuned_weighted_fair", "--output", path, command="tune"))
+@pytest.fixture(scope="module")
+def tuned_once(trace_file: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What `decima tune` writes."""
+    path = tmp_path_factory.mktemp("tuned") / "tuned.json"
+    words = ("--policy", "tuned_weighted_fair", "--trace", trace_file, "--output", path)
+    result = succeeded(decima("tune", *SMALL, *words))
     assert "tuned_weighted_fair: alpha" in result.stdout
+    return path.read_bytes()
+
+
+@pytest.fixture
+def tuned_file(tuned_once: bytes, tmp_path: Path) -> Path:
+    path = tmp_path / "tuned.json"
+    path.write_bytes(tuned_once)
     return path
 
 
