@@ -16,7 +16,7 @@ from deeprm.jobs import draw_jobs
 from deeprm.objectives import Objective
 from deeprm.schedulers import SJF, load_model, new_network, save_model
 from deeprm.session import new_run, references
-from deeprm.study import Training
+from deeprm.study import STUDY, Models, Training
 from deeprm.training_config import TrainConfig
 from tests.commands import succeeded
 from tests.studies import DEEPRM
@@ -94,3 +94,17 @@ def test_every_figure_is_measured_and_drawn(
     assert set(seven["withheld_jobs_by_duration"]) <= {
         str(n) for n in [*range(1, 4), *range(10, 16)]
     }
+
+
+def test_curves_are_gathered_from_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training("paper", 70, 0)
+    runs = tmp_path / "runs"
+    DEEPRM.train(runs / training.name)
+    config = load_model(runs / training.name / "model.safetensors").config
+    monkeypatch.setattr(Training, "config", lambda _self: config)
+    STUDY.gather(runs, tmp_path / "models")
+    models = Models(tmp_path / "models")
+    assert [model.config for model in models.of("paper", 70)] == [config]
+    (rows,) = models.curves().values()
+    assert [row["iteration"] for row in rows] == [0, 1]
+    assert set(rows[0]) == {"iteration", "mean_reward", "max_reward", "slowdown"}

@@ -24,6 +24,7 @@ from deeprm.rollouts import SHARE, Rollouts, branched, roll_out
 from deeprm.schedulers import (
     SJF,
     Learned,
+    RandomChoice,
     load_model,
     new_network,
     save_model,
@@ -105,6 +106,22 @@ def histories(size: int) -> list[History]:
             histories[e].reward.append(earned)
             histories[e].end = float(episodes.state.time[e])
     return histories
+
+
+def test_imitation_approaches_the_teacher() -> None:
+    """The likeliest action is then mostly that of shortest job first."""
+    config = replace(SMALL, policy="compact", imitation=80, job_sets=30, learning_rate=1e-2)
+    learner = DeepRmLearner(replace(config, final_learning_rate=1e-2, iterations=80))
+    losses = [learner.iterate(iteration)["imitation_loss"] for iteration in range(80)]
+    assert losses[-1] < 0.5 * losses[0]
+
+    jobs = draw_jobs(TINY, 40, 9, Purpose.TEST)
+    student = Learned(learner.network.frozen(), greedy=True)
+    slowdowns = [
+        evaluate(scheduler, TINY, jobs, 0).slowdown.mean()
+        for scheduler in (student, SJF, RandomChoice())
+    ]
+    assert slowdowns[0] < slowdowns[1] + 0.25 * (slowdowns[2] - slowdowns[1])
 
 
 def test_a_model_trained_on_branches_is_greedy(tmp_path: Path) -> None:

@@ -274,6 +274,11 @@ def test_settings_are_refused_in_python_too(settings: dict[str, Any], words: str
             evaluate(config, own=(own,))  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no file")
+def test_a_folder_that_takes_no_file_is_refused_before_the_runs(run: Command) -> None:
+    refused(run("--policies", "fifo", "--json", "/proc/out.json"), "/proc/out.json: cannot write")
+
+
 # --- notes ---------------------------------------------------------------------------------------
 
 

@@ -21,10 +21,11 @@ from spark_sim import (
     Simulator,
     Status,
 )
+from spark_sim.batch import batch_of
 from spark_sim.observation import ObservationBatch
 from spark_sim.tables import NONE
 from spark_sim.vector import Run, VectorSimulator
-from tests.test_agent_support import ARRAYS, CLUSTERS, each_protocol, run_of
+from tests.test_agent_support import ARRAYS, CLUSTERS, TRACE, each_protocol, run_of
 from traces.numbers import Float64
 
 
@@ -150,6 +151,26 @@ def test_reset_begins_one_run_and_leaves_the_others() -> None:
 # --- what they show ------------------------------------------------------------------------------
 
 
+def test_a_batch_is_that_of_its_states_and_knows_their_dependencies() -> None:
+    simulators = VectorSimulator(ARRAYS, Cluster(2), [run_of(1, jobs=20), run_of(2, jobs=20)])
+    for _ in range(60):
+        batch = simulators.observation()
+        simulators.step(batch.first_open_stages(), batch.num_executors)
+    batch = simulators.observation()
+    of_states = batch_of([simulators.state(index) for index in range(2)])
+    for name, values in batch._asdict().items():
+        np.testing.assert_array_equal(getattr(of_states, name), values)
+    expected = [
+        (int(job["first_stage"]) + parent, int(job["first_stage"]) + child)
+        for job in batch.jobs
+        for child, stage in enumerate(TRACE.jobs[job["template"]].stages)
+        for parent in stage.parents
+    ]
+    assert len(batch.jobs) > 4
+    edges = batch.edges(ARRAYS)
+    assert sorted(edges.T.tolist()) == sorted(map(list, expected))
+
+
 @each_protocol
 def test_ended_simulations_have_no_rows(cluster: Cluster) -> None:
     """Truncated or done, they keep their flags and earn nothing while the last goes on."""
@@ -202,6 +223,8 @@ def test_an_illegal_action_moves_no_simulation(
     assert f"simulation 1, batch row {rows[row]}, limit {limit}" in str(caught.value)
     for index in range(2):
         np.testing.assert_array_equal(simulators.state(index).clock, before[index])
+    with pytest.raises(SimulationError, match=r"all must be \(2,\)"):
+        simulators.step(legal[:1], np.array([8, 8]))
     simulators.step(legal, np.array([8, 8]))
 
 
