@@ -13,7 +13,7 @@ from harmony.clusters import Clusters
 from harmony.config import Config
 from harmony.models import kind_of
 from harmony.session import AnyConfig
-from harmony.tables import Int32, Jobs
+from harmony.tables import Int32
 
 TINY = Config(servers=2, max_workers=2, jobs=6, jobs_per_20_min=2.0, max_intervals=200)
 """two servers of 2 GPUs, 8 cores, 48 GB and 50 Gbit/s"""
@@ -51,19 +51,3 @@ def random_actions(clusters: Clusters, rows: Int32, rng: np.random.Generator) ->
 def save_model(path: Path, config: AnyConfig, weights: dict[str, Tensor], card: Any) -> None:
     """Write the weights of a policy or of a reward model."""
     kind_of(config).save(path, config, weights, card)
-
-
-def least_completion(config: Config, jobs: Jobs, actions: tuple[int, ...] = ()) -> float:
-    """The least mean completion time of a tiny sequence, in intervals, of all ways to place it.
-
-    Jobs are tried in the order of arrival. Which of a job's tasks goes first makes no difference,
-    so workers do. Speeds are without noise.
-    """
-    clusters = Clusters(config, jobs)
-    act(clusters, *actions)
-    if clusters.over[0]:
-        return float(clusters.mean_completion()[0])
-    allowed = np.nonzero(clusters.masks(ONLY)[0])[0]
-    of_workers = allowed[allowed < config.servers]
-    chosen = of_workers if len(of_workers) else allowed
-    return min(least_completion(config, jobs, (*actions, int(action))) for action in chosen)

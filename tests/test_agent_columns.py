@@ -18,11 +18,9 @@ from decima.agent.feature_kernels import most_limits
 from decima.agent.graph import GraphSorter
 from decima.agent.scales import Scales
 from spark_sim import PASS, Action, Cluster, ExecutorClass, Observation
-from spark_sim.observation import observe
-from spark_sim.vector import VectorSimulator
 from tests.networks import described, whole_graph
 from tests.stories import build, job, stage
-from tests.test_agent_support import ARRAYS, SCALES, each_protocol, run_of
+from tests.test_agent_support import SCALES
 from traces import Trace, to_arrays
 
 
@@ -33,40 +31,6 @@ def assert_row(
     assert list(expected) == list(names)
     named = dict(zip(names, row.tolist(), strict=True))
     assert named == pytest.approx(dict(expected), rel=1e-5, abs=1e-5)
-
-
-@each_protocol
-def test_a_batch_tells_of_each_decision_what_it_tells_of_it_alone(cluster: Cluster) -> None:
-    """Three simulations in one batch, one of them over, against the observations of each."""
-    runs = [run_of(1), run_of(3, jobs=1, time_limit_ms=5_000.0), run_of(2, jobs=9)]
-    simulators = VectorSimulator(ARRAYS, cluster, runs)
-    compared = 0
-    for _ in range(60):
-        if not simulators.alive[[0, 2]].all():
-            break
-        batch = simulators.observation()
-        together = described(batch, SCALES)
-        for index in (0, 2):
-            alone = described(observe(simulators.state(index)).as_batch(), SCALES)
-            jobs = slice(*together.job_ptr[index : index + 2])
-            stages = slice(*together.open_ptr[index : index + 2])
-            limits = slice(together.limit_ptr[jobs.start], together.limit_ptr[jobs.stop])
-            kinds = slice(together.kind_ptr[stages.start], together.kind_ptr[stages.stop])
-            for rows, names in (
-                (jobs, ("job_x",)),
-                (stages, ("stage_x",)),
-                (limits, ("limit_x", "limit")),
-                (kinds, ("class_x", "kind")),
-                (slice(index, index + 1), ("cluster_x",)),
-            ):
-                for name in names:
-                    expected = getattr(alone, name)
-                    np.testing.assert_array_equal(getattr(together, name)[rows], expected)
-            compared += 1
-        first = batch.first_open_stages()
-        held = batch.jobs["held"][batch.stages["job"][first]]
-        simulators.step(first, np.minimum(held + 3, batch.num_executors))
-    assert compared > 20
 
 
 def test_the_columns_of_executor_classes_by_hand() -> None:
@@ -94,6 +58,13 @@ def test_the_columns_of_executor_classes_by_hand() -> None:
 
 SIZES = (("small", 200.0), ("large", 800.0))
 SCALES_OF_TWO = Scales(task_ms=1_000, work_ms=8_000)
+
+
+def beside(sizes: list[int], executors: int, others: int) -> Observation:
+    """A job whose open stages have so many tasks, beside other jobs of one task."""
+    first = job("a", *(stage(f"s{number}", size, 1_000) for number, size in enumerate(sizes)))
+    rest = [job(f"b{number}", stage("x", 1, 1_000)) for number in range(others)]
+    return build([first, *rest], Cluster(num_executors=executors)).observation()
 
 
 def two_jobs() -> Observation:
@@ -181,15 +152,6 @@ def test_the_nodes_columns_of_two_jobs_by_hand() -> None:
     np.testing.assert_allclose(graph.nodes.x, expected, rtol=1e-6)
 
 
-def menu(sizes: list[int], executors: int, others: int = 0) -> list[int]:
-    """Limits of the first job, whose open stages have so many tasks, beside other jobs."""
-    first = job("a", *(stage(f"s{number}", size, 1_000) for number, size in enumerate(sizes)))
-    rest = [job(f"b{number}", stage("x", 1, 1_000)) for number in range(others)]
-    simulator = build([first, *rest], Cluster(num_executors=executors))
-    choices = described(simulator.observation().as_batch(), SCALES)
-    return [int(limit) for limit in choices.limit[: choices.limit_ptr[1]]]
-
-
 ONE_BY_ONE = list(range(1, 9))
 
 
@@ -210,7 +172,8 @@ def test_the_menu_of_limits_by_hand(
 ) -> None:
     """One by one to 8, then quarter octaves, fair shares, and what stages and the job can use."""
     expected = ONE_BY_ONE + beyond if beyond is not None else [1, 2, 3]
-    assert menu(sizes, executors, others) == expected
+    choices = described(beside(sizes, executors, others).as_batch(), SCALES)
+    assert choices.limit[: choices.limit_ptr[1]].tolist() == expected
 
 
 @given(
@@ -221,10 +184,7 @@ def test_the_menu_of_limits_by_hand(
 @settings(max_examples=150)
 def test_menus_ascend_and_have_room(sizes: list[int], executors: int, others: int) -> None:
     """No limit twice, none that cannot be used, and never more than arrays are made for."""
-    first = job("a", *(stage(f"s{number}", size, 1_000) for number, size in enumerate(sizes)))
-    rest = [job(f"b{number}", stage("x", 1, 1_000)) for number in range(others)]
-    simulator = build([first, *rest], Cluster(num_executors=executors))
-    seen = simulator.observation().as_batch()
+    seen = beside(sizes, executors, others).as_batch()
     choices = described(seen, SCALES)
     assert len(choices.limit) <= most_limits(seen)
     for begin, end in itertools.pairwise(choices.limit_ptr.tolist()):

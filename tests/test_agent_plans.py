@@ -94,8 +94,8 @@ def acting(scores: Scores[Tensor]) -> Scores[Float32]:
 
 
 # One decision before, so that all rows are shifted: the second has a job with two open stages, one
-# with one, and one with none.
-GRAPH, CHOICES = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]])
+# with one, and one with none; its open stages may be given 2, 1 and 3 classes.
+GRAPH, CHOICES = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]], [2, 2, 1, 3])
 SCORES = random_scores(GRAPH, 5)
 STAGES, END = SCORES.stage[1:].double(), float(SCORES.end[1])
 LIMITS = {0: SCORES.limit[2:5].double(), 2: SCORES.limit[5:7].double()}
@@ -122,7 +122,18 @@ def limit_probability(limit: dict[int, int]) -> float:
     return float(np.prod([softmax(LIMITS[job])[number] for job, number in limit.items()]))
 
 
-def plan_of(order: Sequence[int], used: int, limit: Sequence[int]) -> Plans:
+KINDS = [softmax(SCORES.kind[first:last].double()) for first, last in ((2, 4), (4, 5), (5, 8))]
+"""of the second decision's open stages, how likely each class is"""
+
+
+def kinds_of(numbers: Sequence[int]) -> list[int]:
+    """Classes of the three stages, counted through the decision, and none for the end."""
+    return [number + first for number, first in zip(numbers, (0, 2, 3), strict=True)] + [-1]
+
+
+def plan_of(
+    order: Sequence[int], used: int, limit: Sequence[int], kinds: Sequence[int] = (0, 0, 0)
+) -> Plans:
     """Of the second decision."""
     return Plans(
         np.array([1]),
@@ -131,7 +142,7 @@ def plan_of(order: Sequence[int], used: int, limit: Sequence[int]) -> Plans:
         np.array([used]),
         np.array([0, 3]),
         np.array(limit),
-        np.full(len(order), -1),
+        np.array(kinds_of(kinds)),
     )
 
 
@@ -140,25 +151,38 @@ def plan_of(order: Sequence[int], used: int, limit: Sequence[int]) -> Plans:
 
 @pytest.mark.parametrize("used", [1, 2, 3, 4])
 def test_log_probability_is_that_of_every_possible_plan(used: int) -> None:
-    """All orders times all limits: the entries looked at, and the limits of the jobs of those."""
+    """All orders times all limits and classes: of the entries looked at, and of the jobs of those.
+    Stages that were not reached have none, whatever stands there; nor has the end.
+    """
     for order in itertools.permutations(range(4)):
-        jobs = {JOB_OF_ENTRY[entry] for entry in order[:used] if entry != 3}
-        for first, second in itertools.product(range(3), range(2)):
+        stages = [entry for entry in order[:used] if entry != 3]
+        for (first, second), (kind, other) in zip(
+            itertools.product(range(3), range(2)),
+            itertools.product(range(2), range(3)),
+            strict=True,
+        ):
             # Limits of a decision are counted through: those of the third job begin at 3.
-            taken = plan_probabilities.taken(
-                SCORES, GRAPH, plan_of(order, used, [first, -1, 3 + second])
-            )
-            chosen = {job: {0: first, 2: second}[job] for job in jobs}
+            plan = plan_of(order, used, [first, -1, 3 + second], (kind, 0, other))
+            taken = plan_probabilities.taken(SCORES, GRAPH, plan)
+            chosen = {JOB_OF_ENTRY[entry]: (first, first, second)[entry] for entry in stages}
             expected = order_probability(order[:used]) * limit_probability(chosen)
+            expected *= float(np.prod([KINDS[entry][(kind, 0, other)[entry]] for entry in stages]))
             assert float(taken.log_prob) == pytest.approx(np.log(expected), abs=1e-5)
 
 
 def test_entropy_is_a_share_of_the_greatest() -> None:
-    """1 where all choices are equally likely, near 0 where one is certain."""
+    """Stages, limits and classes have a third each: of those, 1 where all choices are equally
+    likely, near 0 where one is certain.
+    """
     equal = Scores(*(torch.zeros_like(score) for score in SCORES))
     plan = plan_of([0, 2, 3, 1], 4, [0, -1, 3])
-    assert float(plan_probabilities.taken(equal, GRAPH, plan).entropy) == pytest.approx(1.0)
-    certain = equal._replace(
+    # The stage with a single class has no entropy: of the three looked at, two have all.
+    entropy = float(plan_probabilities.taken(equal, GRAPH, plan).entropy)
+    assert entropy == pytest.approx((1 + 1 + 2 / 3) / 3)
+    sure_classes = equal._replace(kind=torch.tensor([0.0, 0.0, 90.0, 0.0, 0.0, 90.0, 0.0, 0.0]))
+    entropy = float(plan_probabilities.taken(sure_classes, GRAPH, plan).entropy)
+    assert entropy == pytest.approx(2 / 3)
+    certain = sure_classes._replace(
         stage=torch.tensor([0.0, 50.0, 0.0, 0.0]),
         limit=torch.tensor([0.0, 0.0, 50.0, 0.0, 0.0, 50.0, 0.0]),
     )
@@ -218,13 +242,18 @@ def test_draws_follow_the_probabilities() -> None:
 
 
 def test_the_likeliest_plan_is_in_the_order_of_the_logits() -> None:
-    """Each job with the median of its limits; no key draws."""
+    """Each job with the median of its limits, each stage with its likeliest class; no key draws."""
     plan = plans.draw(acting(SCORES), CHOICES, np.array([1]), None)
     logits = [*STAGES.tolist(), END]
     expected = sorted(range(4), key=lambda entry: -logits[entry])
     assert to_the_end(plan.order.tolist()) == to_the_end(expected)
     assert sorted(plan.order.tolist()) == [0, 1, 2, 3]
     assert plan.limit.tolist() == [median_of(LIMITS[0]), -1, 3 + median_of(LIMITS[2])]
+    best = [int(np.argmax(kind)) for kind in KINDS]
+    assert plan.kind.tolist() == kinds_of(best)
+    wanted = plans.preferences(plan, CHOICES)
+    classes = {100 + 1 + stage: 7 + number for stage, number in enumerate(best)} | {NONE: ANY}
+    assert wanted.kind.tolist() == [classes[stage] for stage in wanted.stage.tolist()]
 
 
 def median_of(logits: Tensor) -> int:
@@ -245,65 +274,10 @@ def test_preferences_name_stages_and_their_jobs_limits() -> None:
         used=np.array([4, 2]),
         job_ptr=np.array([0, 3, 4]),
         limit=np.array([2, -1, 4, 1]),
-        kind=np.full(6, -1),
+        kind=np.array([*kinds_of((1, 0, 2)), 1, -1]),
     )
     wanted = plans.preferences(both, CHOICES)
     assert wanted.ptr.tolist() == [0, 4, 6]
     assert wanted.stage.tolist() == [103, 101, NONE, 102, NONE, 100]
     assert wanted.limit.tolist() == [2, 3, 0, 3, 0, 2]
-    assert wanted.kind.tolist() == [ANY] * 6
-
-
-# --- classes of executors ------------------------------------------------------------------------
-
-# The same two decisions, where the second's open stages may be given 2, 1 and 3 classes.
-CLASSED, CLASSED_CHOICES = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]], [2, 2, 1, 3])
-CLASS_SCORES = SCORES._replace(kind=random_scores(CLASSED, 6).kind)
-KINDS = [
-    softmax(CLASS_SCORES.kind[first:last].double()) for first, last in ((2, 4), (4, 5), (5, 8))
-]
-"""of the second decision's open stages, how likely each class is"""
-
-
-def kinds_of(numbers: Sequence[int]) -> list[int]:
-    """Classes of the three stages, counted through the decision, and none for the end."""
-    return [number + first for number, first in zip(numbers, (0, 2, 3), strict=True)] + [-1]
-
-
-def test_log_probability_has_a_factor_for_each_class_looked_at() -> None:
-    """Stages that were not reached have none, whatever stands there; nor has the end."""
-    for order in itertools.permutations(range(4)):
-        for used in (1, 2, 4):
-            for numbers in itertools.product(range(2), range(1), range(3)):
-                plan = plan_of(order, used, [0, -1, 3])._replace(kind=np.array(kinds_of(numbers)))
-                taken = plan_probabilities.taken(CLASS_SCORES, CLASSED, plan)
-                before = plan_probabilities.taken(SCORES, GRAPH, plan)
-                expected = np.prod(
-                    [KINDS[entry][numbers[entry]] for entry in order[:used] if entry != 3]
-                )
-                assert float(taken.log_prob - before.log_prob) == pytest.approx(
-                    np.log(expected), abs=1e-5
-                )
-
-
-def test_the_likeliest_classes_are_what_the_simulator_is_told() -> None:
-    """Rows of the cluster's classes, for the stages in the plan's order; any for the end."""
-    plan = plans.draw(acting(CLASS_SCORES), CLASSED_CHOICES, np.array([1]), None)
-    best = [int(np.argmax(kind)) for kind in KINDS]
-    assert plan.kind.tolist() == kinds_of(best)
-    wanted = plans.preferences(plan, CLASSED_CHOICES)
-    expected = {100 + 1 + stage: 7 + number for stage, number in enumerate(best)} | {NONE: ANY}
-    assert wanted.kind.tolist() == [expected[stage] for stage in wanted.stage.tolist()]
-
-
-def test_entropy_counts_classes_as_it_counts_limits() -> None:
-    """A third of it: 1 where all is equally likely, 2/3 where only classes are certain."""
-    plan = plan_of([0, 2, 3, 1], 4, [0, -1, 3])._replace(kind=np.array(kinds_of([0, 0, 0])))
-    equal = CLASS_SCORES._replace(
-        **{name: torch.zeros_like(getattr(CLASS_SCORES, name)) for name in Scores._fields}
-    )
-    # The stage with a single class has no entropy: of the three looked at, two have all.
-    entropy = float(plan_probabilities.taken(equal, CLASSED, plan).entropy)
-    assert entropy == pytest.approx((1 + 1 + 2 / 3) / 3)
-    certain = equal._replace(kind=torch.tensor([0.0, 0.0, 90.0, 0.0, 0.0, 90.0, 0.0, 0.0]))
-    assert float(plan_probabilities.taken(certain, CLASSED, plan).entropy) == pytest.approx(2 / 3)
+    assert wanted.kind.tolist() == [9, 8, ANY, 7, ANY, 8]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from unittest.mock import patch
 
 import numpy as np
@@ -16,24 +15,22 @@ from decima.agent.plans import Plans
 from decima.agent.policy import LearnedPolicy
 from decima.agent.rollout import Lanes, play_out
 from decima.agent.scorer import Scored, Scorer
-from spark_sim import PASS, Action, Cluster, Observation, Status
+from spark_sim import PASS, Action, Cluster, Protocol, Status
 from spark_sim.observation import ObservationBatch, read_only
 from spark_sim.vector import Run
 from tests.test_agent_support import (
     ARRAYS,
     CLUSTERS,
+    RUNS,
     SCALES,
     VARIANTS,
     each_protocol,
     random_network,
-    run_of,
     simulator_of,
 )
 from tests.workloads import Workload, workloads
 from traces import to_arrays
 from traces.numbers import Int64
-
-RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
 
 
 def completions(policy: LearnedPolicy, run: Run, cluster: Cluster) -> list[float]:
@@ -79,23 +76,35 @@ def test_one_by_one_is_what_lockstep_plays(cluster: Cluster) -> None:
         np.testing.assert_array_equal(state.jobs["completion_ms"], expected)
 
 
+class Counting(LearnedPolicy):
+    """Counts its passes."""
+
+    passes = 0
+
+    def plan(self, observation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+        self.passes += 1
+        return super().plan(observation)
+
+
 @each_protocol
-def test_views_that_cannot_be_written_to_cost_no_further_pass(cluster: Cluster) -> None:
-    """`attach` hands policies such views, each time new ones: the same plans, as many passes."""
-
-    def passes(show: Callable[[Observation], Observation]) -> tuple[int, list[Action]]:
-        policy = LearnedPolicy(random_network(5), ARRAYS)
+def test_a_round_is_planned_once(cluster: Cluster) -> None:
+    """One pass of the network for all choices of a round, and one more where choices open stages:
+    in a session, where they open none, one for each round. `attach` hands policies views that
+    cannot be written to, each time new ones: they cost no further pass.
+    """
+    outcomes = []
+    for show in (lambda seen: seen, read_only):
+        policy, rounds, actions = Counting(random_network(5), ARRAYS), set[int](), list[Action]()
         simulator = simulator_of(RUNS[0], cluster)
-        count, actions = 0, []
-        before = None
         while simulator.status is Status.DECIDE:
-            actions.append(policy.decide(show(simulator.observation())))
-            count += policy.planned is not before
-            before = policy.planned
+            seen = simulator.observation()
+            rounds.add(seen.round_number)
+            actions.append(policy.decide(show(seen)))
             simulator.step(actions[-1])
-        return count, actions
-
-    assert passes(read_only) == passes(lambda seen: seen)
+        outcomes.append((policy.passes, actions))
+    assert outcomes[0] == outcomes[1]
+    assert len(rounds) <= outcomes[0][0] < len(actions)
+    assert cluster.protocol is not Protocol.SESSION or outcomes[0][0] == len(rounds)
 
 
 def test_lanes_may_have_a_network_each() -> None:
@@ -155,31 +164,6 @@ def test_a_plan_has_every_limit_that_its_round_looks_at(
     few = completion_ms()
     with patch("decima.agent.policy.Scorer", EveryLimit):
         np.testing.assert_array_equal(completion_ms(), few)
-
-
-def test_a_round_is_planned_once() -> None:
-    """One pass of the network for all choices of a round, and one more where choices open stages:
-    in a session, where they open none, one for each round.
-    """
-    policy = Counting(random_network(2), ARRAYS)
-    simulator = simulator_of(run_of(2, jobs=8), CLUSTERS["session"])
-    choices, rounds = 0, set()
-    while simulator.status is Status.DECIDE:
-        observation = simulator.observation()
-        rounds.add(observation.round_number)
-        simulator.step(policy.decide(observation))
-        choices += 1
-    assert policy.passes == len(rounds) < choices
-
-
-class Counting(LearnedPolicy):
-    """Counts its passes."""
-
-    passes = 0
-
-    def plan(self, observation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-        self.passes += 1
-        return super().plan(observation)
 
 
 @pytest.mark.parametrize("label", ["full", "no limits"])

@@ -22,6 +22,7 @@ from tests.networks import whole_graph
 from tests.test_agent_support import (
     ARRAYS,
     CLUSTERS,
+    RUNS,
     SCALES,
     SMALL,
     VARIANTS,
@@ -32,7 +33,6 @@ from tests.test_agent_support import (
     simulator_of,
 )
 
-RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
 SORTER = GraphSorter(ARRAYS)
 ARCHITECTURES = {
     "as shipped": NetworkConfig(),
@@ -41,8 +41,8 @@ ARCHITECTURES = {
     "one hidden layer in the heads": replace(SMALL, head_hidden=(3,)),
     "heads that widen": replace(SMALL, head_hidden=(4, 11, 6)),
     "an embedding of one": replace(SMALL, embedding=1),
+    **VARIANTS,
 }
-PARTS_LEFT_OUT = {name: one for name, one in VARIANTS.items() if name != "full"}
 
 
 def random_network(seed: int, config: NetworkConfig = SMALL) -> PolicyNetwork:
@@ -95,24 +95,14 @@ def test_in_one_simulation_the_scores_are_those_of_a_full_pass(cluster: Cluster)
     assert count > 40
 
 
-@pytest.mark.parametrize("label", ["session", "classes"])
-@pytest.mark.parametrize("config", PARTS_LEFT_OUT.values(), ids=PARTS_LEFT_OUT)
-def test_each_ablation_is_the_same_in_both(config: NetworkConfig, label: str) -> None:
-    """Four simulations side by side, of which some are over before the others."""
-    assert_in_lockstep(random_network(4, config), CLUSTERS[label])
-
-
 @pytest.mark.parametrize("config", ARCHITECTURES.values(), ids=ARCHITECTURES)
 def test_each_architecture_is_the_same_in_both(config: NetworkConfig) -> None:
-    """Whatever the number and the sizes of layers; with classes, so every head is in use."""
-    assert_in_lockstep(random_network(4, config), CLUSTERS["classes"])
-
-
-def assert_in_lockstep(network: PolicyNetwork, cluster: Cluster) -> None:
-    """At every step of drawn plans."""
-    keys = np.arange(1, 5).astype(np.uint64)
+    """Whatever the number and the sizes of layers, and the parts left out; with classes, so every
+    head is in use. Four simulations side by side, of which some are over before the others.
+    """
+    network, keys = random_network(4, config), np.arange(1, 5).astype(np.uint64)
     count, fewest, most_limits = 0, 4, 0
-    lockstep = Lockstep(network, SCALES, Lanes(ARRAYS, cluster, RUNS, keys))
+    lockstep = Lockstep(network, SCALES, Lanes(ARRAYS, CLUSTERS["classes"], RUNS, keys))
     for step in lockstep:
         fewest = min(fewest, int(lockstep.simulators.alive.sum()))
         assert_as_in_full(network, step.scored)
@@ -147,18 +137,13 @@ def test_weights_are_copied_when_a_scorer_is_made() -> None:
     assert_as_in_full(network, other)
 
 
-# --- what it saves -------------------------------------------------------------------------------
-
-
 def test_only_jobs_that_changed_are_embedded_again() -> None:
     """A second look at the same scene embeds nothing; a choice, the job that was chosen."""
     network = random_network(2)
     policy = LearnedPolicy(network, ARRAYS)
     simulator = simulator_of(batch_run(1, jobs=5), CLUSTERS["executors"])
-    first = policy.score(simulator.observation())
-    assert first.changed.tolist() == [0, 1, 2, 3, 4]
-    again = policy.score(simulator.observation())
-    assert len(again.changed) == 0
+    assert policy.score(simulator.observation()).changed.tolist() == [0, 1, 2, 3, 4]
+    assert len(policy.score(simulator.observation()).changed) == 0
 
     observation = simulator.observation()
     stage = int(observation.open_stages()[0])

@@ -74,6 +74,10 @@ def batch_run(seed: int, jobs: int = 6) -> Run:
     return Run(np.zeros(jobs), drawn, seed)
 
 
+RUNS = [run_of(1), run_of(2, jobs=6), run_of(3, jobs=1), run_of(4, time_limit_ms=60_000.0)]
+"""of which one is over long before the others and one is cut off"""
+
+
 def simulator_of(run: Run, cluster: Cluster) -> Simulator:
     """The same run alone."""
     if run.time_limit_ms is not None:

@@ -103,19 +103,6 @@ def chain_and_other() -> Simulator:
     return build(jobs, Cluster(num_executors=6))
 
 
-def test_they_end_where_choosing_opens_a_stage() -> None:
-    """Covering a.x opens a.y, which may be given executors early: the same round is due again."""
-    simulator = chain_and_other()
-    seen = simulator.observation()
-    assert seen.open_stages().tolist() == [0, 2]
-    status, used = follow(simulator.state, preferences((0, 6, ANY), (2, 6, ANY), END), 0)
-    assert (Status(status), used) == (Status.DECIDE, 1)
-    now = simulator.observation()
-    assert now.open_stages().tolist() == [1, 2]
-    assert now.round_number == seen.round_number
-    assert (now.time_ms, now.on_offer) == (0.0, 4)
-
-
 def test_a_limit_beyond_the_cluster_is_refused() -> None:
     """The kernel reports it; the simulations name which it was."""
     status, used = follow(chain_and_other().state, preferences((0, 7, ANY), END), 0)

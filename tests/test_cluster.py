@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,54 +15,39 @@ from spark_sim.cluster import parse_classes
 from tests.stories import build, job, stage
 from traces import Trace, to_arrays
 
+SMALL, LARGE = ExecutorClass(1, memory_mb=250.0), ExecutorClass(1, memory_mb=1000.0)
+MANY = tuple(ExecutorClass(1, memory_mb=float(size)) for size in range(1, 18))
+
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("make", "settings", "words"),
     [
-        ({"num_executors": 0}, "number of executors must lie in 1..100,000, got 0"),
-        ({"moving_delay_ms": -1.0}, "moving delay must be finite, >= 0 and <= 1e+09 ms, got -1.0"),
+        (Cluster, {"num_executors": 0}, r"must lie in 1\.\.100,000, got 0"),
+        (Cluster, {"num_executors": 1.5}, r"executors are counted, got 1\.5"),
+        (Cluster, {"num_executors": True}, "executors are counted, got True"),
+        (Cluster, {"moving_delay_ms": -1.0}, r"moving delay .* got -1\.0"),
+        (Cluster, {"moving_delay_ms": 1e300}, r"moving delay .*1e\+09 ms, got 1e\+300"),
+        (Cluster, {"protocol": "session"}, "'session' is no member of `Protocol`"),
+        (Cluster, {"time_limit_ms": 0.0}, r"time limit must be positive, got 0\.0 ms"),
+        (Cluster, {"num_executors": 5, "classes": (SMALL, LARGE)}, "count 2 executors, .* has 5"),
+        (Cluster, {"num_executors": 2, "classes": (LARGE, SMALL)}, "small ones come first"),
+        (Cluster, {"num_executors": 2, "classes": (SMALL, SMALL)}, "small ones come first"),
+        (Cluster, {"num_executors": 17, "classes": MANY}, "1 to 16 executor classes, not 17"),
         (
-            {"moving_delay_ms": 1e300},
-            "moving delay must be finite, >= 0 and <= 1e+09 ms, got 1e+300",
+            Cluster,
+            {"num_executors": 2, "classes": (SMALL, LARGE), "protocol": Protocol.SESSION},
+            "'session' has no executor classes",
         ),
-        ({"num_executors": 1.5}, "executors are counted, got 1.5"),
-        ({"num_executors": True}, "executors are counted, got True"),
-        ({"protocol": "session"}, "protocol 'session' is no member of `Protocol`"),
-        ({"time_limit_ms": 0.0}, "time limit must be positive, got 0.0 ms"),
-        (
-            {"num_executors": 5, "classes": (ExecutorClass(2), ExecutorClass(2))},
-            "executor classes count 4 executors, the cluster has 5",
-        ),
+        (ExecutorClass, {"count": 0}, "count of 1 or more, got 0"),
+        (ExecutorClass, {"count": 1, "cpu": 0, "memory_mb": 1.0}, r"cpu > 0 .* got 0 and 1\.0"),
+        (ExecutorClass, {"count": 1, "memory_mb": -1.0}, "cpu > 0 and memory > 0"),
     ],
 )
-def test_impossible_clusters_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(SimulationError) as caught:
-        Cluster(**settings)
-    assert str(caught.value) == message
-
-
-def test_executor_classes_have_sizes() -> None:
-    """A class without executors, cores or memory is none."""
-    with pytest.raises(SimulationError, match="count of 1 or more, got 0"):
-        ExecutorClass(0)
-    with pytest.raises(SimulationError, match=r"cpu > 0 and memory > 0, got 0 and 1\.0"):
-        ExecutorClass(1, cpu=0, memory_mb=1.0)
-    with pytest.raises(SimulationError, match="cpu > 0 and memory > 0"):
-        ExecutorClass(1, memory_mb=-1.0)
-
-
-def test_classes_go_from_small_to_large_in_the_default_protocol() -> None:
-    """Equal ones are one class; other protocols know no classes."""
-    small, large = ExecutorClass(1, memory_mb=250.0), ExecutorClass(1, memory_mb=1000.0)
-    assert Cluster(num_executors=2, classes=(small, large)).classes == (small, large)
-    for wrong in ((large, small), (small, small)):
-        with pytest.raises(SimulationError, match="small ones come first, each once"):
-            Cluster(num_executors=2, classes=wrong)
-    with pytest.raises(SimulationError, match="'session' has no executor classes, only 'exec"):
-        Cluster(num_executors=2, classes=(small, large), protocol=Protocol.SESSION)
-    many = tuple(ExecutorClass(1, memory_mb=float(size)) for size in range(1, 18))
-    with pytest.raises(SimulationError, match="has 1 to 16 executor classes, not 17"):
-        Cluster(num_executors=17, classes=many)
+def test_impossible_clusters_are_refused(
+    make: Callable[..., object], settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SimulationError, match=words):
+        make(**settings)
 
 
 def test_classes_are_written_as_at_the_command_line() -> None:
@@ -74,10 +60,6 @@ def test_classes_are_written_as_at_the_command_line() -> None:
     for wrong in ("", "4", "x3", "4x", "-1x3", "4gx3", "nanx3", "4x3,,8x1", "1e9x3"):
         with pytest.raises(SimulationError, match="write GBxCOUNT or GB:CORESxCOUNT"):
             parse_classes(wrong)
-    with pytest.raises(SimulationError, match="cpu > 0 and memory > 0"):
-        parse_classes("0x3")
-    with pytest.raises(SimulationError, match="count of 1 or more, got 0"):
-        parse_classes("4x0")
 
 
 def test_a_task_must_fit_some_class() -> None:
@@ -96,37 +78,30 @@ def test_a_task_must_fit_some_class() -> None:
     assert start(64.0, 1e9, classed=False) is Status.DECIDE
     assert start(None, None, classed=False) is Status.DECIDE
     for cpu, memory_mb in ((None, 1001.0), (2.0, 251.0), (3.0, 100.0)):
-        with pytest.raises(
-            SimulationError, match=r"job 0 of the trace, stage 1: its tasks need .* largest 1000"
-        ):
+        with pytest.raises(SimulationError, match=r"job 0 .* stage 1: .* largest 1000"):
             start(cpu, memory_mb)
     with pytest.raises(SimulationError, match="stage 1: the trace lacks the memory"):
         start(1.0, None)
 
 
 @pytest.mark.parametrize(
-    ("arrival_ms", "jobs", "message"),
+    ("arrival_ms", "jobs", "words"),
     [
-        ([], [], "no job arrives; a simulation needs at least one"),
+        ([], [], "no job arrives"),
         ([0.0], [0, 0], "1 arrival times for 2 jobs"),
-        ([0.0, math.nan], [0, 0], "arrival 1 at nan ms; times must be finite and >= 0"),
-        ([-1.0], [0], "arrival 0 at -1.0 ms; times must be finite and >= 0"),
-        (
-            [5.0, 4.0],
-            [0, 0],
-            "arrival 1 at 4.0 ms comes before its predecessor at 5.0 ms; times must not decrease",
-        ),
-        ([0.0], [1], "arrival 0 names job 1; the trace has jobs 0..0"),
-        ([0.0], [-1], "arrival 0 names job -1; the trace has jobs 0..0"),
+        ([0.0, math.nan], [0, 0], "arrival 1 at nan ms"),
+        ([-1.0], [0], r"arrival 0 at -1\.0 ms"),
+        ([5.0, 4.0], [0, 0], r"arrival 1 at 4\.0 ms comes before its predecessor at 5\.0 ms"),
+        ([0.0], [1], r"arrival 0 names job 1; the trace has jobs 0\.\.0"),
+        ([0.0], [-1], "arrival 0 names job -1"),
     ],
 )
 def test_impossible_arrivals_are_refused(
-    arrival_ms: list[float], jobs: list[int], message: str
+    arrival_ms: list[float], jobs: list[int], words: str
 ) -> None:
     arrays = to_arrays(Trace("t", (job("a", stage("x", 1, 1000)),)))
-    with pytest.raises(SimulationError) as caught:
+    with pytest.raises(SimulationError, match=words):
         Simulator(arrays, Cluster(), np.array(arrival_ms), np.array(jobs, np.int32))
-    assert str(caught.value) == message
 
 
 def test_streams_are_independent_and_named() -> None:

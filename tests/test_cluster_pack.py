@@ -12,52 +12,47 @@ from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from packaging.utils import canonicalize_name
 
 import decima.rl.parallel.pack
-from decima.cli.main import main
 from decima.rl.parallel.errors import ClusterError
 from decima.rl.parallel.pack import _runtime, pack
+from tests.commands import decima as decima_command
 from tests.commands import refused
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_what_runs_need_goes_along_and_nothing_else() -> None:
-    """Requirements of requirements, too, and of extras that tasks need; no Spark, no tests, no
-    documentation.
-    """
-    names = {
-        str(distribution.metadata["Name"]).lower() for distribution in _runtime("decima-scheduler")
-    }
-    assert {
-        "numpy",
-        "numba",
-        "llvmlite",
-        "torch",
-        "torch-geometric",
-        "pyarrow",
-        "pydantic-core",
-    } <= {name.replace("_", "-") for name in names}
-    assert names & {"pyspark", "py4j", "pytest", "selenium", "mkdocs", "hypothesis"} == set()
-    assert "decima-scheduler" not in names
+def runtime() -> set[str]:
+    """Canonical names of what goes along."""
+    return {canonicalize_name(one.metadata["Name"]) for one in _runtime("decima-scheduler")}
 
 
-def test_an_extra_that_is_not_installed_stays_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without torch a cluster still evaluates."""
+def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a distribution seem not to be installed."""
     installed = importlib.metadata.distribution
 
-    def without_torch(name: str) -> Distribution:
-        if name == "torch":
-            raise importlib.metadata.PackageNotFoundError(name)
-        return installed(name)
+    def distribution(asked: str) -> Distribution:
+        if asked == name:
+            raise importlib.metadata.PackageNotFoundError(asked)
+        return installed(asked)
 
-    monkeypatch.setattr(importlib.metadata, "distribution", without_torch)
-    names = {
-        str(distribution.metadata["Name"]).lower() for distribution in _runtime("decima-scheduler")
-    }
+    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+
+
+def test_what_runs_need_goes_along_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requirements of requirements, too, and of extras that tasks need and that are installed; no
+    Spark, no tests, no documentation.
+    """
+    names = runtime()
+    needed = {"numpy", "numba", "llvmlite", "torch", "torch-geometric", "pyarrow", "pydantic-core"}
+    assert needed <= names
+    unused = {"pyspark", "py4j", "pytest", "selenium", "mkdocs", "hypothesis", "decima-scheduler"}
+    assert names & unused == set()
+    without("torch", monkeypatch)
+    names = runtime()
     assert {"numpy", "gymnasium", "matplotlib"} <= names
-    assert names & {"torch", "torch-geometric", "torch_geometric", "tensorboardx"} == set()
+    assert names & {"torch", "torch-geometric", "tensorboardx"} == set()
 
 
 @pytest.fixture
@@ -143,21 +138,14 @@ def test_wrong_output_is_refused_before_anything_is_packed(
     arguments: tuple[str, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused(CliRunner().invoke(main, ["cluster", "pack", *arguments]), words)
+    refused(decima_command("cluster", "pack", *arguments), words)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_requirement_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = importlib.metadata.distribution
-
-    def without_numba(name: str) -> Distribution:
-        if name == "numba":
-            raise importlib.metadata.PackageNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr(importlib.metadata, "distribution", without_numba)
+    without("numba", monkeypatch)
     with pytest.raises(ClusterError, match="numba is not installed, but decima-scheduler requires"):
         pack(tmp_path / "decima.tar.gz")
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -9,10 +11,14 @@ from spark_sim import Cluster, Conditions, Protocol, SimulationError, Simulator,
 from spark_sim.observation import Action
 from spark_sim.tables import ANY, NONE
 from tests.stories import job, stage
-from traces import Job, Trace, to_arrays
+from traces import Job, LevelDurations, Stage, Trace, to_arrays
 
 SESSION = Cluster(num_executors=2, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
 APART = Cluster(num_executors=2, warmup_delay_ms=0.0, moving_delay_ms=0.0)
+
+
+def slots(times_ms: list[float], counts: list[int]) -> Conditions:
+    return Conditions(slots=Slots(np.array(times_ms), np.array(counts, np.int64)))
 
 
 def ends_ms(
@@ -56,16 +62,14 @@ def test_a_follower_comes_after_the_end_of_another(cluster: Cluster) -> None:
 
 def test_slots_come_and_go() -> None:
     """None until 10 ms, then one, two from 30 ms, one from 45 ms: a busy one goes with its task."""
-    slots = Slots(np.array([0.0, 10.0, 30.0, 45.0]), np.array([0, 1, 2, 1]))
+    varied = slots([0.0, 10.0, 30.0, 45.0], [0, 1, 2, 1])
     tasks = job("a", stage("s", 5, 20))
     # 10-30, then 30-50 twice, then one after the other.
-    assert ends_ms(Conditions(slots=slots), tasks, arrivals=[0.0]) == [90.0]
+    assert ends_ms(varied, tasks, arrivals=[0.0]) == [90.0]
 
 
 def test_durations_come_once_each() -> None:
     """However they are drawn, all tasks together take the time of all durations."""
-    from traces import LevelDurations, Stage
-
     level = LevelDurations.of(1, rest_ms=[1.0, 2.0, 4.0, 8.0, 16.0])
     jobs = (Job("a", (Stage("s", 5, (), (level,)),)),)
     one = Cluster(num_executors=1, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
@@ -73,32 +77,22 @@ def test_durations_come_once_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("conditions", "words"),
+    ("make", "words"),
     [
-        (Conditions(wait_ms=np.array([1.0])), "1 waits for 2 rows"),
-        (Conditions(wait_ms=np.array([1.0, -1.0])), "waits must be finite and >= 0"),
-        (Conditions(follows=np.array([1, 0]), lag_ms=np.zeros(2)), "in a ring"),
-        (Conditions(follows=np.array([NONE, 7]), lag_ms=np.zeros(2)), "not among the 2"),
-        (Conditions(follows=np.array([NONE, 0])), "0 lags for 2 followed jobs"),
-        (Conditions(slots=Slots(np.zeros(1), np.ones(1, np.int64))), "need a session of as many"),
+        (lambda: Conditions(wait_ms=np.array([1.0])), "1 waits for 2 rows"),
+        (lambda: Conditions(wait_ms=np.array([1.0, -1.0])), "waits must be finite and >= 0"),
+        (lambda: Conditions(follows=np.array([1, 0]), lag_ms=np.zeros(2)), "in a ring"),
+        (lambda: Conditions(follows=np.array([NONE, 7]), lag_ms=np.zeros(2)), "not among the 2"),
+        (lambda: Conditions(follows=np.array([NONE, 0])), "0 lags for 2 followed jobs"),
+        (lambda: slots([0.0], [1]), "need a session of as many"),
+        # A session whose last slots are none would never end.
+        (lambda: slots([0.0], [0]), ">= 1 at the end"),
+        (lambda: slots([0.0, 1.0], [-1, 1]), "slots must be >= 0"),
+        (lambda: slots([1.0, 0.0], [1, 1]), "must not decrease"),
+        (lambda: slots([], []), "0 times for 0 slot counts"),
     ],
 )
-def test_impossible_conditions_are_refused(conditions: Conditions, words: str) -> None:
+def test_impossible_conditions_are_refused(make: Callable[[], Conditions], words: str) -> None:
     jobs = [job(name, stage("s", 1, 10)) for name in "ab"]
     with pytest.raises(SimulationError, match=words):
-        ends_ms(conditions, *jobs, arrivals=[0.0, 0.0])
-
-
-@pytest.mark.parametrize(
-    ("times", "counts", "words"),
-    [
-        ([0.0], [0], ">= 1 at the end"),
-        ([0.0, 1.0], [-1, 1], "slots must be >= 0"),
-        ([1.0, 0.0], [1, 1], "must not decrease"),
-        ([], [], "0 times for 0 slot counts"),
-    ],
-)
-def test_impossible_slots_are_refused(times: list[float], counts: list[int], words: str) -> None:
-    """A session whose last slots are none would never end."""
-    with pytest.raises(SimulationError, match=words):
-        Slots(np.array(times), np.array(counts, np.int64))
+        ends_ms(make(), *jobs, arrivals=[0.0, 0.0])

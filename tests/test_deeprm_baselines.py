@@ -105,15 +105,28 @@ def test_what_is_withheld_is_noted() -> None:
     assert report.slowdown.tolist() == [2.0]
 
 
-def test_tetris_is_tuned_on_the_objective() -> None:
-    """No candidate is better on the job sets that it was tuned on."""
-    jobs = draw_jobs(PAPER.at_load(1.3), 20, 0, Purpose.TUNING)
-    config = PAPER.at_load(1.3)
-    for objective in (Objective.SLOWDOWN, Objective.MAKESPAN):
-        best = evaluate(tuned_tetris(config, jobs, objective), config, jobs, 0).measure(objective)
-        for weight in (0.1, 0.5, 0.9):
-            other = evaluate(Scored(weight), config, jobs, 0).measure(objective)
-            assert best.mean() <= other.mean()
+def test_baselines_are_tuned_on_the_objective() -> None:
+    """No candidate is better on the job sets that they were tuned on; `hold` lets every job start,
+    and is shortest job first where the largest job needs all of a resource.
+    """
+    config = PAPER.at_load(1.1)
+    jobs = draw_jobs(config, 20, 0, Purpose.TUNING)
+    slowdown, makespan = Objective.SLOWDOWN, Objective.MAKESPAN
+    hold = tuned_hold(config, jobs, slowdown)
+    for objective, tuned, others in (
+        (slowdown, hold, [Scored(1.0, theta) for theta in (0, 3, 10)]),
+        (slowdown, tuned_tetris(config, jobs, slowdown), [Scored(n / 10) for n in (1, 5, 9)]),
+        (makespan, tuned_tetris(config, jobs, makespan), [Scored(n / 10) for n in (1, 5, 9)]),
+    ):
+        best = evaluate(tuned, config, jobs, 0)
+        for other in others:
+            figures = evaluate(other, config, jobs, 0).measure(objective)
+            assert best.measure(objective).mean() <= figures.mean()
+    assert evaluate(hold, config, jobs, 0).cut == 0
+    assert hold.weight == 1.0
+    assert 0 < hold.theta <= config.capacity - config.max_demand
+    few = draw_jobs(RELEASED, 3, 0, Purpose.TUNING)
+    assert tuned_hold(RELEASED, few, Objective.SLOWDOWN) == SJF
     names = {"tetris", "hold", "sjf", "packer", "random"}
     assert set(baselines(config, jobs, Objective.SLOWDOWN)) == names
     with pytest.raises(StudyError, match=r"weight is 1\.5"):
@@ -133,20 +146,3 @@ def test_a_large_job_is_held_back_while_it_would_leave_too_little() -> None:
         episodes = Episodes(TINY, job_set(TINY, jobs))
         chosen = Scored(1.0, theta).choose(episodes, episodes.under_way(), Draws(0, 1))
         assert chosen.tolist() == [action], (theta, jobs)
-
-
-def test_hold_is_sjf_with_the_best_theta() -> None:
-    """On the job sets that it is tuned on none is better, SJF included; every job can start."""
-    config = PAPER.at_load(1.1)
-    jobs = draw_jobs(config, 20, 0, Purpose.TUNING)
-    tuned = tuned_hold(config, jobs, Objective.SLOWDOWN)
-    assert tuned.weight == 1.0
-    assert 0 < tuned.theta <= config.capacity - config.max_demand
-    best = evaluate(tuned, config, jobs, 0)
-    assert best.cut == 0
-    for theta in (0, 3, 10):
-        assert best.slowdown.mean() <= evaluate(Scored(1.0, theta), config, jobs, 0).slowdown.mean()
-    # Where the largest job needs all of a resource nothing can be held back.
-    assert (
-        tuned_hold(RELEASED, draw_jobs(RELEASED, 3, 0, Purpose.TUNING), Objective.SLOWDOWN) == SJF
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,6 @@ from deeprm.observations import CompactLayout, ImageLayout
 from tests.deeprm_clusters import TINY
 from tests.studies import episode
 
-DOUBLE = replace(TINY, capacity=8, dominant_demand=(4, 8), other_demand=(2, 4))
 FIRST = np.zeros(1, np.int32)
 
 
@@ -87,15 +84,3 @@ def test_numbers_are_shares() -> None:
     assert seen[5:10].tolist() == pytest.approx([1, 3 / 6, 2 / 6, 1, 0.5])
     assert seen[10:16].tolist() == [0.5, 0.75, 0.5, 0.75, 1, 1]
     assert seen[-1] == 0.0
-
-
-def test_a_cluster_of_twice_the_size_gives_the_same_numbers() -> None:
-    small = Episodes(TINY, job_set(TINY, [(0, 2, (2, 1)), (0, 3, (4, 2))]))
-    large = Episodes(DOUBLE, job_set(DOUBLE, [(0, 2, (4, 2)), (0, 3, (8, 4))]))
-    for episodes in (small, large):
-        episodes.step(FIRST, np.array([1], np.int32))
-
-    readings = [
-        CompactLayout(cluster.config).read(cluster, FIRST).tolist() for cluster in (small, large)
-    ]
-    assert readings[0] == readings[1]

@@ -49,19 +49,6 @@ def rollouts(
     return played, episodes
 
 
-@pytest.mark.parametrize("moment", ["step", "time"])
-def test_advantages_of_the_first_choices_sum_to_nothing(moment: Literal["step", "time"]) -> None:
-    """All episodes of a set begin at one moment, and their mean is what is expected."""
-    steps, episodes = rollouts(moment)
-    assert steps.reward.ravel() == pytest.approx(
-        Objective.SLOWDOWN.reward(TINY, episodes.state.cost)
-    )
-    first = steps.advantage[:6].reshape(2, 3)
-    assert first.sum(axis=1) == pytest.approx([0.0, 0.0], abs=1e-12)
-    assert np.abs(first).max() > 0.0
-    assert first == pytest.approx(steps.reward - steps.reward.mean(axis=1, keepdims=True))
-
-
 @pytest.mark.parametrize(("moment", "discount"), [("time", 1.0), ("step", 0.5)])
 def test_advantages_are_those_of_the_library(
     moment: Literal["step", "time"], discount: float
@@ -191,17 +178,6 @@ def test_branches_lower_the_slowdown() -> None:
     for iteration in range(100, 110):
         learner.iterate(iteration)
     assert learner.validate()["score"] < 0.9 * before
-
-
-def test_a_few_iterations_make_it_better() -> None:
-    """On a small cluster at 70 %, from random to well below it."""
-    cluster = replace(PAPER, arrival_steps=15, slots=4, max_steps=100)
-    config = TrainConfig(cluster=cluster, job_sets=20, episodes=10, learning_rate=5e-3)
-    learner = DeepRmLearner(replace(config, policy="compact"))
-    before = learner.validate()["score"]
-    for iteration in range(25):
-        learner.iterate(iteration)
-    assert learner.validate()["score"] < 0.92 * before
 
 
 def test_utilisation_is_scored_the_other_way_round() -> None:

@@ -14,8 +14,6 @@ from gymnasium.vector import AutoresetMode
 
 from spark_sim import Cluster, ExecutorClass, IllegalActionError, Protocol, SimulationError
 from spark_sim.env import ENV_ID, SCALED_ENV_ID, ArrivalSettings, SparkEnv
-from spark_sim.env_view import Sight
-from spark_sim.vector import member
 from spark_sim.vector_env import SparkVectorEnv
 from traces import tpch_like
 from traces.estimates import drawn_demands
@@ -52,12 +50,6 @@ def drawn(rng: np.random.Generator, masks: Any, sizes: Any) -> Any:
     return np.array([rng.choice(np.flatnonzero(part)) for part in parts])
 
 
-def sight_of(env: SparkEnv) -> Sight:
-    """What the environment has in sight."""
-    assert env._sight is not None
-    return env._sight
-
-
 # --- masks ---------------------------------------------------------------------------------------
 
 
@@ -67,45 +59,33 @@ def test_no_mask_allows_an_illegal_action(cluster: Cluster, limits: str) -> None
     """Parts drawn apart under `action_masks()`, as MaskablePPO does; an illegal one would raise."""
     env, rng = env_of(cluster, limits=limits), np.random.default_rng(1)
     steps = 0
-    for seed in range(3):
+    for seed in range(6):
         env.reset(seed=seed)
         over = False
         while not over:
             masks = env.action_masks()
             assert masks.shape == (sizes_of(env).sum(),)
-            _, _, terminated, truncated, info = env.step(drawn(rng, masks, sizes_of(env)))
+            action = drawn(rng, masks, sizes_of(env))
+            if limits == "relative":  # any limit and class is legal on an open slot
+                action[1:] = rng.integers(sizes_of(env)[1:])
+            seen, _, terminated, truncated, info = env.step(action)
+            assert env.observation_space.contains(seen)
             over = terminated or truncated
             steps += 1
         assert info["illegal_actions"] == 0
     assert steps > 100
 
 
-@each_cluster
-def test_relative_limits_make_every_action_on_an_open_slot_legal(cluster: Cluster) -> None:
-    """Whatever the limit and the class; and the limit is that much above the lowest, at most N."""
-    env, rng = env_of(cluster, limits="relative"), np.random.default_rng(2)
-    shown, _ = env.reset(seed=4)
-    over = False
-    while not over:
-        action = env.action_space.sample()
-        slot = action[0] = rng.choice(np.flatnonzero(shown["action_mask"][:-1]))
-        lowest = int(shown["lowest_limit"][slot])
-        sight = sight_of(env)
-        state, row = member(sight.states, 0), sight.stage_row[slot]
-        job = int(state.stages["job"][row])
-        shown, _, terminated, truncated, _ = env.step(action)
-        over = terminated or truncated or not shown["action_mask"][:-1].any()
-        limit = min(8, lowest + int(action[1]))
-        # decima-sim notes what was given.
-        assert state.jobs[job]["limit"] == limit or cluster.protocol is not Protocol.EXECUTORS
-
-
 @each_limits
 def test_masks_leave_out_no_slot_and_no_executor(limits: str) -> None:
-    """Every open stage may be chosen, with all executors; with relative limits also with one."""
+    """Every open stage may be chosen, with all executors; with relative limits also with one, and
+    limits count from the lowest.
+    """
     env = env_of(CLUSTERS["executors"], limits=limits)
     shown, _ = env.reset(seed=0)
+    assert shown["lowest_limit"][0] == 1
     shown, *_ = env.step(np.array([int(shown["action_mask"].argmax()), 2]))
+    assert shown["job_limit"][0] == 3
     slots, numbers = np.split(env.action_masks(), [25])
     assert slots.tolist() == shown["action_mask"].astype(bool).tolist()
     assert numbers[-1]
@@ -117,7 +97,7 @@ def test_masks_leave_out_no_slot_and_no_executor(limits: str) -> None:
 
 
 def test_an_illegal_action_is_never_a_silent_pass_by_default() -> None:
-    """The first is warned of, each is counted; "pass" and "raise" are choices."""
+    """The first is warned of, and each is counted; "pass" says nothing."""
     closed = np.array([20, 0])
     env = SparkEnv(TRACE, arrivals=ARRIVALS, max_stages=24)
     env.reset(seed=0)
@@ -130,16 +110,12 @@ def test_an_illegal_action_is_never_a_silent_pass_by_default() -> None:
         silent = SparkEnv(TRACE, arrivals=ARRIVALS, max_stages=24, illegal="pass")
         silent.reset(seed=0)
         silent.step(closed)
-    strict = env_of(CLUSTERS["executors"])
-    strict.reset(seed=0)
-    with pytest.raises(IllegalActionError, match="slot 20"):
-        strict.step(closed)
 
 
 # --- scaled observations -------------------------------------------------------------------------
 
 
-@each_cluster
+@pytest.mark.parametrize("cluster", [CLUSTERS["session"], CLUSTERS["classes"]])
 def test_scaled_observations_lie_between_0_and_1_and_lose_nothing(cluster: Cluster) -> None:
     """Masks stay; executors, slots and amounts can be computed back."""
     plain, scaled = env_of(cluster), env_of(cluster, scaled=True)

@@ -69,7 +69,7 @@ def test_the_table_of_an_evaluation_by_hand() -> None:
 
 def test_the_json_of_an_evaluation_by_hand() -> None:
     report = report_of(three("strict_fair", 1.0), three("fifo", 0.5))
-    values = report._policy_json("fifo")
+    values = report.to_json()["policies"]["fifo"]
     assert values["avg_jct_s"]["mean"] == pytest.approx(16.5)
     assert values["avg_jct_s"]["ci95"] == mean_of(np.array([15.0, 16.5, 18.0])).ci95
     assert values["difference_to_first"]["mean_percent"] == pytest.approx(-50.0)
@@ -83,7 +83,7 @@ def test_the_json_of_an_evaluation_by_hand() -> None:
     assert values["fairness"]["per_sequence"] == pytest.approx([36 / 42, 49 / 63, 64 / 90])
     assert values["utilisation"]["mean"] == pytest.approx(0.3)
     assert values["makespan_s"]["mean"] == pytest.approx(50.0)
-    late = report_of(three("fifo", 0.5, not_arrived=2))._policy_json("fifo")
+    late = report_of(three("fifo", 0.5, not_arrived=2)).to_json()["policies"]["fifo"]
     assert (late["jobs"], late["not_arrived"]) == (9, 6)
     assert report.timings_json()["cpu_s"]["fifo"] == {"policy": 0.75, "environment": 1.5}
 
@@ -94,7 +94,7 @@ def test_intervals_of_shares_end_where_shares_do() -> None:
         run_of("fifo", number, 1.0, slowdown=np.array(slowdown))
         for number, slowdown in enumerate(([1.0, 1.0, 1.0], [1.0, 1.0, 13.0]))
     ]
-    fairness = report_of(runs)._policy_json("fifo")["fairness"]
+    fairness = report_of(runs).to_json()["policies"]["fifo"]["fairness"]
     low, high = fairness["ci95"]
     assert 0.0 <= low < fairness["mean"] < high == 1.0
     values = {name: [0.5, 0.99] for name in ("a", "b")}
@@ -117,7 +117,7 @@ def test_identical_sequences_are_no_evidence() -> None:
         ["strict_fair", "30.0 s", "", "20.0", "56.0", "59.2", "100", "30 %", "10 %", "1,500"],
         ["fifo", "15.0 s", "-50.0 %", "10.0", "28.0", "29.6", "50", "30 %", "10 %", "1,500"],
     ]
-    assert report._policy_json("fifo")["difference_to_first"]["ci95_percent"] is None
+    assert report.to_json()["policies"]["fifo"]["difference_to_first"]["ci95_percent"] is None
     assert not report_of(three("strict_fair", 1.0), three("fifo", 0.5)).has_repeats
     assert not report_of([run_of("fifo", 0, 1.0)]).has_repeats
     same = {"a": [10.0, 10.0], "b": [9.0, 9.0]}

@@ -88,21 +88,6 @@ def test_a_policy_may_name_the_class() -> None:
     assert simulator.timeline()["executor"].tolist() == [1, 0]
 
 
-def test_a_stage_that_nothing_on_offer_holds_waits_until_something_does() -> None:
-    """It may not be chosen while the large executor is busy, and is asked about when it is free."""
-    simulator = build([BIG, BIG_TOO, LITTLE], cluster_of(1, 1))
-    simulator.step(Action(0, 1))
-    assert simulator.observation().open_stages().tolist() == [2], "one stage a job: 0, 1, 2"
-    with pytest.raises(IllegalActionError, match=r"stage 1 may not be chosen now"):
-        simulator.step(Action(1, 1))
-    simulator.step(Action(2, 2))
-    assert simulator.time_ms == 10_000.0
-    assert 1 in simulator.observation().open_stages()
-
-
-BIG_TOO = job("big too", needing(LARGE, stage("a", 1, 10_000)))
-
-
 def test_promises_keep_the_class() -> None:
     """When the first of three tasks ends, the large executor, still busy, is promised to the big
     job; the second small one ends before it and must not go in its place.
@@ -132,18 +117,6 @@ def test_last_tasks_count_against_a_limit_until_they_end() -> None:
         simulator.step(Action(1, 2))
         timeline = simulator.timeline()
         assert timeline["start_ms"][timeline["stage"] == 1].tolist() == starts_ms
-    assert jct_s(simulator) == [50.0]
-
-
-def test_a_job_at_its_limit_is_asked_about_as_its_last_tasks_end() -> None:
-    """With one last task, a limit of 1 leaves no room at 10 s, so the stage waits until 20 s."""
-    simulator = build([TWO_PARTS], cluster_of(2, 2))
-    simulator.step(Action(0, 2))
-    simulator.step(PASS)
-    assert simulator.step(Action(1, 1)) is Status.DECIDE
-    assert simulator.time_ms == 20_000.0
-    assert simulator.state.clock[0]["on_offer"] == 4
-    simulator.step(Action(1, 2))
     assert jct_s(simulator) == [50.0]
 
 
@@ -230,7 +203,7 @@ def test_a_plan_follows_the_trace() -> None:
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf_cp", "spark_fair", "tetris"])
 @given(workload=workloads(Protocol.EXECUTORS))
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_work_conserving_baselines_leave_no_fitting_executor_idle(
     policy: str, workload: Workload
 ) -> None:

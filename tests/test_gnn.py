@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -13,7 +12,7 @@ from torch_geometric.data import Batch, Data
 from gnn.config import EncoderConfig
 from gnn.encoder import Encoder, TwoLevelSum
 from gnn.heads import Head
-from gnn.levels import joined_levels, levels_of
+from gnn.levels import levels_of
 from tests.commands import raises_one_line
 
 Floats = NDArray[np.float64]
@@ -60,47 +59,7 @@ def embedded(encoder: Encoder, x: Tensor, edges: Tensor) -> Tensor:
     return e
 
 
-def heights_by_networkx(edges: Tensor, nodes: int) -> list[int]:
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(nodes))
-    graph.add_edges_from(edges.T.tolist())
-    height = dict.fromkeys(graph, 0)
-    for node in reversed(list(nx.topological_sort(graph))):
-        height[node] = max((height[child] + 1 for child in graph.successors(node)), default=0)
-    return [height[node] for node in range(nodes)]
-
-
 # --- levels --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_levels_are_heights(seed: int) -> None:
-    """Those of networkx; every edge leads from a lower level to a higher one."""
-    x, edges = random_dag(seed)
-    levels, order = levels_of(edges, len(x))
-    height = heights_by_networkx(edges, len(x))
-    level_of_row = np.repeat(np.arange(levels.num_levels), np.diff(levels.node_ptr))
-    assert [height[node] for node in order.tolist()] == level_of_row.tolist()
-    named = torch.stack((order[levels.parent], order[levels.child])).T.tolist()
-    assert sorted(named) == sorted(edges.T.tolist())
-    assert (level_of_row[levels.parent] > level_of_row[levels.child]).all()
-
-
-@pytest.mark.parametrize(
-    ("edges", "message"),
-    [
-        (torch.tensor([[0, 1], [1, 0]]), "contain a cycle"),
-        (torch.tensor([[0], [0]]), "contain a cycle"),
-        (torch.tensor([[0], [3]]), "name nodes 0 to 3, there are 3"),
-        (torch.tensor([[-1], [2]]), "name nodes -1 to 2"),
-        (torch.tensor([[0.0], [1.0]]), "must be int64"),
-        (torch.tensor([0, 1]), "must be int64 of shape"),
-    ],
-)
-def test_what_is_no_dag_is_refused(edges: Tensor, message: str) -> None:
-    """In one line that names the value."""
-    with raises_one_line(ValueError, match=message):
-        levels_of(edges, 3)
 
 
 # --- embeddings ----------------------------------------------------------------------------------
@@ -181,7 +140,11 @@ def test_a_graph_of_pyg_embeds_as_its_levels_do() -> None:
     ("change", "message"),
     [
         ({"edge_index": torch.tensor([[0, 1], [1, 0]])}, "contain a cycle"),
+        ({"edge_index": torch.tensor([[0], [0]])}, "contain a cycle"),
+        ({"edge_index": torch.tensor([[0], [3]])}, "name nodes 0 to 3, there are 3"),
+        ({"edge_index": torch.tensor([[-1], [2]])}, "name nodes -1 to 2"),
         ({"edge_index": torch.tensor([[0.0], [1.0]])}, "must be int64"),
+        ({"edge_index": torch.tensor([0, 1])}, "must be int64 of shape"),
         ({"edge_index": None}, "needs x and edge_index"),
         ({"x": torch.zeros(1, FEATURES).double()}, "name nodes 0 to 1, there are 1"),
         ({"x": torch.zeros(3, FEATURES + 2).double()}, r"x must have shape \(3, 3\)"),
@@ -240,20 +203,3 @@ def test_a_head_is_a_perceptron_of_joined_rows(hidden: tuple[int, ...], rows: in
     for one in (*head.body, head.last):
         value = one(torch.where(value > 0, value, 0.2 * value))
     torch.testing.assert_close(head(*tables), value.squeeze(1), rtol=1e-9, atol=1e-9)
-
-
-def test_several_dags_side_by_side_embed_as_each_alone() -> None:
-    """Of different depths, one without an edge; rows come back by the order that is returned."""
-    encoder = encoder_of(CONFIGS["full"])
-    parts = []
-    for seed, density in ((1, 0.4), (2, 0.0), (3, 0.2)):
-        x, edges = random_dag(seed, density=density)
-        levels, order = levels_of(edges, len(x))
-        parts.append((x[order], levels))
-    together, order = joined_levels([levels for _, levels in parts])
-    rows = torch.cat([x for x, _ in parts])[order]
-    embedded = torch.empty(len(rows), 8, dtype=rows.dtype)
-    embedded[order] = encoder.nodes(rows, together)
-    alone = torch.cat([encoder.nodes(x, levels) for x, levels in parts])
-    torch.testing.assert_close(embedded, alone)
-    assert together.num_levels == max(levels.num_levels for _, levels in parts)

@@ -37,10 +37,7 @@ def test_recorded_runs_are_repeated(golden_folder: Path, name: str) -> None:
     ("figure", "value"),
     [
         ("completion_ms", [1]),
-        ("num_decisions", 1),
         ("decisions_sha256", "0" * 64),
-        ("tasks_sha256", "0" * 64),
-        ("total_reward", -1.0),
         ("deadlock", True),
     ],
 )

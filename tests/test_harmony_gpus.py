@@ -95,22 +95,6 @@ def test_no_worker_ever_runs_on_another_type() -> None:
     assert clusters.complete.all()
 
 
-def test_one_type_of_speed_1_changes_nothing() -> None:
-    """To the digit, under every heuristic."""
-    plain = replace(PAPER, jobs=12)
-    named = replace(plain, gpu_types=("V100:6:1",))
-    jobs = [draw_jobs(config, 3, 2, Purpose.TEST) for config in (plain, named)]
-    assert all((first == second).all() for first, second in zip(*jobs, strict=True))
-    samples = draw_samples(plain, 60, 0)
-    pairs = zip(*(baselines(config, samples).values() for config in (plain, named)), strict=True)
-    for first, second in pairs:
-        completions = (
-            completion_of(first, plain, jobs[0], 0),
-            completion_of(second, named, jobs[1], 0),
-        )
-        assert (completions[0] == completions[1]).all()
-
-
 # --- who sees it ---------------------------------------------------------------------------------
 
 

@@ -224,56 +224,6 @@ def test_units_are_conserved_and_no_job_is_lost(config: Config, seed: int) -> No
     np.testing.assert_allclose(state.done, jobs.epochs)
 
 
-@given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=40)
-def test_speeds_do_not_depend_on_the_order_of_jobs_or_servers(config: Config, seed: int) -> None:
-    """Jobs placed in the opposite order, servers numbered the other way: the same speeds."""
-    config = replace(config, arrivals="uniform", noise=0.0, jobs=min(config.jobs, 5))
-    drawn = draw_jobs(config, 1, seed, Purpose.TEST)
-    at_once = drawn._replace(arrival_min=np.zeros_like(drawn.arrival_min))
-    clusters = Clusters(config, at_once)
-    rng = np.random.default_rng(seed)
-    while clusters.state.interval[0] == 0 and not clusters.over[0]:
-        before = snapshot(clusters)
-        clusters.step(ONLY, random_actions(clusters, ONLY, rng))
-    mirrored = Clusters(config, at_once)
-    state = mirrored.state
-    placed, spread, running = before
-    state.placed[0] = placed[:, ::-1]
-    state.spread[0] = spread
-    state.running[0, : len(running)] = running[::-1]
-    state.running_count[0] = len(running)
-    original = Clusters(config, at_once)
-    original.state.placed[0], original.state.spread[0] = placed, spread
-    original.state.running[0, : len(running)] = running
-    original.state.running_count[0] = len(running)
-
-    np.testing.assert_allclose(speeds(mirrored), speeds(original)[::-1])
-
-
-def snapshot(clusters: Clusters) -> tuple[Any, Any, Any]:
-    """Where the first episode's jobs are, and which of them run."""
-    state = clusters.state
-    running = state.running[0, : state.running_count[0]]
-    return state.placed[0].copy(), state.spread[0].copy(), running.copy()
-
-
-@given(tiny_configs, st.integers(0, 2**32))
-@settings(max_examples=20)
-def test_one_seed_one_result_alone_and_in_company(config: Config, seed: int) -> None:
-    jobs = draw_jobs(config, 3, seed, Purpose.TEST)
-    rows = np.arange(3, dtype=np.int32)
-    results = []
-    for chosen in (rows, rows, rows[:1]):
-        clusters = Clusters(config, jobs, chosen, seed=seed)
-        while len(under_way := clusters.under_way()) > 0:
-            first = clusters.masks(under_way).argmax(axis=1).astype(np.int32)
-            clusters.step(under_way, first)
-        results.append(clusters.state.end_min)
-    assert (results[0] == results[1]).all()
-    assert (results[0][:1] == results[2]).all()
-
-
 def test_noise_is_around_one_and_changes_with_the_seed() -> None:
     """The mean of its logarithm is 0, its deviation what was asked for."""
     config = replace(TINY, noise=0.3)

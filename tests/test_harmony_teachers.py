@@ -15,7 +15,6 @@ from harmony.jobs import draw_jobs
 from harmony.rollouts import Branches
 from harmony.schedulers import LoadBalance, Lookahead, RandomChoice
 from harmony.tables import Float64, Int32, Jobs
-from tests.harmony_clusters import TINY, least_completion
 
 KNOWING = Lookahead(None)
 
@@ -102,19 +101,8 @@ def test_what_branches_prefer_is_what_ends_soonest() -> None:
             assert target[row, action] / target[row, first] == pytest.approx(ratio)
 
 
-def test_branches_are_between_their_scheduler_and_the_best() -> None:
-    """On sequences small enough to try everything, and strictly better on most of a few more."""
-    config = replace(TINY, jobs=3)
-    for seed in range(4):
-        jobs = draw_jobs(config, 1, seed, Purpose.TEST)
-        branches = []
-        for scheduler in (KNOWING, ByBranches()):
-            clusters = Clusters(config, jobs)
-            play(scheduler, clusters, Draws(0, 1))
-            branches.append(float(clusters.mean_completion()[0]))
-        least = least_completion(config, jobs)
-        assert least - 1e-9 <= branches[1] <= branches[0] + 1e-9
-
+def test_the_best_branch_is_better_than_its_scheduler() -> None:
+    """A learner of the best branch does better than what branches go on with."""
     config = replace(PAPER, jobs=30)
     jobs = draw_jobs(config, 3, 2, Purpose.TEST)
     ends = []

@@ -226,28 +226,6 @@ def check_executors_protocol_closed(clock: Table) -> None:
     assert clock[0]["source_stage"] == NONE
 
 
-@given(workloads(Protocol.EXECUTORS), st.integers(0, 9))
-@PROPERTY
-def test_a_choice_brings_no_job_beyond_its_limit(workload: Workload, seed: int) -> None:
-    """Those that end their last tasks for it included, unless it was beyond the limit before.
-
-    With classes; without, what a limit counts is `held`, which the recount above checks.
-    """
-    simulator = workload.simulator()
-    policy = Arbitrary(seed)
-    state, status = simulator.state, int(simulator.status)
-    assume(len(state.classes) > 1)
-    while status == DECIDE:
-        stage, limit, only = policy.decide(simulator.observation())
-        job = int(state.stages[stage]["job"])
-        before = int(state.jobs[job]["held"]) + leaving(state, job)
-        status = dispatch.assign(state, stage, limit, only)
-        after = int(state.jobs[job]["held"]) + leaving(state, job)
-        assert stage == NONE or after <= max(limit, before)
-        if status == DONE:
-            status = dispatch.advance(state)
-
-
 @given(
     workloads(Protocol.EXECUTORS) | workloads(Protocol.SESSION),
     st.integers(1, 4),
@@ -282,34 +260,6 @@ def tasks_under_limits(state: State) -> np.ndarray[tuple[int], np.dtype[np.int64
                 if state.stages["job"][target] != stage["job"]:
                     count[stage["job"]] -= promised
     return count
-
-
-@given(workloads(Protocol.SESSION), st.integers(0, 9))
-@PROPERTY
-def test_a_plan_never_starts_tasks_beyond_its_limits(workload: Workload, seed: int) -> None:
-    """Between two rounds a job runs at most as many tasks as its limit, or as it ran before."""
-    simulator = workload.simulator()
-    policy = Arbitrary(seed)
-    state, status = simulator.state, int(simulator.status)
-    while status == DECIDE:
-        stage, limit, only = policy.decide(simulator.observation())
-        before = state.jobs["attached"].copy()
-        status = dispatch.assign(state, stage, limit, only)
-        if status == DECIDE:
-            assert (state.jobs["attached"] == before).all(), "a plan is followed when it is whole"
-            continue
-        grown = state.jobs["attached"] > before
-        assert (state.jobs["attached"] <= state.jobs["limit"])[grown].all()
-        status = dispatch.advance(state)
-
-
-@given(workloads(), st.integers(0, 9))
-@PROPERTY
-def test_same_seed_same_run(workload: Workload, seed: int) -> None:
-    """The same jobs, key and choices give the same timeline, to the last bit."""
-    one, other = played(workload, seed), played(workload, seed)
-    assert one.timeline().tobytes() == other.timeline().tobytes()
-    assert one.state.clock.tobytes() == other.state.clock.tobytes()
 
 
 @given(workloads(), st.integers(0, 9), st.floats(0.05, 0.95))

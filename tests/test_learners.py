@@ -12,7 +12,6 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from deeprm.env import DeepRmEnv
 from spark_sim import Cluster
@@ -80,55 +79,3 @@ def test_ppo_of_stable_baselines3_trains_on_deeprm() -> None:
     assert not torch.equal(weights(model.policy), before)
     info = played(env, lambda observation: np.int64(model.predict(observation)[0]))
     assert info["slowdown"] >= 1.0
-
-
-class OneNumber(gymnasium.ActionWrapper[Any, Any, Any]):
-    """Stage and limit as one number, which is what a single categorical distribution draws."""
-
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self.sizes = tuple(env.get_wrapper_attr("action_space").nvec)
-        self.action_space = gymnasium.spaces.Discrete(int(np.prod(self.sizes)))
-
-    def action(self, action: Any) -> Any:
-        return np.array(np.unravel_index(action, self.sizes))
-
-
-def test_ppo_of_torchrl_trains_on_spark() -> None:
-    """With its own collector, advantages and loss."""
-    from tensordict.nn import TensorDictModule
-    from torchrl.collectors import Collector
-    from torchrl.envs import CatTensors, GymWrapper, TransformedEnv
-    from torchrl.modules import ProbabilisticActor, ValueOperator
-    from torchrl.objectives import ClipPPOLoss
-    from torchrl.objectives.value import GAE
-
-    torch.manual_seed(0)
-    entries = ["stage_demand", "stage_runnable", "job_work_s", "fair_share"]
-    gym_env = GymWrapper(OneNumber(spark_env("pass")), categorical_action_encoding=True)
-    env = TransformedEnv(gym_env, CatTensors(entries, "features", del_keys=False))
-    actor = ProbabilisticActor(
-        TensorDictModule(nn.LazyLinear(env.action_spec.space.n), ["features"], ["logits"]),
-        in_keys=["logits"],
-        spec=env.action_spec,
-        distribution_class=torch.distributions.Categorical,
-        return_log_prob=True,
-    )
-    critic = ValueOperator(nn.LazyLinear(1), ["features"])
-    actor(env.reset())
-    critic(env.reset())
-    loss_module = ClipPPOLoss(actor, critic)
-    advantage = GAE(gamma=1.0, lmbda=0.95, value_network=critic)
-    optimizer = torch.optim.Adam(loss_module.parameters(), 1e-3)
-    before = weights(actor)
-    for frames in Collector(env, actor, frames_per_batch=128, total_frames=512):
-        advantage(frames)
-        losses = loss_module(frames)
-        optimizer.zero_grad()
-        sum(losses[name] for name in ("loss_objective", "loss_critic", "loss_entropy")).backward()
-        optimizer.step()
-    assert not torch.equal(weights(actor), before)
-    with torch.no_grad():
-        episode = env.rollout(10_000, actor)
-    assert episode["next", "done"][-1]
-    assert (episode["next", "reward"] < 0).any()

@@ -45,8 +45,10 @@ def test_a_model_comes_back_as_it_was(tmp_path: Path) -> None:
         save_model(tmp_path / "model.bin", network.config, network.state_dict(), {})
 
 
-def test_other_files_are_no_models(good: Path, tmp_path: Path) -> None:
-    """Another version of the features, damage, pickles: one line each."""
+def test_other_files_are_no_models(
+    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version of the features, damage, pickles, too many bytes: one line each."""
     weights, header = load_tensors(good)
     path = tmp_path / "other.safetensors"
     first = next(iter(weights))
@@ -56,6 +58,8 @@ def test_other_files_are_no_models(good: Path, tmp_path: Path) -> None:
         (weights, header | {"format": "x"}, "not a model"),
         (weights, header | {"network": {"embedding": 99}}, "do not fit"),
         (weights, header | {"network": {"colour": 1}}, "impossible network"),
+        (weights, header | {"card": []}, "card is"),
+        ({name: value.double() for name, value in weights.items()}, header, "do not fit"),
         (weights, {key: value for key, value in header.items() if key != "network"}, "no network"),
         ({**weights, first: weights[first] * float("nan")}, header, "not all finite"),
         ({key: value for key, value in weights.items() if key != first}, header, "do not fit"),
@@ -66,6 +70,9 @@ def test_other_files_are_no_models(good: Path, tmp_path: Path) -> None:
             load_model(path)
     torch.save({"weights": 1}, path)
     refused(decima("evaluate", "--policies", f"strict_fair,{path}"), str(path))
+    monkeypatch.setattr(model_files, "MAX_BYTES", 1_000)
+    with pytest.raises(RunError, match="at most 1,000 are read"):
+        load_model(good)
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
@@ -104,9 +111,7 @@ GIANTS = {
     "a million units": {"embedding": 10**6},
     "twenty thousand units": {"hidden": [20_000], "head_hidden": [20_000, 20_000]},
     "many layers": {"head_hidden": [1] * 10**5},
-    "many parameters": {"head_hidden": [1000] * 10},
     "no number": {"embedding": "16"},
-    "half a unit": {"embedding": 16.5},
     "true": {"embedding": True},
 }
 
@@ -122,24 +127,3 @@ def test_a_model_of_impossible_size_is_refused_before_memory_is_taken(
     with pytest.raises(ModelError, match="impossible network") as refused:
         load_model(path)
     assert len(str(refused.value)) < 300 + len(str(path))
-
-
-def test_a_model_whose_weights_are_not_those_it_claims_is_not_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A permitted size, but other tensors in the file; a file that is too large to be a model."""
-    path = tmp_path / "other.safetensors"
-    config = NetworkConfig(head_hidden=(500, 500))
-    header = {"format": "decima-model", "version": 1, "feature_version": FEATURE_VERSION}
-    weights = PolicyNetwork(config).state_dict()
-    wide = {name: value.double() for name, value in weights.items()}
-    for tensors in ({"a": torch.zeros(1)}, wide):
-        save_tensors(path, tensors, header | {"network": {"head_hidden": [500, 500]}})
-        with pytest.raises(ModelError, match="do not fit"):
-            load_model(path)
-    save_tensors(path, weights, header | {"network": {"head_hidden": [500, 500]}, "card": []})
-    with pytest.raises(ModelError, match="card is"):
-        load_model(path)
-    monkeypatch.setattr(model_files, "MAX_BYTES", 1_000)
-    with pytest.raises(RunError, match="at most 1,000 are read"):
-        load_model(path)

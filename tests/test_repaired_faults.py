@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,15 +93,6 @@ def test_the_time_limit_truncates(protocol: Protocol) -> None:
     assert story.metrics.jct_s.tolist() == [limit_ms / 1000]
 
 
-def test_an_event_at_the_time_limit_still_happens() -> None:
-    """The last task ends exactly at the limit: the run is complete."""
-    story = tell([job("a", stage("x", 2, 1000))], "fifo", time_limit_ms=4000)
-    assert story.simulator.status is Status.DONE
-
-    story = tell([job("a", stage("x", 2, 1000))], "fifo", time_limit_ms=3999)
-    assert story.simulator.status is Status.TRUNCATED
-
-
 @pytest.mark.parametrize("protocol", Protocol)
 def test_same_seed_same_timeline(protocol: Protocol) -> None:
     """One key fixes every duration, whatever numpy's global generator did; another changes them."""
@@ -121,24 +113,18 @@ def test_same_seed_same_timeline(protocol: Protocol) -> None:
     assert record(8) != first
 
 
-def test_waiting_in_the_job_keeps_an_executor_warm() -> None:
-    """e0 ends x at 3 s and waits in a for w until 6 s; its task of y is of the first wave."""
-    y = waves("y", 1, fresh=900, first=200, rest=100, parents=[0, 1])
-    a = job("a", stage("x", 1, 1000), stage("w", 1, 4000), y)
-    plan = {0: ["a.x 1", "a.w 2"], 3000: ["a.y 2"], 6000: ["a.y 2"]}
-
-    old, new = (tell([a], plan, executors=2, protocol=p) for p in (OLD, NEW))
-
-    assert old.tasks[2:] == ["e0 a.y 6000-6900"]
-    assert new.tasks[2:] == ["e0 a.y 6000-6200"]
+WAITING_PLAN = {0: ["a.x 1", "a.w 2"], 3000: ["a.y 2"], 6000: ["a.y 2"]}
 
 
-def test_idling_in_the_job_keeps_an_executor_warm() -> None:
-    """Nobody gave e0 anything at 3 s; it stays in a and is still warm at 6 s."""
+@pytest.mark.parametrize("policy", [WAITING_PLAN, runnable_first])
+def test_waiting_in_the_job_keeps_an_executor_warm(policy: Any) -> None:
+    """e0 ends x at 3 s and waits in a for w until 6 s, given to y or to nothing; its task of y is
+    of the first wave.
+    """
     y = waves("y", 1, fresh=900, first=200, rest=100, parents=[0, 1])
     a = job("a", stage("x", 1, 1000), stage("w", 1, 4000), y)
 
-    old, new = (tell([a], runnable_first, executors=2, protocol=p) for p in (OLD, NEW))
+    old, new = (tell([a], policy, executors=2, protocol=p) for p in (OLD, NEW))
 
     assert old.tasks[2:] == ["e0 a.y 6000-6900"]
     assert new.tasks[2:] == ["e0 a.y 6000-6200"]

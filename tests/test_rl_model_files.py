@@ -22,7 +22,6 @@ import harmony.models
 from decima.cli.main import main as decima_command
 from decima.rl.checkpoint import load_arrays, save_tensors
 from deeprm.cli import main as deeprm_command
-from deeprm.training_config import TrainConfig
 from harmony.cli import main as harmony_command
 
 Settings = dict[str, Any]
@@ -30,13 +29,11 @@ Settings = dict[str, Any]
 WIDE_IMAGE = {"horizon": 1_300, "capacity": 10, "slots": 20, "dominant_demand": [5, 5]}
 """few rectangles and many pixels: 5.7 million weights"""
 HARMONY: dict[str, Settings] = {
-    "millions of units": {"size": {"width": 8 * 10**6}},
     "beyond 64 bits": {"size": {"width": 2**70}},
     "many parameters": {"size": {"width": 1024, "layers": 16}},
     "many samples": {"samples": 10**15},
 }
 DEEPRM: dict[str, Settings] = {
-    "many resources": {"policy": "compact", "cluster": {"resources": 2**63 - 1}},
     "beyond 64 bits": {"policy": "compact", "cluster": {"horizon": 2**70}},
     "many parameters": {"policy": "compact", "cluster": {"horizon": 10_000, "resources": 16}},
     "many pixels": {"cluster": WIDE_IMAGE},
@@ -87,23 +84,14 @@ def test_a_model_without_facts_in_its_header_is_refused(
     assert not run.exists()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("decima", "evaluate", "--workers", "2", "--policies", "fifo,{file}"),
-        ("deeprm", "evaluate", "{file}"),
-        ("harmony", "evaluate", "{file}"),
-    ],
-)
-def test_a_wrong_model_is_refused_before_anything_compiles(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_wrong_model_is_refused_before_anything_compiles(tmp_path: Path) -> None:
     """Which takes minutes on a machine whose cache is empty."""
     file, cache = tmp_path / "wrong.safetensors", tmp_path / "cache"
     file.write_bytes(b"x" * 100)
     cache.mkdir()
+    words = ("decima", "evaluate", "--workers", "2", "--policies", f"fifo,{file}")
     done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-m", *(word.format(file=file) for word in words)],
+        [sys.executable, "-m", *words],
         env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,
@@ -159,26 +147,6 @@ def test_a_deeprm_model_of_impossible_size_is_refused(config: Settings, tmp_path
     claim(path, config, format=1)
     message = refusal(deeprm_command, "show", "-o", str(tmp_path / "x.png"), "--model", str(path))
     assert f"{path}: its header names an impossible network" in message
-
-
-def test_a_network_is_not_built_for_weights_of_another(tmp_path: Path) -> None:
-    """A permitted size, but other tensors in the file, or more bits a number."""
-    path = tmp_path / "other.safetensors"
-    config = {"size": {"width": 256}}
-    loaders = (harmony.models.load_model, harmony.models.load_reward_model)
-    for kind, load in zip(KINDS, loaders, strict=True):
-        claim(path, config, format="harmony-1", kind=kind)
-        with pytest.raises(ValueError, match="do not fit the network that its header names"):
-            load(path)
-    claim(path, {}, format=1)
-    with pytest.raises(ValueError, match="do not fit the network that its header names"):
-        deeprm.schedulers.load_model(path)
-    with torch.device("meta"):
-        shapes = deeprm.schedulers.new_network(TrainConfig())
-    wide = {name: torch.zeros(tensor.shape) for name, tensor in shapes.state_dict().items()}
-    save_tensors(path, wide, {"format": 1, "config": {}, "card": {}})
-    with pytest.raises(ValueError, match="do not fit the network that its header names"):
-        deeprm.schedulers.load_model(path)
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from decima.rl.baselines import TimedReturns, input_dependent_baseline, mean_baseline
-from decima.rl.returns import AverageRate, Floats, differential_reward, discounted
-
-numbers = st.floats(-100.0, 100.0)
-times = st.floats(0.0, 50.0)
-steps = st.lists(st.tuples(numbers, times, numbers), min_size=1, max_size=30)
-Steps = list[tuple[float, float, float]]
-
-
-def columns(rows: Steps) -> tuple[Floats, Floats, Floats]:
-    """(K,) rewards, (K,) elapsed times and (K,) values."""
-    reward, elapsed, value = np.array(rows, dtype=np.float64).T
-    return reward, elapsed, value
+from decima.rl.returns import AverageRate, differential_reward, discounted
 
 
 def test_returns_of_three_decisions_by_hand() -> None:
@@ -36,35 +23,6 @@ def test_returns_of_three_decisions_by_hand() -> None:
     halving = discounted(reward, elapsed, horizon=1.0 / math.log(2.0))
     assert halving == pytest.approx([-2.0 - 6.25 / 2.0, -6.0 - 1.0 / 4.0, -1.0])
     assert differential_reward(reward, elapsed, rate=-2.0).tolist() == [0.0, -2.0, 1.0]
-
-
-@given(steps, st.floats(0.1, 1000.0), st.data())
-def test_decisions_that_earn_nothing_in_no_time_change_no_return(
-    rows: Steps, horizon: float, data: st.DataObject
-) -> None:
-    """Several decisions at one instant count as one: discount follows time, not steps."""
-    reward, elapsed, _ = columns(rows)
-    place = data.draw(st.integers(0, len(rows)))
-
-    returns = discounted(np.insert(reward, place, 0.0), np.insert(elapsed, place, 0.0), horizon)
-
-    assert np.delete(returns, place) == pytest.approx(discounted(reward, elapsed, horizon))
-
-
-@given(steps)
-def test_measured_at_its_own_rate_an_episode_earns_nothing(rows: Steps) -> None:
-    """The differential return of the first decision is 0."""
-    reward, elapsed, _ = columns([*rows, (1.0, 1.0, 0.0)])
-    average = AverageRate()
-    average.add(len(reward), float(reward.sum()), float(elapsed.sum()))
-
-    earned = differential_reward(reward, elapsed, average.rate)
-    assert discounted(earned, elapsed, None)[0] == pytest.approx(0.0, abs=1e-8)
-
-
-def test_an_empty_episode_has_no_returns() -> None:
-    """The clock may run out before the first decision."""
-    assert len(discounted(np.zeros(0), np.zeros(0), 5.0)) == 0
 
 
 def test_average_rate_is_a_ratio_of_sums_over_a_window() -> None:
@@ -81,38 +39,7 @@ def test_average_rate_is_a_ratio_of_sums_over_a_window() -> None:
     assert average.rate == -2.0
 
 
-@given(st.lists(steps, min_size=1, max_size=8), st.integers(1, 40))
-def test_average_rate_goes_on_from_its_state(batches: list[Steps], window: int) -> None:
-    """Saved and loaded between batches, it gives the same number to the last bit."""
-    straight, broken = AverageRate(window), AverageRate(window)
-    for batch in batches:
-        reward, elapsed, _ = columns(batch)
-        sums = len(reward), float(reward.sum()), float(elapsed.sum())
-        straight.add(*sums)
-        resumed = AverageRate(window)
-        resumed.load(broken.state())
-        resumed.add(*sums)
-        broken = resumed
-
-    assert broken.rate == straight.rate
-    assert broken.state().tolist() == straight.state().tolist()
-
-
 # --- baselines ------------------------------------------------------------------------------------
-
-
-gaps = st.lists(st.floats(0.01, 20.0), min_size=1, max_size=15)
-
-
-@st.composite
-def rollouts(draw: st.DrawFn) -> TimedReturns:
-    """Decisions at rising times, and an end after the last."""
-    gap = np.array(draw(gaps))
-    reward = np.array(draw(st.lists(st.floats(-9, 9), min_size=len(gap), max_size=len(gap))))
-    time = np.cumsum(gap)
-    return TimedReturns(
-        time, reward[::-1].cumsum()[::-1], float(time[-1]) + draw(st.floats(0.0, 9.0))
-    )
 
 
 def test_two_rollouts_by_hand() -> None:
@@ -137,26 +64,6 @@ def test_left_out_itself_a_rollout_sees_the_others() -> None:
 
     assert of_short.tolist() == [-9.0]
     assert of_long.tolist() == [-3.0, -1.5, 0.0]
-
-
-@given(rollouts())
-def test_interpolation_passes_through_the_decisions(rollout: TimedReturns) -> None:
-    """At its own times a rollout gives its own returns, at its end 0."""
-    assert rollout.at(rollout.time).tolist() == rollout.returns.tolist()
-    assert rollout.at(np.array([rollout.end + 1.0])).tolist() == [0.0]
-
-
-@given(rollouts(), st.integers(2, 6), st.booleans())
-def test_identical_rollouts_have_no_advantage(
-    rollout: TimedReturns, count: int, leave_one_out: bool
-) -> None:
-    """What all of them did was exactly what was to be expected."""
-    same = [rollout] * count
-
-    for baseline in input_dependent_baseline(same, leave_one_out=leave_one_out):
-        assert rollout.returns - baseline == pytest.approx(0.0, abs=1e-9)
-    for baseline in mean_baseline([rollout.returns] * count):
-        assert rollout.returns - baseline == pytest.approx(0.0, abs=1e-9)
 
 
 def test_decisions_of_one_instant_have_one_baseline() -> None:

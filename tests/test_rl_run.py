@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +21,6 @@ from decima.rl.errors import CheckpointError, NotFiniteError, RunError
 from decima.rl.loop import LoopSettings, LoopState, StopReason, train
 from decima.rl.run_folder import RunFolder
 from tests.chain_learner import (
-    ROOT,
     SEED,
     SHORT,
     ChainLearner,
@@ -202,44 +197,6 @@ def test_a_kill_around_any_write_loses_one_iteration_at_most(
     assert checkpoint_iteration(tmp_path / "run") >= begun - 1
 
     run(tmp_path / "run", SHORT)
-    assert_same_run(tmp_path / "run", uninterrupted)
-
-
-def train_slowly(path: str) -> None:
-    """Train in the process to be killed: iterations of 20 ms, and a ninth that takes for ever."""
-    torch.set_num_threads(1)
-    # Time to be killed between two iterations, and for certain inside the ninth.
-    run(Path(path), SHORT, ChainLearner(lambda i: time.sleep(0.02 if i < 8 else 600.0)))
-
-
-def test_a_killed_process_goes_on_where_it_was(tmp_path: Path, uninterrupted: Path) -> None:
-    """kill -9, for real: the lock is free, one iteration is lost at most, the result the same."""
-    path = tmp_path / "run"
-    code = f"from tests.test_rl_run import train_slowly; train_slowly({str(path)!r})"
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)  # noqa: S603
-    lines = path / "metrics.jsonl"
-    with contextlib.ExitStack() as cleanup:
-        cleanup.callback(process.wait)
-        cleanup.callback(process.kill)
-        deadline_s = time.monotonic() + 60.0
-        while not lines.exists() or lines.read_bytes().count(b"\n") < 4:
-            assert time.monotonic() < deadline_s
-            assert process.poll() is None
-            time.sleep(0.005)
-        with pytest.raises(RunError, match="another process is training"):
-            RunFolder.open(path)
-    assert process.returncode == -signal.SIGKILL
-
-    done = lines.read_bytes().count(b"\n")
-    assert done - 1 <= checkpoint_iteration(path) <= done < SHORT.iterations
-    run(path, SHORT)
-    assert_same_run(path, uninterrupted)
-
-
-def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, uninterrupted: Path) -> None:
-    run(tmp_path / "run", SHORT)
-    _, again = run(tmp_path / "run", SHORT)
-    assert again.reason is StopReason.DONE
     assert_same_run(tmp_path / "run", uninterrupted)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from spark_sim import (
     Protocol,
     SimulationError,
     Simulator,
+    Status,
 )
 from spark_sim.env import SparkEnv
 from spark_sim.metrics import measure
@@ -99,13 +101,7 @@ def most_at_once(simulator: Simulator, rows: tuple[int, ...]) -> int:
 def test_a_job_beyond_the_bound_waits_for_another_ones_end(
     policy: str, max_jobs: int, expected_s: list[float]
 ) -> None:
-    simulator = session(four_jobs(), max_jobs=max_jobs)
-    assert jct_s(simulator, policy) == pytest.approx(expected_s)
-    tasks = simulator.timeline()
-    for at in tasks["start_ms"]:
-        begun = {int(row["job"]) for row in tasks if row["start_ms"] <= at}
-        ended = np.flatnonzero(simulator.completion_ms() <= at)
-        assert len(begun - set(ended.tolist())) <= max_jobs
+    assert jct_s(session(four_jobs(), max_jobs=max_jobs), policy) == pytest.approx(expected_s)
 
 
 def four_sizes() -> Trace:
@@ -199,21 +195,10 @@ def test_a_round_about_waiting_jobs_shows_them_alone() -> None:
     assert simulator.state.stages["runnable"].tolist() == [1, 1, 0, 1]
 
 
-def test_a_policy_that_passes_admits_the_first_submitted() -> None:
-    class Passing:
-        name = "passing"
-
-        def decide(self, seen: Observation) -> Action:
-            is_waiting = bool((seen.jobs["active"][seen.active] == 0).all())
-            return PASS if is_waiting else Action(int(seen.open_stages()[-1]), 4)
-
-    simulator = session(four_sizes(), max_jobs=1)
-    play(simulator, Passing())
-    assert measure(simulator.state).jct_s == pytest.approx(FIRST_SUBMITTED_S)
-
-
 def test_a_job_that_overtook_is_observed_behind_those_submitted_before() -> None:
-    """The fourth job enters before the third; then both run, by submission."""
+    """The fourth job enters before the third; then both run, by submission. One that passes admits
+    the first submitted.
+    """
     simulator = session(four_sizes(), max_jobs=2)
     orders = set()
 
@@ -227,6 +212,13 @@ def test_a_job_that_overtook_is_observed_behind_those_submitted_before() -> None
 
     play(simulator, Shortest())
     assert orders == {(0,), (0, 1), (2, 3), (1, 3), (1, 2), (1,)}
+
+    simulator = session(four_sizes(), max_jobs=1)
+    while simulator.status is Status.DECIDE:
+        seen = simulator.observation()
+        is_waiting = bool((seen.jobs["active"][seen.active] == 0).all())
+        simulator.step(PASS if is_waiting else Action(int(seen.open_stages()[-1]), 4))
+    assert measure(simulator.state).jct_s == pytest.approx(FIRST_SUBMITTED_S)
 
 
 def test_sparks_fair_admits_the_job_of_the_pool_that_is_due() -> None:
@@ -255,21 +247,6 @@ def test_an_environment_lets_jobs_enter_in_the_order_of_submission() -> None:
         is_over = terminated or truncated
         ended += [row for row, _ in info["completed"]]
     assert ended == [0, 1, 2, 3]
-
-
-def test_a_bound_that_no_job_meets_changes_nothing() -> None:
-    for policy in ("spark's fair", "strict_fair", "tuned_srw"):
-        free_s = jct_s(session(four_jobs()), policy)
-        assert jct_s(session(four_jobs(), max_jobs=4), policy).tolist() == free_s.tolist()
-
-
-def test_bounds_beyond_all_jobs_and_slots_are_none() -> None:
-    """The tables of the simulator would have no room for these numbers."""
-    free_s = jct_s(session(four_jobs()), "spark's fair").tolist()
-    many = session(four_jobs(), max_jobs=2**63 - 1)
-    assert jct_s(many, "spark's fair").tolist() == free_s
-    wide = session(four_jobs(), conditions=capped(2**31 + 2**30))
-    assert jct_s(wide, "spark's fair").tolist() == free_s
 
 
 @pytest.mark.parametrize(
@@ -310,11 +287,14 @@ def test_a_cap_holds_under_every_policy(policy: str) -> None:
     assert not np.isnan(simulator.completion_ms()).any()
 
 
-def test_what_fills_the_cluster_is_the_same_with_and_without_a_cap() -> None:
-    """A cap of all slots only takes the way of the kernels that knows caps."""
-    for policy in ("spark's fifo", "spark's fair", "fifo", "es_rule"):
-        free_s = jct_s(session(four_jobs()), policy)
-        assert jct_s(session(four_jobs(), conditions=capped(4)), policy) == pytest.approx(free_s)
+@pytest.mark.parametrize("policy", ["spark's fifo", "spark's fair", "fifo", "es_rule"])
+def test_bounds_that_nothing_meets_change_nothing(policy: str) -> None:
+    """As many jobs, all slots, and numbers for which the simulator's tables have no room."""
+    free_s = jct_s(session(four_jobs()), policy).tolist()
+    for max_jobs in (4, 2**63 - 1):
+        assert jct_s(session(four_jobs(), max_jobs=max_jobs), policy).tolist() == free_s
+    for slots in (4, 2**31 + 2**30):
+        assert jct_s(session(four_jobs(), conditions=capped(slots)), policy).tolist() == free_s
 
 
 def test_tasks_of_several_slots_and_barrier_stages_count_their_slots() -> None:
@@ -366,19 +346,27 @@ def test_the_drivers_wait_passes_while_a_job_waits() -> None:
     assert jct_s(simulator, "fifo") == pytest.approx([1.6, 2.5])
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, True, "two"])
-def test_a_bound_that_makes_no_sense_is_refused(count: object) -> None:
-    with pytest.raises(SimulationError, match="whole number of 1 or more"):
-        Cluster(protocol=Protocol.SESSION, max_jobs=count)  # type: ignore[arg-type]
-
-
-def test_bounds_are_for_a_session() -> None:
-    with pytest.raises(SimulationError, match="no bound on jobs at once"):
-        Cluster(max_jobs=2)
-    arrays = to_arrays(four_jobs())
-    with pytest.raises(SimulationError, match="caps of slots need the protocol 'session'"):
-        Simulator(arrays, Cluster(), ARRIVAL_MS, ROWS, conditions=capped(1))
-    with pytest.raises(SimulationError, match="not among 1"):
-        session(four_jobs(), conditions=capped(1, (0, 1, -1, -1)))
-    with pytest.raises(SimulationError, match="2 jobs under caps for 4 rows"):
-        session(four_jobs(), conditions=capped(1, (0, 0)))
+@pytest.mark.parametrize(
+    ("cluster", "conditions", "words"),
+    [
+        *(
+            ({"max_jobs": count}, None, "whole number of 1 or more")
+            for count in (0, -1, 1.5, True, "two")
+        ),
+        ({"max_jobs": 2, "protocol": Protocol.EXECUTORS}, None, "no bound on jobs at once"),
+        ({"protocol": Protocol.EXECUTORS}, capped(1), "caps of slots need the protocol 'session'"),
+        ({}, capped(1, (0, 1, -1, -1)), "not among 1"),
+        ({}, capped(1, (0, 0)), "2 jobs under caps for 4 rows"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(
+    cluster: dict[str, Any], conditions: Conditions | None, words: str
+) -> None:
+    with pytest.raises(SimulationError, match=words):
+        Simulator(
+            to_arrays(four_jobs()),
+            Cluster(**{"protocol": Protocol.SESSION, **cluster}),
+            ARRIVAL_MS,
+            ROWS,
+            conditions=conditions,
+        )

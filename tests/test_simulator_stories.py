@@ -10,17 +10,10 @@ from tests.stories import always_pass, build, greedy, job, stage, tell, waves
 from traces import LevelDurations, Stage, Trace, to_arrays
 
 
-def test_an_executor_keeps_its_job_and_pays_the_moving_delay_once() -> None:
-    """Three tasks in two stages, one executor: it moves at 0, arrives at 2 s, and stays."""
-    story = tell([job("a", stage("x", 2, 1000), stage("y", 1, 500, [0]))], greedy)
-
-    assert story.decisions == ["0: 1 for a.x -> a.x 1", "4000: 1 for a.y -> a.y 1"]
-    assert story.tasks == ["e0 a.x 2000-3000", "e0 a.x 3000-4000", "e0 a.y 4000-4500"]
-    assert story.metrics.moving_executor_s == 2.0
-
-
 def test_waves_follow_the_past_of_the_executor() -> None:
-    """Fresh once in the job, rest in the same stage, first in the next stage."""
+    """Fresh once in the job, rest in the same stage, first in the next stage. The executor moves at
+    0, arrives at 2 s and stays in its job.
+    """
     x = waves("x", 2, fresh=3000, first=2000, rest=1000)
     y = waves("y", 2, fresh=300, first=200, rest=100, parents=[0])
 
@@ -32,6 +25,8 @@ def test_waves_follow_the_past_of_the_executor() -> None:
         "e0 a.y 6000-6200",
         "e0 a.y 6200-6300",
     ]
+    assert story.decisions == ["0: 1 for a.x -> a.x 1", "6000: 1 for a.y -> a.y 1"]
+    assert story.metrics.moving_executor_s == 2.0
 
 
 def test_a_fresh_task_without_measurements_takes_a_first_one_plus_the_warm_up() -> None:
@@ -236,17 +231,6 @@ def test_a_task_that_ends_is_seen_by_the_job_that_arrives_at_the_same_instant() 
     ]
 
 
-def test_tasks_end_before_executors_arrive_at_the_same_instant() -> None:
-    """At 3 s e0 ends a task and takes the last one; e1, arriving then, is late."""
-    a = job("a", stage("x", 3, 500), stage("y", 1, 500, [0]))
-    b = job("b", stage("z", 1, 100))
-
-    story = tell([a, b], {0: ["a.x 1"], 1000: ["a.x 2"]}, executors=2, arrival_ms=[0, 1000])
-
-    assert story.tasks[:3] == ["e0 a.x 2000-2500", "e0 a.x 2500-3000", "e0 a.x 3000-3500"]
-    assert story.decisions[2] == "3000: 1 for a.y b.z -> pass"
-
-
 def test_an_executor_on_its_way_to_a_job_that_ends_arrives_in_no_job() -> None:
     """a ends at 2.6 s; e0, sent to it at 2.45 s, is free at 4.45 s and then moves on to c."""
     first = job("first", stage("x", 1, 450))
@@ -278,24 +262,6 @@ def test_passing_for_ever_still_runs_every_job_oldest_first() -> None:
     assert story.metrics.decisions == len(story.decisions)
 
 
-def test_no_decision_is_due_after_the_end() -> None:
-    """The run of one task is over after one decision; a second is an error of the caller."""
-    simulator = build([job("a", stage("x", 1, 1000))], Cluster(num_executors=1))
-    assert simulator.step(Action(0, 1)) is Status.DONE
-
-    with pytest.raises(SimulationError, match="no decision is due: the run is DONE"):
-        simulator.step(Action(0, 1))
-    assert np.array_equal(simulator.completion_ms(), [3000.0])
-
-
-def test_decima_sims_action_is_refused_under_other_protocols() -> None:
-    """`commit` counts executors to add, which only decima-sim's rules know."""
-    simulator = build([job("a", stage("x", 1, 1000))], Cluster(num_executors=1))
-
-    with pytest.raises(SimulationError, match=r"commit\(\) is the action of the decima-sim"):
-        simulator.commit(0, 1)
-
-
 def test_a_stage_that_may_not_be_chosen_is_refused_by_name() -> None:
     """y is closed while x wants executors; 7 is no stage at all; nothing changes."""
     a = job("a", stage("x", 3, 1000), stage("y", 1, 500, [0]))
@@ -312,10 +278,15 @@ def test_a_stage_that_may_not_be_chosen_is_refused_by_name() -> None:
     assert simulator.state.clock[0]["decisions"] == 1
 
 
-def test_a_timeline_is_kept_on_request_only() -> None:
+def test_calls_that_do_not_belong_to_a_run_are_refused() -> None:
+    """A decision after the end, decima-sim's action, a timeline that was not asked for."""
     arrays = to_arrays(Trace("t", (job("a", stage("x", 1, 1000)),)))
     simulator = Simulator(arrays, Cluster(num_executors=1), np.zeros(1), np.zeros(1, np.int32))
-
+    with pytest.raises(SimulationError, match=r"commit\(\) is the action of the decima-sim"):
+        simulator.commit(0, 1)
+    assert simulator.step(Action(0, 1)) is Status.DONE
+    with pytest.raises(SimulationError, match="no decision is due: the run is DONE"):
+        simulator.step(Action(0, 1))
     with pytest.raises(SimulationError, match="no timeline was recorded"):
         simulator.timeline()
 

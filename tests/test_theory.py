@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from decima import HEURISTICS, Heuristic
 from spark_sim import Cluster, Protocol, Simulator, Status
-from tests.shapes import KNOWN_OPTIMA, chain
+from tests.shapes import KNOWN_OPTIMA
 from tests.stories import build, job, tell
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
 from traces.synthetic import layered_job
@@ -87,41 +87,6 @@ def test_known_makespans_are_reached_by_every_policy(
         assert found_ms >= known.makespan_ms
     else:
         assert found_ms == known.makespan_ms
-
-
-@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
-def test_the_critical_path_first_solves_the_diamond(protocol: Protocol) -> None:
-    """SJF-CP starts the long branch first and reaches the 6 s of the chain top, left, bottom."""
-    known = KNOWN_OPTIMA["diamond"]()
-
-    best = tell(known.trace.jobs, "sjf_cp", executors=2, moving_delay_ms=0, protocol=protocol)
-
-    assert best.completed == {"diamond": known.makespan_ms}
-
-
-@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
-def test_the_shortest_job_first_is_best_on_two_jobs(protocol: Protocol) -> None:
-    """5.5 s on average against 9.5 s in the order of arrival."""
-    known = KNOWN_OPTIMA["two-jobs"]()
-
-    shortest, remaining, in_order = (
-        tell(known.trace.jobs, policy, moving_delay_ms=0, protocol=protocol)
-        for policy in ("sjf_cp", "tuned_srw", "fifo")
-    )
-
-    assert np.mean(list(shortest.completed.values())) == known.average_jct_ms
-    assert np.mean(list(remaining.completed.values())) == known.average_jct_ms
-    assert np.mean(list(in_order.completed.values())) == 9_500.0
-
-
-@pytest.mark.parametrize("executors", [1, 2, 3, 7])
-def test_a_chain_takes_its_rounds_and_one_move(executors: int) -> None:
-    """Stages of n tasks take ceil(n / N) rounds each; moving happens once, at the start."""
-    counts = (4, 1, 3, 6)
-    story = tell([chain("c", counts)], "fifo", executors=executors, moving_delay_ms=1500)
-
-    rounds = sum(math.ceil(count / executors) for count in counts)
-    assert story.completed == {"c": 1500.0 + 1000 * rounds}
 
 
 @given(

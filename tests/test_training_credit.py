@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -138,14 +140,6 @@ def test_generalised_advantages_by_hand() -> None:
     np.testing.assert_allclose(advantage, [errors[0] + second * np.exp(-1 - 2), second, -3])
 
 
-def test_without_a_trace_nothing_is_left_to_the_critic() -> None:
-    """The advantage is the return less the value: 7 - 5, 6 - 6, 4 - 7."""
-    advantage = generalised_advantage(
-        seconds(1, 2, 4), seconds(2, 1, 4), seconds(5, 6, 7), None, None
-    )
-    assert advantage.tolist() == [2, 0, -3]
-
-
 # --- returns -------------------------------------------------------------------------------------
 
 # Two rollouts of the story, with decisions at 0 s and 4 s. Costs from one to the next, or the end
@@ -163,15 +157,14 @@ UNIT_S = RATE * REFERENCE.jct_s
 
 
 def credit(
-    baseline: str,
     sequence: tuple[int, int] = (0, 0),
     objective: str = "avg_jct",
     played: Decisions = DECISIONS,
     states: tuple[State, State] = (A_FIRST, B_FIRST),
-    **changes: object,
+    **changes: Any,
 ) -> Credit:
-    plain = {"critic": False, "horizon": None, "trace": None, "baseline": baseline}
-    config = CreditConfig(**(plain | changes))  # type: ignore[arg-type]
+    plain = {"critic": False, "horizon": None, "trace": None, "baseline": "none"}
+    config = CreditConfig(**(plain | changes))
     return assign_credit(
         config,
         OBJECTIVES[objective],
@@ -183,64 +176,54 @@ def credit(
     )
 
 
-def test_rewards_are_minus_what_time_costs() -> None:
-    """And what the critic is to learn is what comes after, in its own unit."""
-    credited = credit("none")
+E = float(np.e)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected_s"),
+    [
+        # Returns, by what a second costs: 32 s in 24 s of both rollouts.
+        ({}, [-18, -14, -14, -10]),
+        # Less the other rollout of the sequence: at 0 s -14 against -18, at 4 s -10 against -14.
+        ({"baseline": "input"}, [-4, 4, -4, 4]),
+        # Less the mean of the step, itself included: -16, then -12.
+        ({"baseline": "mean"}, [-2, 2, -2, 2]),
+        # Less what the critic expected: -1, -2, -3, -4 s.
+        ({"critic": True}, [-17, -12, -11, -6]),
+        # With a trace of 4 s the second error counts 1/e at the first decision.
+        ({"critic": True, "trace": 0.4}, [-6 - 11 / E, -6 - 6 / E, -11, -6]),
+        # Beyond -1.5 a second: -4 + 6 and -14 + 12, or -10 + 12.
+        ({"differential": True}, [0, 4, -2, 2]),
+        # At a horizon of 0.4 x 10 s what comes 4 s later counts 1/e.
+        ({"horizon": 0.4}, [-4 - 14 / E, -4 - 10 / E, -14, -10]),
+    ],
+)
+def test_credit_of_two_rollouts_by_hand(changes: dict[str, Any], expected_s: list[float]) -> None:
+    credited = credit(**changes)
+    np.testing.assert_allclose(credited.advantage, seconds(*expected_s) / UNIT_S, atol=1e-12)
     assert credited.reward.tolist() == [-4, -4, -14, -10]
+
+
+def test_what_the_critic_is_to_learn_is_what_comes_after_in_its_own_unit() -> None:
     assert REFERENCE.value_s == 4 * 10 * 2
-    assert (credited.target * 80).tolist() == pytest.approx([-18, -14, -14, -10])
+    assert (credit().target * 80).tolist() == pytest.approx([-18, -14, -14, -10])
 
 
-def test_without_a_baseline_returns_count_by_what_a_second_costs() -> None:
-    """32 s in 24 s of both rollouts; or 18 s and 14 s in 12 s each, as sequences of their own."""
-    expected = seconds(-18, -14, -14, -10) / REFERENCE.jct_s
-    np.testing.assert_allclose(credit("none").advantage, expected / RATE)
-    apart = credit("none", (0, 1)).advantage
-    np.testing.assert_allclose(apart, expected / (seconds(18, 14, 18, 14) / 12))
-
-
-def test_the_input_baseline_is_the_other_rollout_of_the_sequence() -> None:
-    """At 0 s -14 against -18 and at 4 s -10 against -14: 4 s better or worse each."""
-    np.testing.assert_allclose(credit("input").advantage, seconds(-4, 4, -4, 4) / UNIT_S)
-
-
-def test_the_mean_baseline_is_that_of_the_step() -> None:
-    """-16 at the first, -12 at the second, the rollout itself included: 2 s better or worse."""
-    np.testing.assert_allclose(credit("mean").advantage, seconds(-2, 2, -2, 2) / UNIT_S)
-
-
-def test_what_the_critic_expected_is_subtracted() -> None:
-    """-1, -2, -3, -4 s; with a trace of 4 s the second error counts 1/e at the first decision."""
-    credited = credit("none", critic=True).advantage
-    np.testing.assert_allclose(credited, seconds(-17, -12, -11, -6) / UNIT_S)
-    credited = credit("none", critic=True, trace=0.4).advantage
-    first = seconds(-4 - 3 + 1, -4 - 4 + 2) + seconds(-11, -6) / np.e
-    np.testing.assert_allclose(credited, np.append(first, (-11, -6)) / UNIT_S)
-
-
-def test_differential_returns_lack_the_average_reward() -> None:
-    """-1.5 a second: -4 + 6 and -14 + 12, or -10 + 12, are earned beyond it."""
-    credited = credit("none", differential=True)
-    np.testing.assert_allclose(credited.advantage, seconds(0, 4, -2, 2) / UNIT_S)
-    assert credited.reward.tolist() == [-4, -4, -14, -10]
-
-
-def test_a_horizon_is_in_units_of_strict_fairs_jct() -> None:
-    """The second reward comes 4 s after the first: at a horizon of 0.4 x 10 s it counts 1/e."""
-    credited = credit("none", horizon=0.4)
-    expected = seconds(-4 - 14 / np.e, -4 - 10 / np.e, -14, -10)
-    np.testing.assert_allclose(credited.advantage, expected / UNIT_S)
+def test_sequences_of_their_own_have_a_cost_of_their_own() -> None:
+    """18 s and 14 s in 12 s each."""
+    expected = seconds(-18, -14, -14, -10) / REFERENCE.jct_s / (seconds(18, 14, 18, 14) / 12)
+    np.testing.assert_allclose(credit((0, 1)).advantage, expected)
 
 
 def test_another_objective_gives_other_rewards() -> None:
     """Tail: 0.16 to 4 s, and 1.64 or 1.48 in all."""
-    credited = credit("none", objective="rms_jct")
+    credited = credit(objective="rms_jct")
     assert credited.reward.tolist() == pytest.approx([-0.16, -0.16, -1.48, -1.32])
 
 
 def test_a_rollout_without_a_decision_has_no_credit() -> None:
     """Its sequence's other rollout does; alone there is nothing to compare with."""
-    credited = credit("input", played=decisions([1, 1], seconds(0, 4), seconds(0, 0)))
+    credited = credit(baseline="input", played=decisions([1, 1], seconds(0, 4), seconds(0, 0)))
     # A rollout without decisions returned nothing at any time. The sequence's 14 s lie in 24 s.
     np.testing.assert_allclose(credited.advantage, seconds(-14, -10) / 10 / (14 / 24))
 
@@ -266,5 +249,7 @@ def test_a_short_episode_does_not_dominate(jobs: int) -> None:
 
     lane = np.repeat([0, 1], jobs).tolist()
     played = decisions(lane, np.tile(begin_s, 2), np.zeros(2 * jobs))
-    credited = credit("input", played=played, states=(lasting(10), lasting(11)), horizon=0.05)
+    credited = credit(
+        baseline="input", played=played, states=(lasting(10), lasting(11)), horizon=0.05
+    )
     np.testing.assert_allclose(credited.advantage, np.repeat([1, -1], jobs) / 10 / (21 / 40))

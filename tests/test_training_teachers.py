@@ -9,19 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from decima import EvaluationConfig
 from decima.agent import plans
 from decima.agent.columns import Choices
-from decima.agent.graph import GraphSorter
 from decima.agent.plans import Plans
 from decima.agent.rollout import Lanes, Lockstep
 from decima.errors import ConfigError
-from decima.objectives import OBJECTIVES, objective_named
+from decima.objectives import objective_named
 from decima.registry import Heuristic
 from decima.rl.errors import RunError
-from decima.training.config import ImitateConfig, TrainConfig
-from decima.training.episodes import Episode, EpisodeSource, Setting, figures
-from decima.training.play import Player, TrainingContext
+from decima.training.config import ImitateConfig
+from decima.training.episodes import EpisodeSource, figures
+from decima.training.play import TrainingContext
 from decima.training.teachers import HeuristicLabeller, NetworkLabeller, best_teacher
 from spark_sim.kernels.dispatch import assign
 from spark_sim.observation import PASS, observe
@@ -29,7 +27,7 @@ from spark_sim.setup import copied
 from spark_sim.tables import ANY, DECIDE, NONE, State
 from spark_sim.vector import VectorSimulator
 from tests.test_agent_support import ARRAYS, CLUSTERS, SCALES, batch_run, random_network, run_of
-from tests.test_training_config import small
+from tests.test_training import small
 
 RUNS = [run_of(2, jobs=8), batch_run(1, jobs=8)]
 NETWORK = random_network(2)
@@ -197,10 +195,10 @@ def test_labels_name_classes(teacher: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["avg_jct", "makespan"])
-def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object, name: str) -> None:
+def test_the_best_teacher_of_a_setting_is_chosen(trace_file: Path, name: str) -> None:
     """On sequences of its own: the heuristic with the least objective, against strict fair."""
     objective = objective_named(name)
-    config = small(trace_file)  # type: ignore[arg-type]
+    config = small(trace_file)
     source = EpisodeSource(config)
     setting = source.settings[0]
     arrays = source.workload(setting).arrays
@@ -212,30 +210,6 @@ def test_the_best_teacher_of_a_setting_is_chosen(trace_file: object, name: str) 
     fair = np.mean(figures(episodes, arrays, "strict_fair", objective))
     assert teacher.name == best
     assert teacher.percent == pytest.approx(100 * (means[best] / fair - 1))
-
-
-@pytest.mark.parametrize(
-    ("teacher", "cluster"),
-    [("es_rule", "executors"), ("es_rule", "session"), ("sjf_cp", "decima-sim"),
-     ("sjf_cp", "classes")],
-)  # fmt: skip
-def test_labels_are_as_good_as_their_teacher(
-    teacher: str, cluster: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sequences that are played by labels alone take as long as under the heuristic itself."""
-    monkeypatch.setattr(EvaluationConfig, "cluster", lambda _: CLUSTERS[cluster])
-    setting = Setting(0, EvaluationConfig())
-    # Many: with classes a plan names one for a stage where a heuristic may give of all, so a run
-    # takes another course now and then, neither better nor worse.
-    runs = [*RUNS, batch_run(2, jobs=12), *(run_of(seed, jobs=12) for seed in range(100, 124))]
-    episodes = [Episode(setting, number, run) for number, run in enumerate(runs)]
-    player = Player(TrainConfig(), ARRAYS, GraphSorter(ARRAYS), OBJECTIVES["avg_jct"])
-    batch = player.demonstrations(NETWORK, episodes, teacher, 0)
-    assert batch is not None
-    assert batch.advantage.tolist() == [1.0] * len(batch.recording.plans.decision)
-    assert np.mean(batch.figures) == pytest.approx(
-        np.mean(figures(episodes, ARRAYS, teacher, OBJECTIVES["avg_jct"])), rel=0.02
-    )
 
 
 # --- networks as teachers ------------------------------------------------------------------------
@@ -263,9 +237,9 @@ def test_labels_of_the_network_that_plays_are_its_own_plans(cluster: str) -> Non
     assert decisions > 20
 
 
-def test_a_model_file_teaches_where_it_is_best(trace_file: object, tmp_path: Path) -> None:
+def test_a_model_file_teaches_where_it_is_best(trace_file: Path, tmp_path: Path) -> None:
     """`imitate.teachers` takes heuristics, the shipped network and model files."""
-    config = small(trace_file, "imitate.teachers=['fifo', 'decima']")  # type: ignore[arg-type]
+    config = small(trace_file, "imitate.teachers=['fifo', 'decima']")
     context = TrainingContext(config)
     setting = context.source.settings[0]
     arrays = context.source.workload(setting).arrays
@@ -278,7 +252,7 @@ def test_a_model_file_teaches_where_it_is_best(trace_file: object, tmp_path: Pat
     assert percent["fifo"] != percent["decima"]
     assert context.teacher(setting).name == min(percent, key=lambda name: percent[name])
     with pytest.raises(ConfigError, match="'decima:sampled' draws its plans"):
-        small(trace_file, "imitate.teachers=['decima:sampled']")  # type: ignore[arg-type]
+        small(trace_file, "imitate.teachers=['decima:sampled']")
     missing = tmp_path / "missing.safetensors"
     with pytest.raises(RunError, match="missing"):
-        TrainingContext(small(trace_file, f"imitate.teachers=['{missing}']"))  # type: ignore[arg-type]
+        TrainingContext(small(trace_file, f"imitate.teachers=['{missing}']"))

@@ -10,20 +10,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decima.errors import ConfigError
 from decima.registry import HEURISTICS, Parameters
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, read_tuned, tune
-from tests.commands import Command, refused, small_config, succeeded
+from tests.commands import SMALL, Command, decima, refused, small_config, succeeded
 from traces.numbers import Float64
 
 Json = dict[str, Any]
 
 
-@pytest.fixture
-def tuned_file(run: Command, tmp_path: Path) -> Path:
-    path = tmp_path / "tuned.json"
-    result = succeeded(run("--policy", "tuned_weighted_fair", "--output", path, command="tune"))
+@pytest.fixture(scope="module")
+def tuned_once(trace_file: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What `decima tune` writes."""
+    path = tmp_path_factory.mktemp("tuned") / "tuned.json"
+    words = ("--policy", "tuned_weighted_fair", "--trace", trace_file, "--output", path)
+    result = succeeded(decima("tune", *SMALL, *words))
     assert "tuned_weighted_fair: alpha" in result.stdout
+    return path.read_bytes()
+
+
+@pytest.fixture
+def tuned_file(tuned_once: bytes, tmp_path: Path) -> Path:
+    path = tmp_path / "tuned.json"
+    path.write_bytes(tuned_once)
     return path
 
 
@@ -117,26 +125,6 @@ def test_what_was_found_must_hold_on_sequences_held_back(
     assert told in result.stdout
     assert "On 4 held-out sequences: " in result.stdout
     assert "3 training sequences (seed 0)" in result.stdout
-
-
-def test_tuned_parameters_change_the_runs(run: Command, tuned_file: Path, tmp_path: Path) -> None:
-    """Extreme parameters in the file give another result than those that ship."""
-    content = json.loads(tuned_file.read_text())
-    content["parameters"] = {"alpha": 2.0, "limit_factor": 0.4}
-    tuned_file.write_text(json.dumps(content))
-    means = []
-    for more in ([], ["--tuned", tuned_file]):
-        out = tmp_path / "out.json"
-        assert run("--policies", "tuned_weighted_fair", "--json", out, *more).exit_code == 0
-        figures = json.loads(out.read_text())["policies"]["tuned_weighted_fair"]
-        means.append(figures["avg_jct_s"]["mean"])
-    assert means[0] != means[1]
-
-
-def test_tuning_trains_on_sequences_that_no_evaluation_draws(trace_file: Path) -> None:
-    """Training sequences are numbered beyond the largest number of evaluated ones."""
-    with pytest.raises(ConfigError, match="sequences must lie in"):
-        small_config(trace_file, sequences=FIRST_TRAINING_SEQUENCE + 1)
 
 
 def change(content: Json, **changes: Any) -> str:

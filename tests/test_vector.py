@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,29 +20,13 @@ from spark_sim import (
     SimulationError,
     Simulator,
     Status,
-    Streams,
 )
 from spark_sim.batch import batch_of
 from spark_sim.observation import ObservationBatch
-from spark_sim.tables import JOB, NONE, STAGE
+from spark_sim.tables import NONE
 from spark_sim.vector import Run, VectorSimulator
-from traces import to_arrays, tpch_like
-from traces.arrivals import poisson
-
-TRACE = tpch_like(np.random.default_rng(5), sizes_gb=(2,), queries=6)
-ARRAYS = to_arrays(TRACE)
-CLUSTERS = {
-    protocol.label: Cluster(num_executors=8, protocol=protocol, time_limit_ms=400_000.0)
-    for protocol in Protocol
-}
-each_protocol = pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-
-
-def run_of(seed: int, jobs: int = 5, time_limit_ms: float | None = None) -> Run:
-    """A Poisson sequence of its own."""
-    streams = Streams(seed, 0)
-    drawn = poisson(TRACE, jobs, 15_000.0, streams.arrivals())
-    return Run(drawn.arrival_ms, drawn.job, streams.duration_key(), time_limit_ms)
+from tests.test_agent_support import ARRAYS, CLUSTERS, TRACE, each_protocol, run_of
+from traces.numbers import Float64
 
 
 def choose(
@@ -55,22 +39,10 @@ def choose(
     return Action(stages[pick], int(rng.integers(held[pick] + 1, most + 1)))
 
 
-class Outcome(NamedTuple):
-    """All that a run gave."""
-
-    status: int
-    completion_ms: list[float]
-    decisions: int
-    return_s: float
-    time_ms: float
-
-
-def alone(cluster: Cluster, run: Run, seed: int) -> Outcome:
-    """`run` in a `Simulator`, under the random policy of `seed`."""
+def alone(cluster: Cluster, run: Run, seed: int) -> Simulator:
+    """`run` at its end, under the random policy of `seed`."""
     if run.time_limit_ms is not None:
-        cluster = Cluster(
-            cluster.num_executors, protocol=cluster.protocol, time_limit_ms=run.time_limit_ms
-        )
+        cluster = replace(cluster, time_limit_ms=run.time_limit_ms)
     simulator = Simulator(ARRAYS, cluster, run.arrival_ms, run.job, duration_key=run.duration_key)
     rng = np.random.default_rng(seed)
     while simulator.status is Status.DECIDE:
@@ -78,14 +50,7 @@ def alone(cluster: Cluster, run: Run, seed: int) -> Outcome:
         stages = seen.open_stages()
         held = seen.jobs["held"][seen.stages["job"][stages]]
         simulator.step(choose(rng, stages.tolist(), held.tolist(), seen.num_executors))
-    clock = simulator.state.clock[0]
-    return Outcome(
-        simulator.status,
-        simulator.completion_ms().tolist(),
-        int(clock["decisions"]),
-        -float(clock["job_time_ms"]) / 1000,
-        simulator.time_ms,
-    )
+    return simulator
 
 
 def decide_all(
@@ -102,32 +67,23 @@ def decide_all(
     return [action.stage for action in actions], [action.limit for action in actions]
 
 
-def together(simulators: VectorSimulator, seeds: Sequence[int]) -> list[Outcome]:
-    """All simulations to their ends, each under the random policy of its own seed."""
+def together(simulators: VectorSimulator, seeds: Sequence[int]) -> Float64:
+    """All simulations to their ends, each under the random policy of its own seed; the returns."""
     rngs = [np.random.default_rng(seed) for seed in seeds]
     return_s = np.zeros(len(seeds))
     while simulators.alive.any():
         stages, limits = decide_all(simulators.observation(), rngs)
         return_s += simulators.step(np.array(stages), np.array(limits)).reward_s
-    states = [simulators.state(index) for index in range(len(seeds))]
-    return [
-        Outcome(
-            int(status),
-            state.jobs["completion_ms"].tolist(),
-            int(state.clock[0]["decisions"]),
-            float(total),
-            float(state.clock[0]["time_ms"]),
-        )
-        for status, state, total in zip(simulators.status, states, return_s, strict=True)
-    ]
+    return return_s
 
 
-def assert_same(outcome: Outcome, expected: Outcome) -> None:
-    """Equal to the last bit, but for the order in which rewards are added up."""
-    assert outcome.return_s == pytest.approx(expected.return_s, rel=1e-12)
-    np.testing.assert_equal(
-        outcome._replace(return_s=0.0)._asdict(), expected._replace(return_s=0.0)._asdict()
-    )
+def assert_same(simulators: VectorSimulator, index: int, simulator: Simulator) -> None:
+    """Simulation `index` has ended as `simulator`, to the last bit."""
+    assert simulators.status[index] == simulator.status
+    state, expected = simulators.state(index), simulator.state
+    assert state.jobs["completion_ms"].tobytes() == expected.jobs["completion_ms"].tobytes()
+    for name in ("time_ms", "decisions", "job_time_ms"):
+        assert state.clock[0][name] == expected.clock[0][name]
 
 
 # --- lockstep ------------------------------------------------------------------------------------
@@ -156,11 +112,15 @@ def test_each_simulation_gives_what_it_gives_alone(
     cluster = CLUSTERS[protocol.label]
     runs = [run_of(*arguments) for arguments in drawn]
     seeds = [seed for seed, _, _ in drawn]
-    outcomes = together(VectorSimulator(ARRAYS, cluster, runs), seeds)
-    for run, seed, outcome in zip(runs, seeds, outcomes, strict=True):
-        assert_same(outcome, alone(cluster, run, seed))
+    simulators = VectorSimulator(ARRAYS, cluster, runs)
+    return_s = together(simulators, seeds)
+    for index, (run, seed) in enumerate(zip(runs, seeds, strict=True)):
+        simulator = alone(cluster, run, seed)
+        assert_same(simulators, index, simulator)
+        job_time_ms = float(simulator.state.clock[0]["job_time_ms"])
+        assert return_s[index] == pytest.approx(-job_time_ms / 1000, rel=1e-12)
     if drawn == MIXED:
-        assert {outcome.status for outcome in outcomes} >= {Status.DONE, Status.TRUNCATED}
+        assert {Status.DONE, Status.TRUNCATED} <= set(simulators.status.tolist())
 
 
 def test_reset_begins_one_run_and_leaves_the_others() -> None:
@@ -178,77 +138,28 @@ def test_reset_begins_one_run_and_leaves_the_others() -> None:
         result = simulators.step(np.array(stages), np.array(limits))
     assert (result.done | result.truncated).all()
     for index, (run, seed) in enumerate([(run_of(1), 0), (run_of(8, jobs=30), 8), (run_of(3), 2)]):
-        expected = alone(cluster, run, seed)
-        found_ms = simulators.state(index).jobs["completion_ms"]
-        np.testing.assert_array_equal(found_ms, expected.completion_ms)
-
-
-def test_a_shorter_run_after_a_longer_one_meets_nothing_of_it() -> None:
-    """What a reset leaves behind the new tables is not read."""
-    cluster = CLUSTERS["decima-sim"]
-    simulators = VectorSimulator(ARRAYS, cluster, [run_of(8, jobs=30)])
-    together(simulators, [0])
-    simulators.reset(0, run_of(2))
-    (outcome,) = together(simulators, [5])
-    assert_same(outcome, alone(cluster, run_of(2), seed=5))
+        assert_same(simulators, index, alone(cluster, run, seed))
+    # A shorter run after a longer one meets nothing of it.
+    simulators.reset(1, run_of(2))
+    rngs[1] = np.random.default_rng(5)
+    while simulators.alive.any():
+        stages, limits = decide_all(simulators.observation(), rngs)
+        simulators.step(np.array(stages), np.array(limits))
+    assert_same(simulators, 1, alone(cluster, run_of(2), 5))
 
 
 # --- what they show ------------------------------------------------------------------------------
 
 
-def assert_shows(batch: ObservationBatch, index: int, simulator: Simulator) -> None:
-    """Simulation `index` of `batch` shows what `simulator.observation()` shows."""
-    seen = simulator.observation()
-    low, high = batch.job_ptr[index], batch.job_ptr[index + 1]
-    first, last = batch.stage_ptr[index], batch.stage_ptr[index + 1]
-    own_jobs, own_stages = batch.job_row[low:high], batch.stage_row[first:last]
-    np.testing.assert_array_equal(own_jobs, seen.active)
-    for name in set(JOB.names or ()) - {"first_stage"}:
-        np.testing.assert_array_equal(batch.jobs[name][low:high], seen.jobs[name][own_jobs])
-    for name in set(STAGE.names or ()) - {"job"}:
-        np.testing.assert_array_equal(batch.stages[name][first:last], seen.stages[name][own_stages])
-    np.testing.assert_array_equal(
-        batch.job_row[batch.stages["job"][first:last]], seen.stages["job"][own_stages]
-    )
-    np.testing.assert_array_equal(
-        batch.stage_row[batch.jobs["first_stage"][low:high]], seen.jobs["first_stage"][own_jobs]
-    )
-    source = batch.source_job[index]
-    in_sight = seen.source_job if seen.source_job in seen.active else NONE
-    assert (NONE if source == NONE else batch.job_row[source]) == in_sight
-    assert batch.alive[index]
-    assert batch.time_ms[index] == seen.time_ms
-    assert batch.num_executors[index] == seen.num_executors
-    assert batch.on_offer[index] == seen.on_offer
-
-
-@each_protocol
-def test_a_batch_shows_each_simulation_as_its_observation_does(cluster: Cluster) -> None:
-    """One or three at different decisions, while two play and one stays where it is."""
-    runs = [run_of(1), run_of(2), run_of(3)]
-    three = [Simulator(ARRAYS, cluster, run.arrival_ms, run.job) for run in runs]
-    rng = np.random.default_rng(0)
-    compared = 0
-    while all(simulator.status is Status.DECIDE for simulator in three):
-        batch = batch_of([simulator.state for simulator in three])
-        for index, simulator in enumerate(three):
-            assert_shows(batch, index, simulator)
-        assert_shows(batch_of([three[1].state]), 0, three[1])
-        compared += 1
-        for simulator in three[:2]:
-            seen = simulator.observation()
-            stages = seen.open_stages()
-            held = seen.jobs["held"][seen.stages["job"][stages]]
-            simulator.step(choose(rng, stages.tolist(), held.tolist(), seen.num_executors))
-    assert compared > 20
-
-
-def test_edges_are_the_dependencies_of_the_jobs() -> None:
+def test_a_batch_is_that_of_its_states_and_knows_their_dependencies() -> None:
     simulators = VectorSimulator(ARRAYS, Cluster(2), [run_of(1, jobs=20), run_of(2, jobs=20)])
     for _ in range(60):
         batch = simulators.observation()
         simulators.step(batch.first_open_stages(), batch.num_executors)
     batch = simulators.observation()
+    of_states = batch_of([simulators.state(index) for index in range(2)])
+    for name, values in batch._asdict().items():
+        np.testing.assert_array_equal(getattr(of_states, name), values)
     expected = [
         (int(job["first_stage"]) + parent, int(job["first_stage"]) + child)
         for job in batch.jobs
@@ -312,6 +223,8 @@ def test_an_illegal_action_moves_no_simulation(
     assert f"simulation 1, batch row {rows[row]}, limit {limit}" in str(caught.value)
     for index in range(2):
         np.testing.assert_array_equal(simulators.state(index).clock, before[index])
+    with pytest.raises(SimulationError, match=r"all must be \(2,\)"):
+        simulators.step(legal[:1], np.array([8, 8]))
     simulators.step(legal, np.array([8, 8]))
 
 
@@ -338,9 +251,3 @@ def test_bad_runs_are_refused_by_number(runs: list[Run], rule: str) -> None:
     for limit_ms in (0.0, math.nan):
         with pytest.raises(SimulationError, match="time limit must be positive"):
             Run(np.zeros(1), np.zeros(1, np.int32), time_limit_ms=limit_ms)
-
-
-def test_actions_come_one_for_each_simulation() -> None:
-    simulators = VectorSimulator(ARRAYS, Cluster(), [run_of(1), run_of(2)])
-    with pytest.raises(SimulationError, match=r"all must be \(2,\)"):
-        simulators.step(np.array([NONE]), np.array([0, 0]))
