@@ -25,12 +25,11 @@ from decima.rl.parallel.local import HERE, LocalPool
 from decima.rl.parallel.session import open_session
 from decima.rl.parallel.spark import SparkPool
 from decima.training.learner import DecimaLearner, Pools
+from tests import spark_applications
 from tests.commands import small_config
+from tests.spark_commands import EXECUTOR, children
 from tests.spark_work import until
-from tests.test_spark_cluster import executors, standalone
 from tests.test_training import assert_equal, final_weights, small
-
-__all__ = ["standalone"]  # a fixture that a test here asks for
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
 
@@ -42,16 +41,17 @@ FIVE = (
 )
 
 
-def test_a_standalone_master_gives_the_same(standalone: str, trace_file: Path) -> None:
+def test_a_standalone_master_gives_the_same(tmp_path: Path, trace_file: Path) -> None:
     """One executor of four cores, started by a worker of its own."""
     config = small_config(trace_file, policies=("strict_fair", "decima"))
-    context = open_session(standalone, name="standalone")
-    try:
-        with SparkPool(context) as pool:
-            check_executors(context, fingerprint)
-            report = evaluate(config, pool=pool)
-    finally:
-        context.stop()
+    with spark_applications.standalone(tmp_path, workers=1, cores=4) as url:
+        context = open_session(url, name="standalone")
+        try:
+            with SparkPool(context) as pool:
+                check_executors(context, fingerprint)
+                report = evaluate(config, pool=pool)
+        finally:
+            context.stop()
     for name, own in evaluate(config).policies.items():
         for expected, other in zip(report.policies[name].runs, own.runs, strict=True):
             np.testing.assert_array_equal(expected.metrics.jct_s, other.metrics.jct_s)
@@ -102,7 +102,7 @@ def test_an_executor_killed_in_an_iteration_changes_nothing_but_the_time(
         if until(lambda: len(tracker.getActiveStageIds()) > 0, 60):
             time.sleep(0.3)  # the tasks have begun
             killed.append(len(tracker.getActiveStageIds()))
-            os.kill(executors()[0], signal.SIGKILL)
+            os.kill(children(os.getpid(), EXECUTOR)[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()

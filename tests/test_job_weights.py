@@ -19,7 +19,7 @@ from decima.objectives import objective_named
 from decima.rl.parallel.local import HERE
 from decima.training.tuning import FIRST_TRAINING_SEQUENCE, Candidates
 from tests.commands import SMALL, decima, raises_one_line, refused, succeeded
-from tests.test_metrics import metrics
+from tests.test_metrics import two_jobs
 from tests.test_training import sets
 from traces import Job, Stage, Trace, TraceError, load_trace, read_trace, to_arrays, write_trace
 from traces.dataset import read_dataset, write_dataset
@@ -254,14 +254,15 @@ def test_a_trace_without_deadlines_is_refused_before_anything_runs(
 @pytest.mark.parametrize("scale", [1e-320, 1.0, 1e308])
 def test_weights_of_any_size_have_a_mean(scale: float) -> None:
     """Neither their sum nor a product overflows: (0.5 x 2 s + 1.5 x 4 s) / 2."""
-    two = replace(metrics(np.array([2.0, 4.0])), weight=scale * np.array([0.5, 1.5]))
-    assert objective_named("weighted_jct").of(two) == pytest.approx(3.5, rel=1e-3)
+    weight = scale * np.array([0.5, 1.5])
+    metrics = replace(two_jobs().metrics, jct_s=np.array([2.0, 4.0]), weight=weight)
+    assert objective_named("weighted_jct").of(metrics) == pytest.approx(3.5, rel=1e-3)
 
 
 def test_a_run_without_a_job_that_has_a_deadline_decides_nothing() -> None:
     """Such sequences are drawn where few jobs have one: all policies have the same figure."""
-    none = replace(metrics(np.array([2.0, 4.0])), deadline_s=np.full(2, np.inf))
-    assert objective_named("deadlines").of(none) == 0.5
+    metrics = replace(two_jobs().metrics, deadline_s=np.full(2, np.inf))
+    assert objective_named("deadlines").of(metrics) == 0.5
 
 
 def test_parameters_are_tuned_to_the_weighted_jct(weighted_file: Path, tmp_path: Path) -> None:
