@@ -99,17 +99,21 @@ def test_masks_leave_out_no_slot_and_no_executor(limits: str) -> None:
 def test_an_illegal_action_is_never_a_silent_pass_by_default() -> None:
     """The first is warned of, and each is counted; "pass" says nothing."""
     closed = np.array([20, 0])
-    env = SparkEnv(TRACE, arrivals=ARRIVALS, max_stages=24)
+    env = SparkEnv(TRACE, CLUSTERS["executors"], ARRIVALS, max_stages=24)
     env.reset(seed=0)
     with pytest.warns(UserWarning, match=r"Illegal action, counted as a pass.*slot 20.*action_mas"):
         *_, info = env.step(closed)
     assert info["illegal_action"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env.step(closed)
-        silent = SparkEnv(TRACE, arrivals=ARRIVALS, max_stages=24, illegal="pass")
+        shown, *_ = env.step(closed)
+        silent = env_of(CLUSTERS["executors"], illegal="pass")
         silent.reset(seed=0)
         silent.step(closed)
+    over = False
+    while not over:
+        shown, _, over, _, info = env.step(np.array([int(shown["action_mask"].argmax()), 7]))
+    assert info["illegal_actions"] == 2
 
 
 # --- scaled observations -------------------------------------------------------------------------
