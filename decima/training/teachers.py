@@ -101,8 +101,7 @@ class NetworkLabeller:
     def label(self, drawn: Plans, scored: Scored, lanes: Int64) -> Plans:
         """Return the labels, as `Labeller` says."""
         choices = scored.choices
-        scores = self._scorer.score(scored.observation).scores
-        likeliest = plans.draw(scores, choices, drawn.decision, None)
+        _, likeliest = self._scorer.plan(scored.observation, drawn.decision, None)
         wanted = self._simulators.own_numbers(plans.preferences(likeliest, choices))
         used = drawn.used.copy()
         for lane in lanes.tolist():  # how much of a plan a round uses shows when it is followed
