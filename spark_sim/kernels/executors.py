@@ -547,7 +547,7 @@ def set_misfits(state: State) -> None:
     """Exclude the stages that fit no executor on offer, until one that fits is.
 
     It looks only at stages of which some class that they may all use is on offer now and was not
-    before, or the other way round (`benchmarks/executor_classes.py`).
+    before, or the other way round (docs/results/2026-11-session-growth.md).
     """
     if len(state.classes) == 1:
         return
