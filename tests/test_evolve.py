@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from decima.agent.network import PolicyNetwork
-from decima.agent.weights import unflattened
+from decima.agent.weights import flattened, unflattened
 from decima.rl.evolution import Evolution, EvolutionSettings, Scored, direction
 from decima.rl.optimiser import flat_parameters
 from decima.rl.parallel.local import HERE
@@ -52,6 +52,19 @@ def config_of(trace: Path | str = "random-dag", **evolve: Any) -> TrainConfig:
 def initial(config: TrainConfig) -> Float32:
     torch.manual_seed(1)
     return flat_parameters(PolicyNetwork(config.network)).numpy()
+
+
+def test_flat_weights_are_those_of_the_network() -> None:
+    config = config_of()
+    torch.manual_seed(1)
+    network = PolicyNetwork(config.network)
+    flat = flat_parameters(network).numpy()
+    np.testing.assert_array_equal(flattened(network.weights()), flat)
+    arrays = unflattened(config.network, flat).arrays
+    state = network.state_dict()
+    assert list(arrays) == list(state)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, state[name].numpy())
 
 
 def test_pairs_play_as_in_a_validation(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,7 @@ def test_every_heuristic_keeps_the_contract(name: str, protocol: Protocol, execu
 
     assert policy.name == name
     assert stepped.status is played.status is Status.DONE
+    assert policy.play(stepped) == 0.0, "nothing is left to decide"
     assert not np.isnan(stepped.completion_ms()).any()
     assert stepped.timeline().tobytes() == played.timeline().tobytes()
     assert stepped.state.clock.tobytes() == played.state.clock.tobytes()

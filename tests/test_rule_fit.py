@@ -137,6 +137,20 @@ def scores_of(config: RuleFitConfig, **more: Any) -> list[tuple[float, ...]]:
     return [row.scores for row in seen[-1].generations]
 
 
+def test_a_stopped_fit_goes_on_to_the_same_result(config: RuleFitConfig, tmp_path: Path) -> None:
+    """Stopped after three generations and after five, or never: the same weights."""
+    path = tmp_path / "fit.state.json"
+    fitted(config, 3, state=path)
+    fitted(config, 5, state=path, history=read_history(path, config))
+    resumed = fitted(config, 8, state=path, history=read_history(path, config))
+
+    straight = fitted(config, 8)
+
+    assert resumed.found == straight.found
+    assert resumed.score == straight.score
+    assert len(read_history(path, config).generations) == 8
+
+
 def test_sequences_of_a_fit_have_one_use_each(config: RuleFitConfig) -> None:
     """Evaluation, validation, every generation and the last comparison draw other sequences."""
     ranges = [config.validation_numbers(), *map(config.generation_numbers, (1, 2, 3))]
