@@ -187,6 +187,10 @@ def test_entropy_is_a_share_of_the_greatest() -> None:
         limit=torch.tensor([0.0, 0.0, 50.0, 0.0, 0.0, 50.0, 0.0]),
     )
     assert float(plan_probabilities.taken(certain, GRAPH, plan).entropy) < 1e-3
+    # Where there are no classes, stages and limits have a half each.
+    plain, _ = decisions_of([[1], [2, 0, 1]], [[2], [3, 0, 2]])
+    half = equal._replace(kind=torch.zeros(0))
+    assert float(plan_probabilities.taken(half, plain, plan).entropy) == pytest.approx(1.0)
 
 
 def test_gradients_are_finite_where_only_one_choice_is_legal() -> None:

@@ -25,7 +25,7 @@ from spark_sim.batch import batch_of
 from spark_sim.observation import ObservationBatch
 from spark_sim.tables import NONE
 from spark_sim.vector import Run, VectorSimulator
-from tests.test_agent_support import ARRAYS, CLUSTERS, TRACE, each_protocol, run_of
+from tests.test_agent_support import ARRAYS, CLUSTERS, TRACE, batch_run, each_protocol, run_of
 from traces.numbers import Float64
 
 
@@ -152,7 +152,7 @@ def test_reset_begins_one_run_and_leaves_the_others() -> None:
 
 
 def test_a_batch_is_that_of_its_states_and_knows_their_dependencies() -> None:
-    simulators = VectorSimulator(ARRAYS, Cluster(2), [run_of(1, jobs=20), run_of(2, jobs=20)])
+    simulators = VectorSimulator(ARRAYS, Cluster(2), [batch_run(1, jobs=80), run_of(2, jobs=20)])
     for _ in range(60):
         batch = simulators.observation()
         simulators.step(batch.first_open_stages(), batch.num_executors)
