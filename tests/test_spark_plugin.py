@@ -164,6 +164,15 @@ def test_a_worker_that_is_killed_or_hangs_is_replaced(spark: Spark, program: Pat
     def shows(words: str) -> bool:
         return words in metrics(port)
 
+    def output() -> str:
+        return (spark.folder / "output").read_text()
+
+    ready, gone = "decima: policy decides: policy sjf_cp", "decima: stand-in: strict_fair decides: "
+    ended = f"{gone}the worker process ended"
+
+    def is_logged_ready() -> bool:
+        return ended in output() and output().index(ended) < output().rindex(ready)
+
     with running(spark, command) as process:
         workers = []
         away = 'state="stand-in",reason="strict_fair decides: the worker process ended'
@@ -177,14 +186,13 @@ def test_a_worker_that_is_killed_or_hangs_is_replaced(spark: Spark, program: Pat
         assert until(lambda: shows("decima_worker 1"), 120)
         (last,) = children(process.pid, "decima.spark.plugin_worker")
         assert len({*workers, last}) == 3
+        # The log looks at the state once a second: a short spell of the policy is not in it.
+        assert until(is_logged_ready, 60)
         told = metrics(port)
     assert "decima_launches_over_cap_total 0\n" in told
     assert "decima_faults_total 0\n" in told
-    output = (spark.folder / "output").read_text()
-    ready, gone = "decima: policy decides: policy sjf_cp", "decima: stand-in: strict_fair decides: "
-    assert output.index(f"{gone}Python is starting") < output.index(f"{gone}the worker process end")
-    assert output.index(f"{gone}the worker process ended") < output.rindex(ready)
-    assert "has not answered for 1.0 s" in output
+    assert output().index(f"{gone}Python is starting") < output().index(ended)
+    assert "has not answered for 1.0 s" in output()
 
 
 def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
