@@ -9,6 +9,7 @@ SIMULATOR = Kernels(
     (
         "spark_sim/compiled/kernels.py",
         "spark_sim/compiled/late.py",
+        "spark_sim/compiled/reference.py",
         "traces/arrays.py",
         "spark_sim/batch.py",
         "spark_sim/compile.py",
@@ -19,3 +20,4 @@ SIMULATOR = Kernels(
 )
 kernel = SIMULATOR.kernel
 inlined_kernel = SIMULATOR.inlined_kernel
+outlined_kernel = SIMULATOR.outlined_kernel

@@ -14,7 +14,7 @@ from spark_sim.kernels import session
 from spark_sim.observation import PASS, Action, Observation, observe
 from spark_sim.setup import build_state, typical_work_ms
 from spark_sim.simulator import explain_illegal
-from spark_sim.tables import DECIDE, ILLEGAL, State
+from spark_sim.tables import ANY, DECIDE, ILLEGAL, State
 from traces.arrays import TraceArrays
 from traces.numbers import Float64
 
@@ -72,7 +72,7 @@ class Round:
         Raises:
             IllegalActionError: the action breaks a rule; nothing has changed.
         """
-        status = session.assign(self._state, action.stage, action.limit)
+        status = session.assign(self._state, action.stage, action.limit, ANY)
         if status == ILLEGAL:
             raise IllegalActionError(explain_illegal(self.observation(), action))
         if action != PASS:

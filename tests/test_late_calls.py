@@ -12,60 +12,65 @@ from numba.core.errors import TypingError
 
 from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.compiled import late
-from spark_sim.compiled.late import LateCalls, packing
+from spark_sim.compiled.late import LateCalls
+from spark_sim.compiled.reference import Reference, by_reference
 from traces.numbers import Float64
 
 _typeof: Any = numba.typeof
+
+
+class Inner(NamedTuple):
+    table: Float64
+    number: int
 
 
 class Pair(NamedTuple):
     """A tuple with a tuple in it, as `State` has."""
 
     few: Float64
-    inner: tuple[Float64, int]
+    inner: Inner
 
 
 def _pair() -> Pair:
-    return Pair(np.arange(3.0), (np.arange(6.0).reshape(2, 3), 7))
-
-
-packed, unpacked = packing(lambda: _typeof(_pair()))
+    return Pair(np.arange(3.0), Inner(np.arange(6.0).reshape(2, 3), 7))
 
 
 @kernel
-def _sum(at: int, factor: float) -> float:
-    pair = unpacked(at)
-    return float(factor * (pair.few[2] + pair.inner[0][1, 2] + pair.inner[1]))
+def _sum(pair: Pair, factor: float) -> float:
+    return float(factor * (pair.few[2] + pair.inner.table[1, 2] + pair.inner.number))
 
 
 @kernel
-def _write(at: int, value: float) -> float:
-    pair = unpacked(at)
+def _write(pair: Pair, value: float) -> float:
     pair.few[0] = value
     return 0.0
 
 
 @kernel
-def _broken(at: int, value: Any) -> float:
-    return float(value.missing)
+def _broken(pair: Any, _value: float) -> float:
+    return float(pair.missing)
 
 
 @kernel
-def _unused(_at: int, _value: float) -> float:
+def _unused(_pair: Pair, _value: float) -> float:
     return 1.0
+
+
+def _signature() -> Any:
+    return types.float64(Reference(_typeof(_pair())), types.float64)
 
 
 TABLE = LateCalls(
     "decima_table_of_tests",
     (_sum, _write, _broken, _unused),
-    types.float64(types.int64, types.float64),
+    _signature,
 )
 _call = TABLE.call
 
 
 @inlined_kernel
 def _through(number: int, pair: Pair, value: float) -> float:
-    return float(_call(number, (packed(pair), value)))
+    return float(_call(number, (by_reference(pair), value)))
 
 
 @kernel
@@ -73,13 +78,13 @@ def _twice(number: int, pair: Pair, value: float) -> float:
     return _through(number, pair, value) + _through(number, pair, value)
 
 
-FRESH = LateCalls("decima_table_of_one_test", (_sum, _write), TABLE.signature)
+FRESH = LateCalls("decima_table_of_one_test", (_sum, _write), _signature)
 _of_fresh = FRESH.call
 
 
 @kernel
 def _call_fresh(number: int, pair: Pair) -> float:
-    return float(_of_fresh(number, (packed(pair), 2.0)))
+    return float(_of_fresh(number, (by_reference(pair), 2.0)))
 
 
 def test_a_function_is_compiled_when_it_is_called_first() -> None:
@@ -90,7 +95,7 @@ def test_a_function_is_compiled_when_it_is_called_first() -> None:
     assert not FRESH.is_loaded(1)
 
 
-def test_a_packed_array_is_the_same_memory() -> None:
+def test_an_array_of_a_reference_is_the_same_memory() -> None:
     pair = _pair()
     _twice(1, pair, 9.0)
     assert pair.few.tolist() == [9.0, 1.0, 2.0]
@@ -118,21 +123,31 @@ def test_the_next_call_compiles_what_was_interrupted() -> None:
     assert _twice(3, _pair(), 1.0) == 2.0
 
 
-def test_a_kernel_cannot_pack_another_tuple() -> None:
+def test_a_kernel_cannot_pass_another_tuple() -> None:
     """The function would read other memory."""
-    with pytest.raises(TypingError, match="packs"):
+    with pytest.raises(TypingError, match="a kernel passes"):
         _twice(0, Pair(np.arange(3), _pair().inner), 1.0)  # type: ignore[arg-type]
 
 
 @kernel
-def _pass_on(value: Any) -> float:
-    return float(_call(0, (0, value)))
+def _refer_to(value: Any) -> float:
+    return float(_call(0, (by_reference(value), 1.0)))
+
+
+def test_a_reference_is_to_a_named_tuple() -> None:
+    with pytest.raises(TypingError, match="takes a named tuple, not float64"):
+        _refer_to(1.0)
+
+
+@kernel
+def _pass_on(pair: Pair, value: Any) -> float:
+    return float(_call(0, (by_reference(pair), value)))
 
 
 @pytest.mark.parametrize("value", [np.arange(2.0), 1j])
 def test_a_kernel_cannot_pass_other_arguments(value: object) -> None:
     with pytest.raises(TypingError, match="a kernel passes"):
-        _pass_on(value)
+        _pass_on(_pair(), value)
 
 
 @kernel

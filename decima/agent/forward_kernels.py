@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from decima.agent.columns import Choices
 from decima.agent.feature_kernels import remember_nodes
 from decima.agent.graph_kernels import Graphs
-from decima.agent.kernels import inlined_kernel, kernel
+from decima.agent.kernels import inlined_kernel, kernel, outlined_kernel
 from decima.agent.scales import Scales
+from spark_sim.compiled.kernels import never_inline
 from spark_sim.observation import ObservationBatch
 from traces.numbers import Float32, Float64, Int64
 
@@ -119,15 +120,16 @@ def _sum_of(four: Four, flat: Float32, at: np.uint64, size: np.uint64) -> np.flo
     return np.float32(total + third * flat[below] + last * flat[below + size])
 
 
-@inlined_kernel
-def _add_product(weights: Weights, first: int, values: Float32, target: Float32) -> None:
-    """Add values @ W to `target`, W (len(values), len(target)) beginning at `first`.
+@outlined_kernel
+def _add_product(flat: Float32, first: int, values: Float32, target: Float32) -> None:
+    """Add values @ W to `target`, W (len(values), len(target)) beginning at `flat[first]`.
 
     Eight inputs at a time need an eighth of the loads and stores of `target`. Indices are unsigned:
     the compiler tests signed ones for negative values and then uses no vector instructions, which
     takes four times as long.
     """
-    flat, size, count = weights.flat, np.uint64(len(target)), np.uint64(len(values))
+    never_inline()
+    size, count = np.uint64(len(target)), np.uint64(len(values))
     row, base = np.uint64(0), np.uint64(first)
     below = _FOUR * size
     while row + _FOUR + _FOUR <= count:
@@ -159,7 +161,7 @@ def _apply(weights: Weights, layer: int, values: Float32, target: Float32) -> No
     bias = np.uint64(first + inputs * outputs)
     for column in range(np.uint64(outputs)):
         target[column] = weights.flat[bias + column]
-    _add_product(weights, first, values, target)
+    _add_product(weights.flat, first, values, target)
 
 
 @inlined_kernel
@@ -168,7 +170,7 @@ def _map(weights: Weights, part: int, embedding: Float32, x: Float32, target: Fl
     layer = weights.part[part, 0]
     _apply(weights, layer, embedding, target)
     first = weights.layer[layer, 2] + len(embedding) * len(target)
-    _add_product(weights, first, x, target)
+    _add_product(weights.flat, first, x, target)
 
 
 @inlined_kernel
@@ -181,7 +183,7 @@ def _map_known(
         _apply(weights, layer, embedding, known)
     _copy(known, target)
     first = weights.layer[layer, 2] + len(embedding) * len(target)
-    _add_product(weights, first, x, target)
+    _add_product(weights.flat, first, x, target)
 
 
 @inlined_kernel

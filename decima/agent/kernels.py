@@ -18,3 +18,4 @@ AGENT = Kernels(
 )
 kernel = AGENT.kernel
 inlined_kernel = AGENT.inlined_kernel
+outlined_kernel = AGENT.outlined_kernel

@@ -255,12 +255,18 @@ def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:
 
 
 def check_models(names: Iterable[str]) -> None:
-    """Refuse model files among policies that cannot be used, before anything compiles or runs."""
+    """Refuse model files among policies that cannot be used, before anything runs.
+
+    Where there are learned policies, the network's kernels begin to compile.
+    """
+    from decima.agent.ahead import compile_ahead
     from decima.agent.model import shared_model
 
-    for name in names:
-        if is_learned(name):
-            shared_model(model_path(name))
+    learned = [name for name in names if is_learned(name)]
+    for name in learned:
+        shared_model(model_path(name))
+    if learned:
+        compile_ahead()
 
 
 def parse_names(text: str) -> tuple[str, ...]:

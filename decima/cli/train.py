@@ -99,6 +99,7 @@ def train(
         refuse_own_code(where, objective)
 
     # torch takes a second to load, which a refused setting need not wait for.
+    from decima.agent.ahead import compile_ahead
     from decima.rl.loop import StopReason
     from decima.rl.progress import RichProgress
     from decima.rl.run_folder import RunFolder
@@ -125,6 +126,7 @@ def train(
         for note in dict.fromkeys(notes):
             stdout().print(note, soft_wrap=True, markup=False)
         announce()
+        compile_ahead()
         with resumable(lambda: f"`decima train --out {out} --resume` continues the run"):
             result = run_training(
                 folder,

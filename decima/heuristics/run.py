@@ -16,7 +16,8 @@ import decima.heuristics
 from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch, scratch_for
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.compiled.late import LateCalls
-from spark_sim.kernels.dispatch import observation_type, observed, packed, step_packed
+from spark_sim.compiled.reference import by_reference
+from spark_sim.kernels.dispatch import observation_type, observed, step
 from spark_sim.observation import Observation
 from spark_sim.tables import DECIDE, State
 
@@ -80,7 +81,7 @@ def run(
     The share is that of a sample of the decisions, scaled to all, less what reading the clock
     takes: that is longer than most decisions. With `timed` false it is 0 and no clock is read.
     """
-    at, protocol = packed(state), state.clock[0]["protocol"]
+    tables = by_reference(state)
     status = DECIDE
     spent_us = 0
     decisions = 0
@@ -91,7 +92,7 @@ def run(
         if is_sample:
             _processor_us()  # the first call after a while takes longer
         began_us = _processor_us() if is_sample else 0
-        observation = observed(state)
+        observation = observed(tables)
         stage, limit, kind = decide(number, observation, parameters, scratch)
         if is_sample:
             ended_us = _processor_us()
@@ -99,5 +100,5 @@ def run(
             samples += 1
             due += 1 + samples * _STRIDE % _TIMED_WITHIN
         decisions += 1
-        status = step_packed(at, protocol, stage, limit, kind)
+        status = step(tables, stage, limit, kind)
     return status, max(0, spent_us) * decisions // max(1, samples)

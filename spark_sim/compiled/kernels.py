@@ -24,6 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core import registry, types
+from numba.extending import intrinsic
 
 from spark_sim.compiled.cache import KernelCache, Place
 from spark_sim.compiled.late import FAULTS, NotCompiledError
@@ -33,6 +34,8 @@ from spark_sim.compiled.shipped import unpack_once
 _compiler: Any = numba.njit
 _Dispatcher: Any = registry.CPUDispatcher
 _unliteral: Any = types.unliteral
+_Integer: Any = types.Integer
+_intrinsic: Any = intrinsic
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +45,26 @@ _ROOT = Path(__file__).resolve().parents[2]
 # `_nrt=False` leaves out numba's reference counting. Kernels own nothing: they read and write the
 # arrays of their arguments, which the caller keeps alive, and allocate none (the compiler refuses a
 # kernel that does). Counting cost 8 of every 9 seconds (`benchmarks/simulator_speed.py`).
+
+
+def _keep_apart(_typing: Any) -> Any:
+    """For an outlined kernel: keep the compiler from copying it into its callers."""
+
+    def generate(context: Any, builder: Any, _signature: Any, _values: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+never_inline: Callable[[], None] = _intrinsic(_keep_apart)
+
+
+def _widest(kind: Any) -> Any:
+    """Return the type that numba computes with, for whole numbers that are read from tables."""
+    kind = _unliteral(kind)
+    is_narrow = isinstance(kind, _Integer) and kind.signed and kind.bitwidth < 64
+    return types.int64 if is_narrow else kind
 
 
 class _Inner(_Dispatcher):  # type: ignore[misc]
@@ -60,8 +83,11 @@ class _Inner(_Dispatcher):  # type: ignore[misc]
             raise FAULTS.pop() if FAULTS else KeyboardInterrupt from None
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Find the function for a kernel's call. Numba would compile one for each constant."""
-        return super().get_call_template(tuple(_unliteral(kind) for kind in args), kws)
+        """Find the function for a kernel's call.
+
+        Numba would compile one for each constant, and for each width of an integer.
+        """
+        return super().get_call_template(tuple(_widest(kind) for kind in args), kws)
 
     @cached_property
     def outer(self) -> Any:
@@ -127,6 +153,15 @@ class Kernels:
         (`benchmarks/simulator_speed.py`).
         """
         return self._compiled(function, forceinline=True)
+
+    def outlined_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Compile a function that begins with `never_inline()`, to be called and never copied.
+
+        The compiler copies small functions into their callers: with one that twenty places call,
+        it then optimises twenty copies (docs/results/2026-11-session-growth.md).
+        """
+        # Without the option numba takes over that of the caller which compiles it first.
+        return self._compiled(function, forceinline=False)
 
     def vector_kernel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Compile loops over numbers so that the processor computes several at once.

@@ -6,8 +6,6 @@ would compile them all to run one. Here the caller contains a call through a tab
 An empty place of the table first calls back to Python, which compiles or loads the function.
 
 Machine code names the table by its symbol, so it can be cached; each process has its own table.
-A kernel that calls another one for every choice passes a named tuple of arrays by reference
-(`packing`): numba passes each word of its arrays as an argument of its own, 270 for a `State`.
 `docs/results/2026-11-session-growth.md` has what this saves.
 """
 
@@ -50,7 +48,7 @@ class LateCalls:
     """A table of kernels of one signature.
 
     >>> protocols = LateCalls("decima_advance", (executors.advance, session.advance), of_state)
-    >>> advance = protocols.call  # in a kernel: advance(number, (state,))
+    >>> advance = protocols.call  # in a kernel: advance(number, (by_reference(state),))
     """
 
     def __init__(
@@ -163,59 +161,3 @@ def _is_safe(passed: Any, wanted: Any) -> bool:
 
 def _is_empty(builder: Any, place: Any) -> Any:
     return builder.icmp_unsigned("==", builder.load(place), _WORD(0))
-
-
-# numba's stubs know the types of none of these.
-_stored: Any = cgutils.alloca_once_value
-_place_of: Any = cgutils.gep_inbounds
-
-
-def packing(make_type: Callable[[], Any]) -> tuple[Any, Any]:
-    """Return two functions for kernels: `packed(value) -> address`, `unpacked(address) -> value`.
-
-    An address is valid until the kernel that packed the value returns, or, if it is inlined, until
-    that part of its caller ends.
-
-    Args:
-        make_type: returns numba's type of the tuple, when a kernel that uses it is compiled.
-    """
-
-    def packed(_typing: Any, value: Any) -> Any:
-        if value != make_type():
-            raise TypingError(f"a kernel packs {value}, not {make_type()}")
-        return types.int64(value), _generate_packed
-
-    def unpacked(_typing: Any, _address: Any) -> Any:
-        return make_type()(types.int64), _generate_unpacked
-
-    return _intrinsic(packed), _intrinsic(unpacked)
-
-
-def _generate_packed(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-    place = _stored(builder, values[0])
-    return builder.ptrtoint(place, ir.IntType(64))
-
-
-def _generate_unpacked(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    wanted = context.get_value_type(signature.return_type)
-    return _loaded(builder, builder.inttoptr(values[0], wanted.as_pointer()), wanted)
-
-
-def _loaded(builder: Any, place: Any, wanted: Any) -> Any:
-    """Load word by word: the compiler leaves out those that are not used."""
-    if not isinstance(wanted, ir.LiteralStructType | ir.ArrayType):
-        word = builder.load(place)
-        # No kernel writes there, so a word may be loaded where it is needed.
-        word.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return word
-    whole = ir.Constant(wanted, ir.Undefined)
-    for index, part in enumerate(_parts(wanted)):
-        word = _loaded(builder, _place_of(builder, place, 0, index), part)
-        whole = builder.insert_value(whole, word, index)
-    return whole
-
-
-def _parts(wanted: Any) -> Any:
-    if isinstance(wanted, ir.ArrayType):
-        return [wanted.element] * wanted.count
-    return wanted.elements

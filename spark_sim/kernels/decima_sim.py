@@ -301,7 +301,7 @@ def _offer(state: State, job: int, stage: int, count: int, executor: int) -> Non
 
 
 @kernel
-def assign(state: State, stage: int, limit: int) -> int:
+def assign(state: State, stage: int, limit: int, _only: int) -> int:
     """The decision (stage, limit of its job); stage NONE leaves all that is on offer idle.
 
     Returns DECIDE while the round is open, DONE once it is closed, ILLEGAL for an action that the

@@ -13,8 +13,10 @@ import numpy as np
 from numba.core import types
 
 from spark_sim.cluster import Cluster
-from spark_sim.compile import inlined_kernel, kernel
-from spark_sim.compiled.late import LateCalls, packing
+from spark_sim.compile import inlined_kernel, kernel, outlined_kernel
+from spark_sim.compiled.kernels import never_inline
+from spark_sim.compiled.late import LateCalls
+from spark_sim.compiled.reference import Reference, by_reference
 from spark_sim.kernels import decima_sim, executors, session
 from spark_sim.kernels.executors import is_on_offer
 from spark_sim.observation import observe
@@ -47,50 +49,16 @@ def observation_type() -> Any:
 
 
 observed = inlined_kernel(observe)
-packed, _unpacked = packing(state_type)
 
 
-@kernel
-def _advance_executors(at: int) -> int:
-    return executors.advance(_unpacked(at))
+def _of_state(count: int) -> Any:
+    """Return the signature of kernels that take a state and `count` numbers."""
+    return lambda: types.int64(Reference(state_type()), *[types.int64] * count)
 
 
-@kernel
-def _advance_session(at: int) -> int:
-    return session.advance(_unpacked(at))
-
-
-@kernel
-def _advance_decima_sim(at: int) -> int:
-    return decima_sim.advance(_unpacked(at))
-
-
-@kernel
-def _assign_executors(at: int, stage: int, limit: int, only: int) -> int:
-    return executors.assign(_unpacked(at), stage, limit, only)
-
-
-@kernel
-def _assign_session(at: int, stage: int, limit: int, _only: int) -> int:
-    return session.assign(_unpacked(at), stage, limit)
-
-
-@kernel
-def _assign_decima_sim(at: int, stage: int, limit: int, _only: int) -> int:
-    return decima_sim.assign(_unpacked(at), stage, limit)
-
-
-# By the value of `Protocol`.
-_ADVANCE = LateCalls(
-    "decima_advance",
-    (_advance_executors, _advance_session, _advance_decima_sim),
-    types.int64(types.int64),
-)
-_ASSIGN = LateCalls(
-    "decima_assign",
-    (_assign_executors, _assign_session, _assign_decima_sim),
-    types.int64(*[types.int64] * 4),
-)
+_PROTOCOLS = (executors, session, decima_sim)  # by the value of `Protocol`
+_ADVANCE = LateCalls("decima_advance", [part.advance for part in _PROTOCOLS], _of_state(0))
+_ASSIGN = LateCalls("decima_assign", [part.assign for part in _PROTOCOLS], _of_state(3))
 _advance, _assign = _ADVANCE.call, _ASSIGN.call
 
 
@@ -103,7 +71,7 @@ def load(protocol: int) -> None:
 @inlined_kernel
 def advance(state: State) -> int:
     """Run events until the next decision (DECIDE) or the end (DONE, TRUNCATED, DEADLOCK)."""
-    return int(_advance(state.clock[0]["protocol"], (packed(state),)))
+    return int(_advance(state.clock[0]["protocol"], (by_reference(state),)))
 
 
 @inlined_kernel
@@ -112,21 +80,17 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
 
     `only` is the class of the executors to give, or ANY; only the default protocol knows classes.
     """
-    return int(_assign(state.clock[0]["protocol"], (packed(state), stage, limit, only)))
+    passed = (by_reference(state), stage, limit, only)
+    return int(_assign(state.clock[0]["protocol"], passed))
 
 
 @inlined_kernel
 def step(state: State, stage: int, limit: int, only: int) -> int:
     """Apply one decision and run to the next: DECIDE, ILLEGAL, or how the run ended."""
-    return step_packed(packed(state), state.clock[0]["protocol"], stage, limit, only)
-
-
-@inlined_kernel
-def step_packed(at: int, protocol: int, stage: int, limit: int, only: int) -> int:
-    """`step` for a state that is `packed` already."""
-    status = int(_assign(protocol, (at, stage, limit, only)))
+    tables = by_reference(state)
+    status = assign(tables, stage, limit, only)
     if status == DONE:
-        return int(_advance(protocol, (at,)))
+        return advance(tables)
     return status
 
 
@@ -151,7 +115,7 @@ class Preferences(NamedTuple):
     kind: Int64  # (K,) class of the executors, row of CLASS; or ANY
 
 
-@kernel
+@outlined_kernel
 def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
     """Choose by the preferences of simulation `index` until its round ends, then run on.
 
@@ -160,30 +124,32 @@ def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
     round about jobs that wait for a place the first choice is the last.
     Returns the run's state (DECIDE or its end) and the number of entries used.
     """
+    never_inline()  # into a loop over states: see `by_reference`
+    tables = by_reference(state)
     first, last = wanted.ptr[index], wanted.ptr[index + 1]
-    is_admission = state.clock[0]["is_admission"] == 1
+    is_admission = tables.clock[0]["is_admission"] == 1
     for entry in range(first, last):
         stage = wanted.stage[entry]
         used = entry - first + 1
         if stage == NONE:
-            status = assign(state, NONE, 0, ANY)
-            return (status if is_admission and status == DECIDE else advance(state)), used
-        row = state.stages[stage]
-        if row["open"] == 0 or state.jobs[row["job"]]["held"] >= wanted.limit[entry]:
+            status = assign(tables, NONE, 0, ANY)
+            return (status if is_admission and status == DECIDE else advance(tables)), used
+        row = tables.stages[stage]
+        if row["open"] == 0 or tables.jobs[row["job"]]["held"] >= wanted.limit[entry]:
             continue
         kind = wanted.kind[entry]
-        if kind != ANY and not is_on_offer(state, stage, kind):
+        if kind != ANY and not is_on_offer(tables, stage, kind):
             return DECIDE, used - 1
-        known = state.clock[0]["open_stages"] - 1
-        status = assign(state, stage, wanted.limit[entry], kind)
+        known = tables.clock[0]["open_stages"] - 1
+        status = assign(tables, stage, wanted.limit[entry], kind)
         if status == DONE:
-            return advance(state), used
+            return advance(tables), used
         if is_admission:
             return status, used
-        if len(state.classes) > 1:  # then a choice may also close others
-            known = _count_open(state, wanted.stage, first, last)
+        if len(tables.classes) > 1:  # then a choice may also close others
+            known = _count_open(tables, wanted.stage, first, last)
         has_run_out = kind != ANY and row["open"] == 1
-        if status != DECIDE or state.clock[0]["open_stages"] > known or has_run_out:
+        if status != DECIDE or tables.clock[0]["open_stages"] > known or has_run_out:
             return status, used
     return DECIDE, last - first
 

@@ -53,6 +53,7 @@ from spark_sim.kernels.lists import (
 )
 from spark_sim.kernels.room import free_further, give_back, has_room, set_slots, start_tasks
 from spark_sim.tables import (
+    ANY,
     ANY_LIMIT,
     DEADLOCK,
     DECIDE,
@@ -222,7 +223,7 @@ def _force_progress(state: State) -> None:
     held = state.jobs[state.stages[stage]["job"]]["held"]
     clock["forced"] += 1
     clock["decisions"] -= 1
-    if assign(state, stage, held + 1) == DECIDE:
+    if assign(state, stage, held + 1, ANY) == DECIDE:
         close_round(state)
 
 
@@ -464,7 +465,7 @@ def _known_limit(state: State) -> int:
 
 
 @inlined_kernel
-def assign(state: State, stage: int, limit: int) -> int:
+def assign(state: State, stage: int, limit: int, _only: int) -> int:
     """Put `stage` next in the plan and set its job's limit; stage NONE ends the round.
 
     In a round about jobs that wait for a place either ends it, and the next one may open.
