@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from decima import EvaluationConfig, evaluate
 from decima.evaluation.report import Report
 from decima.rl.colours import job_colour
-from decima.rl.drawing import save_figure
 from decima.rl.run_folder import read_run
 from decima.training.play import ABOVE
+from traces.files.pictures import save_figure
 from traces.numbers import MS_PER_S
 
 POLICIES = {"spark_fair": "Spark's FAIR", "decima": "the learned policy"}

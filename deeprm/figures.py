@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from decima.rl.colours import job_colour
-from decima.rl.drawing import Measured, errors, panels, save_figure
-from decima.rl.errors import NoModelsError
+from decima.rl.drawing import Measured, errors, panels
+from decima.rl.errors import NoModelsError, RunError
 from decima.rl.statistics import compared, mean_of, mean_of_chosen
 from decima.rl.study.lockstep import ONLY, play_up_to
 from decima.rl.study.streams import Purpose
@@ -41,6 +41,7 @@ from deeprm.study import (
     branches_for,
 )
 from deeprm.tables import NONE, OBJECTIVES, Bool, Float64, Int32, Jobs
+from traces.files.pictures import save_figure
 
 SEED = 2016
 """of job sets and choices; trainings have theirs"""
@@ -394,4 +395,4 @@ def picture(config: Config, model: Path | None, seed: int, step: int, output: Pa
             ncols=12,
         )
     figure.suptitle(f"time step {int(episodes.state.time[0])}", fontsize=9)
-    save_figure(figure, output, "png")
+    save_figure(figure, output, "png", RunError)

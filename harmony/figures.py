@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from decima.rl.colours import job_colour
-from decima.rl.drawing import Measured, errors, panels, save_figure
-from decima.rl.errors import NoModelsError
+from decima.rl.drawing import Measured, errors, panels
+from decima.rl.errors import NoModelsError, RunError
 from decima.rl.optimiser import one_thread
 from decima.rl.statistics import compared, difference_percent, mean_of
 from decima.rl.study.lockstep import play_up_to
@@ -50,6 +50,7 @@ from harmony.schedulers import Scheduler, Tiresias
 from harmony.study import ABLATIONS, SIZES, Models, Training
 from harmony.tables import Float64
 from harmony.training_config import RewardConfig
+from traces.files.pictures import save_figure
 
 GROUPS, STATES = 20, 150
 """of sequences whose speeds are predicted, and states of each: states of one are not independent"""
@@ -431,4 +432,4 @@ def picture(config: Config, model: Path | None, seed: int, interval: int, output
         title_fontsize=7,
         ncols=columns,
     )
-    save_figure(figure, output, "png")
+    save_figure(figure, output, "png", RunError)

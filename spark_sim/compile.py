@@ -20,4 +20,3 @@ SIMULATOR = Kernels(
 )
 kernel = SIMULATOR.kernel
 inlined_kernel = SIMULATOR.inlined_kernel
-outlined_kernel = SIMULATOR.outlined_kernel

@@ -52,6 +52,11 @@ def _broken(pair: Any, _value: float) -> float:
 
 
 @kernel
+def _second(pair: Pair, _value: float) -> float:
+    return float(pair.few[1])
+
+
+@kernel
 def _unused(_pair: Pair, _value: float) -> float:
     return 1.0
 
@@ -62,7 +67,7 @@ def _signature() -> Any:
 
 TABLE = LateCalls(
     "decima_table_of_tests",
-    (_sum, _write, _broken, _unused),
+    (_sum, _write, _broken, _unused, _second),
     _signature,
 )
 _call = TABLE.call
@@ -127,6 +132,26 @@ def test_a_kernel_cannot_pass_another_tuple() -> None:
     """The function would read other memory."""
     with pytest.raises(TypingError, match="a kernel passes"):
         _twice(0, Pair(np.arange(3), _pair().inner), 1.0)  # type: ignore[arg-type]
+
+
+@inlined_kernel
+def _first_two(pair: Pair) -> float:
+    reference = by_reference(pair)
+    return float(reference.few[0] + 10.0 * _call(4, (reference, 0.0)))
+
+
+@kernel
+def _in_turn(rows: Float64, inner: Inner, sums: Float64) -> None:
+    for row in range(len(rows)):
+        sums[row] = _first_two(Pair(rows[row], inner))
+
+
+def test_a_kernel_may_make_references_in_a_loop() -> None:
+    """Loads from the one before, or from a reference that is still to be stored, give others."""
+    rows = np.arange(40.0).reshape(20, 2)
+    sums = np.zeros(20)
+    _in_turn(rows, _pair().inner, sums)
+    assert sums.tolist() == (rows[:, 0] + 10.0 * rows[:, 1]).tolist()
 
 
 @kernel

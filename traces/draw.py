@@ -15,7 +15,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path as Curve
 
 from traces.errors import TraceError
-from traces.files.writing import written_whole
+from traces.files.pictures import save_figure
 from traces.graph import critical_path, layers
 from traces.model import Job, Stage
 
@@ -47,12 +47,9 @@ def draw_job(job: Job, path: Path) -> None:
             f"job {job.name!r} has {len(job.stages)} stages, at most {MAX_STAGES} can be drawn"
         )
     chains = _chains(job)
-    # The salt and the missing date make equal jobs equal files.
-    settings = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "decima", "font.size": 8.5})
-    with settings, written_whole(path, TraceError) as file:
+    with mpl.rc_context({"font.size": 8.5}):
         figure = _figure(job, chains, _heights(chains))
-        date = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata=date)
+        save_figure(figure, path, path.suffix.lower()[1:], TraceError)
 
 
 def format_ms(duration_ms: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import textwrap
 from collections import Counter
@@ -10,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import hsv_to_rgb
@@ -21,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from decima.report.section import Bars, Forest, Lines, Section
 from decima.report.timelines import unpack
 from spark_sim.render import raster
-from traces.files.writing import write_whole
+from traces.files.pictures import save_figure
 from traces.numbers import MS_PER_S
 
 _COLOURS = (
@@ -51,14 +49,10 @@ def write_figures(folder: Path, sections: Sequence[Section], command: str) -> li
         name = title if names[title] == 1 else f"{title}-{names[title]}"
         for form in _FORMATS:
             path = folder / f"{name}.{form}"
-            # Equal figures have equal bytes: no date, fixed names in the SVG.
-            memory = io.BytesIO()
             metadata = {"Description": command}
             if form == "svg":
-                metadata |= {"Date": None, "Creator": "decima report"}  # type: ignore[dict-item]
-            with mpl.rc_context({"svg.hashsalt": "decima", "svg.fonttype": "none"}):
-                figure.savefig(memory, format=form, dpi=_DPI, metadata=metadata)
-            write_whole(path, memory.getvalue())
+                metadata["Creator"] = "decima report"
+            save_figure(figure, path, form, dpi=_DPI, metadata=metadata)
             written.append(path)
     return written
 

@@ -15,10 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from decima.rl.errors import RunError
-from traces.files.writing import written_whole
+from traces.files.pictures import save_figure
 
 Measured = Mapping[str, Any]
-_DPI = 110
 
 
 def panels(count: int) -> tuple[Figure, Sequence[Axes]]:
@@ -41,13 +40,6 @@ def write_figure(figure: Figure, name: str, out: Path) -> list[Path]:
     """Write a figure as `NAME.svg` and `NAME.png` into the folder `out`, and close it."""
     paths = {kind: out / f"{name}.{kind}" for kind in ("svg", "png")}
     for kind, path in paths.items():
-        save_figure(figure, path, kind)
+        save_figure(figure, path, kind, RunError)
     pyplot.close(figure)
     return list(paths.values())
-
-
-def save_figure(figure: Figure, path: Path, kind: str) -> None:
-    """Write a figure as one file of a kind, "svg" or "png", whole or not at all."""
-    with written_whole(path, RunError) as file:
-        metadata = {"Date": None} if kind == "svg" else None
-        figure.savefig(file, format=kind, dpi=_DPI, metadata=metadata)

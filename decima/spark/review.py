@@ -26,7 +26,7 @@ from decima.spark.decision_log import MODE_APPLICATIONS, DecisionHistory
 from decima.spark.replay import simulated_s
 from decima.spark.settings import AttachError
 from traces.files.names import counted
-from traces.files.writing import written_whole
+from traces.files.pictures import save_figure
 from traces.numbers import Float64
 
 SUFFIXES = (".svg", ".png")
@@ -277,8 +277,7 @@ def draw_decisions(decisions: DecisionHistory, path: Path) -> None:
     if not decisions.plans:
         raise AttachError("this log holds no plan: there is nothing to draw")
     time_s, held = held_slots(decisions)
-    settings = rc_context({"svg.fonttype": "none", "svg.hashsalt": "decima", "font.size": 8.5})
-    with settings, written_whole(path) as file:
+    with rc_context({"font.size": 8.5}):
         figure = Figure(figsize=(10, 4), layout="constrained")
         axes = figure.subplots()
         axes.stackplot(time_s, *held.values(), labels=list(held), step="post", linewidth=0)
@@ -286,8 +285,7 @@ def draw_decisions(decisions: DecisionHistory, path: Path) -> None:
         axes.set(xlabel="seconds", ylabel="slots", xlim=(0, max(time_s[-1], 1e-3)), ylim=(0, None))
         axes.set_title(f"{decisions.policy}, {decisions.mode}: slots held, by job", loc="left")
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-        date = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(file, format=path.suffix.lower()[1:], dpi=130, metadata=date)
+        save_figure(figure, path, path.suffix.lower()[1:])
 
 
 def held_slots(decisions: DecisionHistory) -> tuple[Float64, dict[str, Float64]]:

@@ -24,6 +24,8 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+from spark_sim.compiled.reference import Reference
+
 # numba's stubs know the types of none of these.
 _intrinsic: Any = intrinsic
 _signature: Any = Signature
@@ -130,10 +132,11 @@ class LateCalls:
             with _if_unlikely(builder, _is_empty(builder, place)):
                 context.call_conv.return_user_exc(builder, NotCompiledError)
         wanted = self.signature.args
-        arguments = [
-            context.cast(builder, builder.extract_value(packed, index), passed, wanted[index])
-            for index, passed in enumerate(signature.args[1])
-        ]
+        arguments = []
+        for index, (passed, to) in enumerate(zip(signature.args[1], wanted, strict=True)):
+            value = builder.extract_value(packed, index)
+            is_reference = isinstance(to, Reference)
+            arguments.append(value if is_reference else context.cast(builder, value, passed, to))
         result_type = signature.return_type
         pointer = context.call_conv.get_function_type(result_type, wanted).as_pointer()
         address = builder.inttoptr(builder.load(place), pointer)
@@ -153,7 +156,12 @@ class LateCalls:
 
 
 def _is_safe(passed: Any, wanted: Any) -> bool:
-    """Return whether a number is converted: whole ones to any, others to floating point alone."""
+    """Return whether a number is converted: whole ones to any, others to floating point alone.
+
+    The reference that a kernel made is no local one for the function that it calls.
+    """
+    if isinstance(wanted, Reference):
+        return isinstance(passed, Reference) and passed.of == wanted.of
     if isinstance(wanted, types.Integer):
         return isinstance(passed, types.Integer)
     return isinstance(wanted, types.Float) and isinstance(passed, types.Integer | types.Float)

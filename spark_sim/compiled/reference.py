@@ -31,14 +31,17 @@ _place_of: Any = cgutils.gep_inbounds
 class Reference(_Type):  # type: ignore[misc]
     """Numba's type of a reference to a tuple of type `of`."""
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: Any, *, is_local: bool = False) -> None:
         self.of = of
-        super().__init__(name=f"Reference({of})")
+        self.is_local = is_local
+        """it may be in the function that made it"""
+        super().__init__(name=f"{'Local' if is_local else ''}Reference({of})")
 
     def member(self, name: str) -> Any:
         """Return the type of an attribute: a named tuple within the tuple is a reference, too."""
         kind = self.of.types[self.of.fields.index(name)]
-        return Reference(kind) if isinstance(kind, types.NamedTuple) else kind
+        is_tuple = isinstance(kind, types.NamedTuple)
+        return Reference(kind, is_local=self.is_local) if is_tuple else kind
 
 
 def _refer(_typing: Any, value: Any) -> Any:
@@ -46,7 +49,8 @@ def _refer(_typing: Any, value: Any) -> Any:
         return value(value), lambda _context, _builder, _signature, values: values[0]
     if not isinstance(value, types.NamedTuple):
         raise TypingError(f"by_reference takes a named tuple, not {value}")
-    return Reference(value)(value), lambda _context, builder, _signature, values: _stored(
+    reference = Reference(value, is_local=True)
+    return reference(value), lambda _context, builder, _signature, values: _stored(
         builder, values[0]
     )
 
@@ -54,8 +58,8 @@ def _refer(_typing: Any, value: Any) -> Any:
 by_reference: Any = _intrinsic(_refer)
 """For kernels: a reference to a named tuple, or the reference itself.
 
-It is valid until the kernel that calls this returns. The compiler takes the tuple for constant:
-pass the reference to kernels of `LateCalls` alone, or make it once, outside of any loop.
+It is valid until the kernel that calls this returns, or, if that is inlined, until that part of its
+caller ends.
 """
 
 
@@ -78,23 +82,22 @@ class _ReferenceMembers(_Template):  # type: ignore[misc]
 def _generate_member(context: Any, builder: Any, reference: Any, value: Any, name: str) -> Any:
     place = _place_of(builder, value, 0, reference.of.fields.index(name))
     member = reference.member(name)
-    return (
-        place
-        if isinstance(member, Reference)
-        else _loaded(builder, place, context.get_value_type(member))
-    )
+    if isinstance(member, Reference):
+        return place
+    # In the function that stores the tuple, a load must not move before that.
+    return _loaded(builder, place, context.get_value_type(member), not reference.is_local)
 
 
-def _loaded(builder: Any, place: Any, wanted: Any) -> Any:
+def _loaded(builder: Any, place: Any, wanted: Any, is_constant: bool) -> Any:
     """Load word by word: the compiler leaves out those that are not used."""
     if not isinstance(wanted, ir.LiteralStructType | ir.ArrayType):
         word = builder.load(place)
-        # No kernel writes there, so a word may be loaded where it is needed.
-        word.set_metadata("invariant.load", builder.module.add_metadata([]))
+        if is_constant:  # then a word may be loaded where it is needed
+            word.set_metadata("invariant.load", builder.module.add_metadata([]))
         return word
     whole = ir.Constant(wanted, ir.Undefined)
     for index, part in enumerate(_parts(wanted)):
-        word = _loaded(builder, _place_of(builder, place, 0, index), part)
+        word = _loaded(builder, _place_of(builder, place, 0, index), part, is_constant)
         whole = builder.insert_value(whole, word, index)
     return whole
 

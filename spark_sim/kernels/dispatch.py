@@ -13,8 +13,7 @@ import numpy as np
 from numba.core import types
 
 from spark_sim.cluster import Cluster
-from spark_sim.compile import inlined_kernel, kernel, outlined_kernel
-from spark_sim.compiled.kernels import never_inline
+from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.compiled.late import LateCalls
 from spark_sim.compiled.reference import Reference, by_reference
 from spark_sim.kernels import decima_sim, executors, session
@@ -115,7 +114,7 @@ class Preferences(NamedTuple):
     kind: Int64  # (K,) class of the executors, row of CLASS; or ANY
 
 
-@outlined_kernel
+@kernel
 def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
     """Choose by the preferences of simulation `index` until its round ends, then run on.
 
@@ -124,7 +123,6 @@ def follow(state: State, wanted: Preferences, index: int) -> tuple[int, int]:
     round about jobs that wait for a place the first choice is the last.
     Returns the run's state (DECIDE or its end) and the number of entries used.
     """
-    never_inline()  # into a loop over states: see `by_reference`
     tables = by_reference(state)
     first, last = wanted.ptr[index], wanted.ptr[index + 1]
     is_admission = tables.clock[0]["is_admission"] == 1
