@@ -27,7 +27,6 @@ from traces.codecs import open_codec
 from traces.errors import DamageError, TraceError
 from traces.files.names import clean
 from traces.files.reading import LineBounds, lines_of, opened
-from traces.foreign import naming_foreign
 from traces.model import MAX_NAME, MAX_TASKS_PER_STAGE, Job, Stage
 from traces.numbers import MS_PER_S
 from traces.trace import Trace
@@ -150,10 +149,10 @@ def read_alibaba(
     reasons_to_skip = {reason: count for reason, count in skipped.items() if count}
     if not jobs:
         reasons = ", ".join(f"{count} {reason}" for reason, count in reasons_to_skip.items())
-        with naming_foreign(path):
-            raise TraceError(
-                f"{path}: no usable job (left out: {reasons or 'none, the file is empty'})"
-            )
+        raise TraceError(
+            f"{path}: no usable job of batch_task.csv of Alibaba's trace of 2018 (left out: "
+            f"{reasons or 'none, the file is empty'})"
+        )
     metadata = {
         "format": "alibaba-2018",
         "source": clean(path.name),

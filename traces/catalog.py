@@ -17,7 +17,6 @@ from traces.decima_sim import read_decima_sim
 from traces.errors import TraceError
 from traces.files.names import suggestion
 from traces.files.writing import make_folder, write_whole
-from traces.foreign import naming_foreign
 from traces.inflation import with_model
 from traces.parquet import read_trace
 from traces.plain import read_csv, read_json
@@ -109,5 +108,4 @@ def load_trace(name_or_path: str | Path) -> Trace:
             f"{path}: suffix {path.suffix!r} is none of {', '.join(_READERS)}; "
             "other formats have an importer"
         )
-    with naming_foreign(path):
-        return with_model(_READERS[path.suffix.lower()](path))
+    return with_model(_READERS[path.suffix.lower()](path))

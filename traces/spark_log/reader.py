@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from traces.bounds import DEFAULT, Bounds
 from traces.errors import TraceError
 from traces.files.names import clean, counted, some
-from traces.foreign import naming_foreign
 from traces.spark_log.application import Application, read_application
 from traces.spark_log.assemble import JobAssembler, RecordedJob
 from traces.spark_log.dag import GroupBy
@@ -209,8 +208,7 @@ def read_log(log: LogFiles, how: HowToRead, note: Note | None = None) -> ReadLog
     """The jobs of one log; its tables, which may be large, are gone when this returns."""
     summary = ImportSummary()
     try:
-        with naming_foreign(log.files[0]):
-            application = read_application(log, summary, how.limits)
+        application = read_application(log, summary, how.limits)
     except TraceError as error:
         if log.named:
             raise
