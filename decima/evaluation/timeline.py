@@ -134,7 +134,9 @@ def read_timeline(path: Path) -> pa.Table:
             types = pa.csv.ConvertOptions(column_types=_NEEDED)
             table = pa.csv.read_csv(content, convert_options=types)
         else:
-            excess = excess_of(data, MAX_VALUES, most_unfolded(len(data)), "")
+            metadata = pa.parquet.read_metadata(content)
+            most_bytes = most_unfolded(len(data))
+            excess = excess_of(metadata, len(data), MAX_VALUES, most_bytes, "")
             if excess is not None:
                 raise FileError(f"{path}: {excess}")
             table = pa.parquet.read_table(content)
