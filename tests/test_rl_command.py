@@ -89,7 +89,7 @@ def test_a_figure_without_its_models_is_one_line(
         "\n", 1
     )
     assert progress.startswith(f"{figure}, about ")
-    assert told.startswith(f"Error: {figure}: no models: `study` trains ")
+    assert told.startswith(f"error: {figure}: no models: `study` trains ")
     assert told.count("\n") == 1
     assert os.listdir(tmp_path / "figures") == []
 
@@ -137,4 +137,4 @@ def test_whatever_the_system_refuses_is_one_line() -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "/secret/x")
 
     group = OneLineErrors("test", commands=[peep])
-    assert refused(group, "peep").stderr == "Error: /secret/x: Permission denied\n"
+    assert refused(group, "peep").stderr == "error: /secret/x: Permission denied\n"

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import IO, Any
-
 import click
 
-from decima.rl.command import CommandGroup, InterruptedCommand, mistake_text
+from decima.rl.command import CommandGroup, InterruptedCommand, Refused, mistake_text
 from decima.rl.parallel.errors import TaskRefusedError, WorkerLostError, raised_in
 from traces.files.names import one_line
 
 OUR_PACKAGES = ("traces", "spark_sim", "gnn", "decima")
-
-
-class OneLineError(click.ClickException):
-    """Error that click prints as one line, `error: MESSAGE`, without traceback or usage."""
-
-    exit_code = 2
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"error: {self.format_message()}", file=file, err=file is None)
 
 
 class OneLineErrors(CommandGroup):
@@ -31,19 +20,19 @@ class OneLineErrors(CommandGroup):
     """
 
     def refusal(self, error: Exception) -> click.ClickException | None:
-        if isinstance(error, OneLineError | InterruptedCommand):
+        if isinstance(error, Refused | InterruptedCommand):
             return None
         text = mistake_text(error)
         if text is not None:
-            return OneLineError(text)
+            return Refused(text)
         if isinstance(error, click.ClickException) and not isinstance(error, click.UsageError):
-            return OneLineError(one_line(error.format_message()))
+            return Refused(one_line(error.format_message()))
         is_ours = isinstance(error, WorkerLostError)
         if isinstance(error, TaskRefusedError):
             is_ours = _is_ours(error.origin)
         elif isinstance(error, ValueError):
             is_ours = _is_ours(type(error).__module__) or _is_ours(raised_in(error))
-        return OneLineError(one_line(str(error))) if is_ours else None
+        return Refused(one_line(str(error))) if is_ours else None
 
 
 def _is_ours(module: str) -> bool:

@@ -69,6 +69,10 @@ class Refused(click.ClickException):
 
     exit_code = 2
 
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it as refusals before the command line is read are printed (`decima.rl.entry`)."""
+        click.echo(f"error: {self.format_message()}", file=file, err=file is None)
+
 
 class _OneThread(click.Command):
     """A command in which torch computes with one thread."""
