@@ -18,6 +18,7 @@ from decima.agent.scorer import Scorer
 from decima.agent.weights import NetworkConfig, unflattened, weight_shapes
 from spark_sim.batch import batch_of
 from spark_sim.cluster import Cluster
+from spark_sim.compiled.cache import trusted_folder
 from spark_sim.setup import build_state
 from traces import load_trace
 from traces.arrays import to_arrays
@@ -28,7 +29,13 @@ def compile_ahead() -> None:
 
     A process that needs a kernel which another one compiles waits for it (`Turns`).
     """
-    if len(os.sched_getaffinity(0)) < 2 or Path(AGENT.folder).exists():
+    if len(os.sched_getaffinity(0)) < 2:
+        return
+    try:
+        folder = Path(AGENT.folder)
+    except (OSError, RuntimeError):  # nothing can be cached: see `Kernels`
+        return
+    if folder.exists() or trusted_folder(folder) is None:
         return
     silent = subprocess.DEVNULL
     subprocess.Popen(  # noqa: S603 - this module
