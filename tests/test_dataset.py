@@ -92,8 +92,11 @@ def test_a_damaged_folder_is_refused_in_one_line(
 
 def test_the_bound_on_durations_is_that_of_all_parts(tmp_path: Path) -> None:
     write_dataset(several(), tmp_path / "several", part_values=10)
+    limits = Bounds(values=40)
+    for part in sorted((tmp_path / "several").glob("*.parquet")):
+        read_trace(part, limits)
     with pytest.raises(TraceError, match="values"):
-        read_dataset(tmp_path / "several", Bounds(values=60))
+        read_dataset(tmp_path / "several", limits)
 
 
 def test_logs_are_imported_to_a_folder_as_to_a_file(tmp_path: Path) -> None:
