@@ -28,18 +28,24 @@ def test_it_is_started_once_where_nothing_is_compiled(
     monkeypatch.setitem(AGENT.__dict__, "folder", str(tmp_path / "agent"))
     ahead.compile_ahead()
     ahead.compile_ahead()
-    assert [command[1:] for command in commands] == [["-m", "decima.agent.ahead"]]
+    assert [command[1:] for command in commands] == [["-P", "-m", "decima.agent.ahead"]]
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o500])
-def test_it_is_not_started_where_its_work_would_be_lost(
-    mode: int, commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_it_is_not_started_where_others_may_write(
+    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder that others may write to, or nobody."""
-    if mode == 0o500 and os.geteuid() == 0:
-        pytest.skip("root may write anywhere")
-    tmp_path.chmod(mode)
+    """Its code would not be used from there."""
+    tmp_path.chmod(0o777)
     monkeypatch.setitem(AGENT.__dict__, "folder", str(tmp_path / "agent"))
+    ahead.compile_ahead()
+    assert commands == []
+
+
+def test_it_is_not_started_where_no_folder_can_be_made(
+    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setitem(AGENT.__dict__, "folder", str(tmp_path / "file" / "agent"))
     ahead.compile_ahead()
     assert commands == []
 
@@ -51,6 +57,20 @@ def test_it_is_not_started_on_one_core(
     monkeypatch.setitem(AGENT.__dict__, "folder", str(tmp_path / "agent"))
     ahead.compile_ahead()
     assert commands == []
+
+
+def test_it_runs_no_module_of_the_working_folder(tmp_path: Path) -> None:
+    """A folder of data may well be called `traces`."""
+    for name in ("traces", "decima"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not this one')")
+    code = """
+import sys
+from decima.rl.parallel.module import begin_module
+sys.path = [entry for entry in sys.path if entry]
+sys.exit(begin_module("decima.agent.ahead").wait())
+"""
+    assert python("-P", "-c", code, folder=tmp_path) == ""
 
 
 def test_it_loads_all_kernels_of_a_plan() -> None:

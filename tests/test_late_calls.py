@@ -14,7 +14,7 @@ from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.compiled import late
 from spark_sim.compiled.late import LateCalls
 from spark_sim.compiled.reference import Reference, by_reference
-from traces.numbers import Float64
+from traces.numbers import Float64, Int64
 
 _typeof: Any = numba.typeof
 
@@ -137,21 +137,25 @@ def test_a_kernel_cannot_pass_another_tuple() -> None:
 @inlined_kernel
 def _first_two(pair: Pair) -> float:
     reference = by_reference(pair)
-    return float(reference.few[0] + 10.0 * _call(4, (reference, 0.0)))
+    second = _call(reference.inner.number, (reference, 0.0))
+    return float(reference.few[0] + 10.0 * second)
 
 
 @kernel
-def _in_turn(rows: Float64, inner: Inner, sums: Float64) -> None:
+def _in_turn(rows: Float64, numbers: Int64, sums: Float64) -> None:
     for row in range(len(rows)):
-        sums[row] = _first_two(Pair(rows[row], inner))
+        if numbers[row] >= 0:
+            sums[row] = _first_two(Pair(rows[row], Inner(rows, numbers[row])))
 
 
 def test_a_kernel_may_make_references_in_a_loop() -> None:
-    """Loads from the one before, or from a reference that is still to be stored, give others."""
+    """Each iteration reads its own tuple, here and in the function that it calls."""
     rows = np.arange(40.0).reshape(20, 2)
     sums = np.zeros(20)
-    _in_turn(rows, _pair().inner, sums)
-    assert sums.tolist() == (rows[:, 0] + 10.0 * rows[:, 1]).tolist()
+    numbers = np.tile([3, 4], 10)  # 1, or the second
+    _in_turn(rows, numbers, sums)
+    second = np.where(numbers == 3, 1.0, rows[:, 1])
+    assert sums.tolist() == (rows[:, 0] + 10.0 * second).tolist()
 
 
 @kernel

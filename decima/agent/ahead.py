@@ -1,5 +1,5 @@
-"""Compiling the network's kernels in a second process, while this one compiles the simulator's and
-runs the first heuristics.
+"""Compile the network's kernels in a second process, while this one compiles the simulator's and runs
+the first heuristics.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from decima.agent.kernels import AGENT
 from decima.agent.scales import Scales
 from decima.agent.scorer import Scorer
 from decima.agent.weights import NetworkConfig, unflattened, weight_shapes
+from decima.rl.parallel.module import begin_module
 from spark_sim.batch import batch_of
 from spark_sim.cluster import Cluster
 from spark_sim.compiled.cache import trusted_folder
@@ -25,7 +25,7 @@ from traces.arrays import to_arrays
 
 
 def compile_ahead() -> None:
-    """Start that process if nothing of the network is compiled and there is a core for it.
+    """Start that process if none of these kernels is cached and there is a core for it.
 
     A process that needs a kernel which another one compiles waits for it (`Turns`).
     """
@@ -38,13 +38,11 @@ def compile_ahead() -> None:
     if folder.exists() or trusted_folder(folder) is None:
         return
     silent = subprocess.DEVNULL
-    subprocess.Popen(  # noqa: S603 - this module
-        [sys.executable, "-m", __name__], stdin=silent, stdout=silent, stderr=silent
-    )
+    begin_module(__name__, stdin=silent, stdout=silent, stderr=silent)
 
 
-def _score() -> None:
-    """Score the choices of a cluster where no job has arrived: only types matter."""
+def _plan() -> None:
+    """Plan for a cluster where no job has arrived, by a network of zeros: only types matter."""
     trace = to_arrays(load_trace("random-dag"))
     config = NetworkConfig()
     size = sum(math.prod(shape) for shape in weight_shapes(config).values())
@@ -56,4 +54,4 @@ def _score() -> None:
 
 
 if __name__ == "__main__":
-    _score()
+    _plan()

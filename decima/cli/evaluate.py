@@ -14,7 +14,7 @@ from decima.cli.options import (
     REPORT,
     TUNED,
     build_config,
-    check_models,
+    load_models,
     parse_names,
     read_all_tuned,
     workload_options,
@@ -82,7 +82,7 @@ def evaluate(
     """
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
     refuse_own_code(where, config.objective, config.policies)
-    check_models(config.policies)
+    load_models(config.policies)
     if timeline is not None:
         check_timeline_path(timeline)
     total = config.sequences * len(config.policies)

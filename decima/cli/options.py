@@ -254,10 +254,10 @@ def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:
     return by_policy
 
 
-def check_models(names: Iterable[str]) -> None:
-    """Refuse model files among policies that cannot be used, before anything runs.
+def load_models(names: Iterable[str]) -> None:
+    """Load the models of learned policies, before anything runs, and begin to compile the network.
 
-    Where there are learned policies, the network's kernels begin to compile.
+    A model file that cannot be used is refused.
     """
     from decima.agent.ahead import compile_ahead
     from decima.agent.model import shared_model

@@ -9,7 +9,7 @@ import numpy as np
 
 from decima.cli.console import progress_bar, stdout, wrapped
 from decima.cli.logs import Logs, log_arguments
-from decima.cli.options import GROUP_BY, JSON, check_models, config_options
+from decima.cli.options import GROUP_BY, JSON, config_options, load_models
 from decima.rl.option_types import INPUT, POLICIES, Whole
 from decima.whatif.replay import ReplayReport, ReplaySettings, read_recording
 from decima.whatif.replay import replay as run_replay
@@ -87,7 +87,7 @@ def replay(
     settings = ReplaySettings(slots, allocation, policy, draws, seed)
     recording = read_recording(logs.fetch(), group_by=GroupBy(group_by), pools=pools)
     if policy is not None:
-        check_models((policy,))
+        load_models((policy,))
     announce()
     with progress_bar("replaying", 2 * draws * len(recording.slots)) as (bar, task):
         report = run_replay(

@@ -13,8 +13,8 @@ from decima.cli.options import (
     JSON,
     REPORT,
     TUNED,
-    check_models,
     config_options,
+    load_models,
     output_option,
     parse_names,
     read_all_tuned,
@@ -76,7 +76,7 @@ def replay(
     config = TrialConfig(
         parse_names(policies), parameters=read_all_tuned(tuned), pools=pools, **settings
     )
-    check_models(config.policies)
+    load_models(config.policies)
     loaded = load_trace(trace)
     announce()
     outcomes = run_trial(loaded, config, lambda policy: click.echo(f"running {policy}", err=True))
@@ -116,7 +116,7 @@ def demo(policies: str, jobs: int, slots: int, seed: int) -> None:
     """Real TPC-H queries and replayed jobs, in turn, on a local Spark under several schedulers."""
     names = parse_names(policies)
     config = DemoConfig(names, jobs=jobs, slots=slots, seed=seed)
-    check_models(names)
+    load_models(names)
     announce()
     outcomes = run_demo(config, lambda text: click.echo(text, err=True))
     table = aligned(("policy",), ("average JCT", "queries", "replayed jobs", "p95"))
@@ -164,7 +164,7 @@ def review(
         check_picture(picture)
     decisions = read_decision_log(log)
     names = reviewed_policies(decisions) if policies is None else parse_names(policies)
-    check_models(names)
+    load_models(names)
     announce()
     reviewed = simulate(decisions, names, read_all_tuned(tuned))
     _print(review_table(reviewed, decisions))

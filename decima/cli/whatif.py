@@ -16,8 +16,8 @@ from decima.cli.options import (
     GROUP_BY,
     JSON,
     REPORT,
-    check_models,
     config_options,
+    load_models,
     parse_names,
     refuse_given,
     write_report,
@@ -247,7 +247,7 @@ def whatif(
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
         if submit is not None:
             _check_submission(recording, protocol)
-    check_models(settings.policies)
+    load_models(settings.policies)
     terms = None if price is None else Terms(price, deadline)
     effect = None
     if demands is not None and isinstance(settings, WhatIfSettings):

@@ -70,7 +70,7 @@ class Refused(click.ClickException):
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print it as refusals before the command line is read are printed (`decima.rl.entry`)."""
+        """Print `error: MESSAGE`, as `decima.rl.entry` does before it knows the command."""
         click.echo(f"error: {self.format_message()}", file=file, err=file is None)
 
 

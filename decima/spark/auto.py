@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from decima.registry import Parameters
+from decima.rl.parallel.module import begin_module
 from decima.rl.statistics import Estimate
 from decima.spark.decision_log import prior_rows
 from decima.spark.settings import MOST_JOBS, AttachError, check_above_zero, check_count
@@ -158,13 +158,12 @@ class EvaluatorProcess:
     def _answer(self, question: Question) -> dict[str, Any]:
         if self._is_closed:
             raise EvaluatorError("closed")
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        process = subprocess.Popen(  # noqa: S603 - this package's module
-            [sys.executable, "-P", "-m", "decima.spark.candidates", str(os.getpid())],
+        process = begin_module(
+            "decima.spark.candidates",
+            str(os.getpid()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for the driver
         )
         self._process = process

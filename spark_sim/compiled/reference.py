@@ -34,7 +34,7 @@ class Reference(_Type):  # type: ignore[misc]
     def __init__(self, of: Any, *, is_local: bool = False) -> None:
         self.of = of
         self.is_local = is_local
-        """it may be in the function that made it"""
+        """the function that stores the tuple may read it, so loads must not move before that"""
         super().__init__(name=f"{'Local' if is_local else ''}Reference({of})")
 
     def member(self, name: str) -> Any:
@@ -84,7 +84,6 @@ def _generate_member(context: Any, builder: Any, reference: Any, value: Any, nam
     member = reference.member(name)
     if isinstance(member, Reference):
         return place
-    # In the function that stores the tuple, a load must not move before that.
     return _loaded(builder, place, context.get_value_type(member), not reference.is_local)
 
 
@@ -92,7 +91,7 @@ def _loaded(builder: Any, place: Any, wanted: Any, is_constant: bool) -> Any:
     """Load word by word: the compiler leaves out those that are not used."""
     if not isinstance(wanted, ir.LiteralStructType | ir.ArrayType):
         word = builder.load(place)
-        if is_constant:  # then a word may be loaded where it is needed
+        if is_constant:  # then the compiler may load a word where it is needed
             word.set_metadata("invariant.load", builder.module.add_metadata([]))
         return word
     whole = ir.Constant(wanted, ir.Undefined)
