@@ -1,5 +1,5 @@
-"""Compile the network's kernels in a second process, while this one compiles the simulator's and runs
-the first heuristics.
+"""Compile the network's kernels in a second process, while this one compiles the simulator's and
+runs the first heuristics.
 """
 
 from __future__ import annotations
