@@ -43,7 +43,7 @@ EXECUTORS, SESSION, DECIMA_SIM = range(3)
 """values of `spark_sim.Protocol`, as plain numbers for the compiler"""
 
 # What `advance` and `assign` report; QUIET: something happened, but no decision is due.
-DECIDE, DONE, TRUNCATED, ILLEGAL, DEADLOCK, QUIET = range(6)
+DECIDE, DONE, TRUNCATED, ILLEGAL, DEADLOCK, QUIET, FORCED = range(7)
 
 # Order of events at one instant in the default protocol: free executors first, then admit work.
 TASK_DONE, EXECUTOR_ARRIVED = range(2)

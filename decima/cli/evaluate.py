@@ -82,7 +82,7 @@ def evaluate(
     """
     config = build_config(options, parse_names(policies), read_all_tuned(tuned))
     refuse_own_code(where, config.objective, config.policies)
-    load_models(config.policies)
+    load_models(config.policies, config.cluster().protocol)
     if timeline is not None:
         check_timeline_path(timeline)
     total = config.sequences * len(config.policies)

@@ -254,19 +254,22 @@ def read_all_tuned(paths: tuple[Path, ...]) -> dict[str, Mapping[str, float]]:
     return by_policy
 
 
-def load_models(names: Iterable[str]) -> None:
-    """Load the models of learned policies, before anything runs, and begin to compile the network.
+def load_models(names: Iterable[str], protocol: Protocol | None = None) -> None:
+    """Load the models of learned policies, before anything runs, and begin to compile kernels.
 
-    A model file that cannot be used is refused.
+    Args:
+        names: of all policies. A model file that cannot be used is refused.
+        protocol: of the simulations; None: nothing is simulated.
     """
-    from decima.agent.ahead import compile_ahead
-    from decima.agent.model import shared_model
+    from decima.ahead import compile_ahead
 
     learned = [name for name in names if is_learned(name)]
-    for name in learned:
-        shared_model(model_path(name))
     if learned:
-        compile_ahead()
+        from decima.agent.model import shared_model
+
+        for name in learned:
+            shared_model(model_path(name))
+    compile_ahead(learned if protocol is None else names, protocol)
 
 
 def parse_names(text: str) -> tuple[str, ...]:

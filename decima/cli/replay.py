@@ -23,7 +23,7 @@ from decima.whatif.replay.report import (
     verdict,
     worst_jobs_table,
 )
-from spark_sim.cluster import MAX_EXECUTORS
+from spark_sim.cluster import MAX_EXECUTORS, Protocol
 from spark_sim.compiled.progress import announce
 from traces.files.names import counted
 from traces.files.writing import write_json
@@ -87,7 +87,7 @@ def replay(
     settings = ReplaySettings(slots, allocation, policy, draws, seed)
     recording = read_recording(logs.fetch(), group_by=GroupBy(group_by), pools=pools)
     if policy is not None:
-        load_models((policy,))
+        load_models((policy,), Protocol.SESSION)
     announce()
     with progress_bar("replaying", 2 * draws * len(recording.slots)) as (bar, task):
         report = run_replay(

@@ -21,6 +21,7 @@ from decima.cli.workers import (
 from decima.evaluation.notes import notes_of
 from decima.objectives import objective_named, objective_title
 from decima.policies import networks_of
+from decima.policy_names import SHIPPED_MODEL
 from decima.rl.command import refuse_beside_resume, set_option
 from decima.rl.entry import INTERRUPTED
 from decima.rl.option_types import FOLDER, INPUT, MINUTES, NAME_OR_FILE, POLICIES, SECONDS, Whole
@@ -99,7 +100,7 @@ def train(
         refuse_own_code(where, objective)
 
     # torch takes a second to load, which a refused setting need not wait for.
-    from decima.agent.ahead import compile_ahead
+    from decima.ahead import compile_ahead
     from decima.rl.loop import StopReason
     from decima.rl.progress import RichProgress
     from decima.rl.run_folder import RunFolder
@@ -126,7 +127,7 @@ def train(
         for note in dict.fromkeys(notes):
             stdout().print(note, soft_wrap=True, markup=False)
         announce()
-        compile_ahead()
+        compile_ahead([SHIPPED_MODEL])
         with resumable(lambda: f"`decima train --out {out} --resume` continues the run"):
             result = run_training(
                 folder,

@@ -243,11 +243,12 @@ def whatif(
             moving_delay_s=moving_delay_s,
             **{label: options[label] for label in ("estimates", "draws", "seed")},
         )
+        load_models(settings.policies, Protocol.EXECUTORS)
     else:
         settings = _session_settings(recording, executors, names, protocol, allocation, options)
         if submit is not None:
             _check_submission(recording, protocol)
-    load_models(settings.policies)
+        load_models(settings.policies, Protocol.parse(settings.protocol))
     terms = None if price is None else Terms(price, deadline)
     effect = None
     if demands is not None and isinstance(settings, WhatIfSettings):

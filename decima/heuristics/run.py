@@ -17,7 +17,7 @@ from decima.heuristics.spec import HeuristicSpec, Numbers, Scratch, scratch_for
 from decima.kernels import inlined_kernel, kernel
 from spark_sim.compiled.late import LateCalls
 from spark_sim.compiled.reference import by_reference
-from spark_sim.kernels.dispatch import observation_type, observed, step
+from spark_sim.kernels.dispatch import observation_type, observed, state_type, step
 from spark_sim.observation import Observation
 from spark_sim.tables import DECIDE, State
 
@@ -102,3 +102,10 @@ def run(
         decisions += 1
         status = step(tables, stage, limit, kind)
     return status, max(0, spent_us) * decisions // max(1, samples)
+
+
+def load_run() -> None:
+    """Compile `run` for calls from Python, or load it, without running anything."""
+    kernel: Any = run  # known as a function
+    numbers, scratch = _typeof(np.zeros(1)), _typeof(scratch_for(0))
+    kernel.outer.compile((state_type(), types.int64, numbers, scratch, types.boolean))

@@ -17,10 +17,11 @@ from spark_sim.compile import inlined_kernel, kernel
 from spark_sim.compiled.late import LateCalls
 from spark_sim.compiled.reference import Reference, by_reference
 from spark_sim.kernels import decima_sim, executors, session
+from spark_sim.kernels.common import first_open
 from spark_sim.kernels.executors import is_on_offer
 from spark_sim.observation import observe
 from spark_sim.setup import build_state
-from spark_sim.tables import ANY, DECIDE, DONE, NONE, State
+from spark_sim.tables import ANY, DECIDE, DONE, FORCED, NONE, State
 from traces import Job, Stage, Trace, to_arrays
 from traces.numbers import Int64
 
@@ -59,18 +60,25 @@ _PROTOCOLS = (executors, session, decima_sim)  # by the value of `Protocol`
 _ADVANCE = LateCalls("decima_advance", [part.advance for part in _PROTOCOLS], _of_state(0))
 _ASSIGN = LateCalls("decima_assign", [part.assign for part in _PROTOCOLS], _of_state(3))
 _advance, _assign = _ADVANCE.call, _ASSIGN.call
+load_assign = _ASSIGN.load
+"""Compile the kernels of a protocol that apply a choice, or load them, unless they are."""
 
 
 def load(protocol: int) -> None:
     """Compile the kernels of a protocol, or load them, if they were not called yet."""
     _ADVANCE.load(protocol)
-    _ASSIGN.load(protocol)
+    load_assign(protocol)
 
 
 @inlined_kernel
 def advance(state: State) -> int:
     """Run events until the next decision (DECIDE) or the end (DONE, TRUNCATED, DEADLOCK)."""
-    return int(_advance(state.clock[0]["protocol"], (by_reference(state),)))
+    tables = by_reference(state)
+    status = _advance(state.clock[0]["protocol"], (tables,))
+    while status == FORCED:
+        _force_progress(tables)
+        status = _advance(state.clock[0]["protocol"], (tables,))
+    return int(status)
 
 
 @inlined_kernel
@@ -81,6 +89,23 @@ def assign(state: State, stage: int, limit: int, only: int) -> int:
     """
     passed = (by_reference(state), stage, limit, only)
     return int(_assign(state.clock[0]["protocol"], passed))
+
+
+@kernel
+def _force_progress(state: State) -> None:
+    """Give one executor to the first stage of the oldest job that may be chosen.
+
+    Nothing runs and nothing will arrive, but the policy left all executors idle. Without this rule
+    the run would end here with jobs unfinished (decima-sim fails an assertion).
+    """
+    clock = state.clock[0]
+    decisions = clock["decisions"]  # of the policy
+    stage = first_open(state)
+    held = state.jobs[state.stages[stage]["job"]]["held"]
+    clock["forced"] += 1
+    if assign(state, stage, held + 1, ANY) == DECIDE:
+        assign(state, NONE, 0, ANY)
+    clock["decisions"] = decisions
 
 
 @inlined_kernel

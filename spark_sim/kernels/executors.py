@@ -33,7 +33,6 @@ from spark_sim.kernels.common import (
     child_range,
     close_accounts,
     count_finished,
-    first_open,
     next_arrival_ms,
     next_timer_ms,
     retire,
@@ -60,6 +59,7 @@ from spark_sim.tables import (
     DECIDE,
     DONE,
     EXECUTOR_ARRIVED,
+    FORCED,
     IDLE,
     ILLEGAL,
     MOVING,
@@ -76,7 +76,8 @@ from spark_sim.tables import (
 def advance(state: State) -> int:
     """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED.
 
-    Of one instant, executors that become free come first, then timers, then arriving jobs.
+    FORCED if nothing runs, moves or will arrive: the policy left all executors idle. Of one
+    instant, executors that become free come first, then timers, then arriving jobs.
     """
     clock = state.clock[0]
     while True:
@@ -88,8 +89,8 @@ def advance(state: State) -> int:
             close_accounts(state)
             return DONE
         if time_ms == np.inf:
-            _force_progress(state)
-            continue
+            _open_round(state, NONE)
+            return FORCED
         if time_ms > clock["time_limit_ms"]:
             truncate(state)
             return TRUNCATED
@@ -441,23 +442,6 @@ def _promise(state: State, stage: int, kind: int, count: int) -> int:
             source["released"] = HELD_BACK
         add_promise(state, source, stage, kind, promised)
     return int(promised)
-
-
-@kernel
-def _force_progress(state: State) -> None:
-    """Move an executor when nothing runs, moves or will arrive and the policy left all idle.
-
-    One executor goes to the first stage of the oldest job that may be chosen: without this rule
-    the run would end here with jobs unfinished (decima-sim fails an assertion).
-    """
-    clock = state.clock[0]
-    _open_round(state, NONE)
-    stage = first_open(state)
-    held = state.jobs[state.stages[stage]["job"]]["held"]
-    clock["forced"] += 1
-    clock["decisions"] -= 1
-    if assign(state, stage, held + 1, ANY) == DECIDE:
-        close_round(state)
 
 
 HELD_BACK = 2

@@ -33,7 +33,6 @@ from spark_sim.kernels.common import (
     advance_time,
     compare_critical,
     count_finished,
-    first_open,
     mark_changed,
     next_arrival_ms,
     next_timer_ms,
@@ -53,12 +52,12 @@ from spark_sim.kernels.lists import (
 )
 from spark_sim.kernels.room import free_further, give_back, has_room, set_slots, start_tasks
 from spark_sim.tables import (
-    ANY,
     ANY_LIMIT,
     DEADLOCK,
     DECIDE,
     DONE,
     FAIR_LIMIT,
+    FORCED,
     IDLE,
     ILLEGAL,
     MOVING,
@@ -71,14 +70,18 @@ from spark_sim.tables import (
 
 @kernel
 def advance(state: State) -> int:
-    """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED."""
+    """Run events until a decision is due (DECIDE), all jobs are DONE, or the run is TRUNCATED.
+
+    FORCED if nothing runs and nothing will arrive: the policy left every slot idle.
+    """
     while True:
         status = happen(state)
         if status == DEADLOCK:
-            _force_progress(state)
-        elif status == DECIDE and (ask_admission(state) or ask(state)):
+            open_round(state)
+            return FORCED
+        if status == DECIDE and (ask_admission(state) or ask(state)):
             return DECIDE
-        elif status in (DONE, TRUNCATED):
+        if status in (DONE, TRUNCATED):
             return status
 
 
@@ -212,19 +215,6 @@ def _set_slots(state: State, count: int) -> None:
         remove_idle(state, NONE, slot)
         clock["unattached"] -= 1
         leave(state, slot)
-
-
-@kernel
-def _force_progress(state: State) -> None:
-    """Every slot was left idle and nothing will arrive: run one task of the oldest job."""
-    clock = state.clock[0]
-    open_round(state)
-    stage = first_open(state)
-    held = state.jobs[state.stages[stage]["job"]]["held"]
-    clock["forced"] += 1
-    clock["decisions"] -= 1
-    if assign(state, stage, held + 1, ANY) == DECIDE:
-        close_round(state)
 
 
 @kernel
