@@ -31,30 +31,20 @@ def test_it_is_started_once_where_nothing_is_compiled(
     assert [command[1:] for command in commands] == [["-P", "-m", "decima.agent.ahead"]]
 
 
-def test_it_is_not_started_where_others_may_write(
-    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lacking", ["privacy", "a folder", "a second core"])
+def test_it_is_not_started_where_its_code_would_not_be_used(
+    lacking: str, commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its code would not be used from there."""
-    tmp_path.chmod(0o777)
-    monkeypatch.setitem(AGENT.__dict__, "folder", str(tmp_path / "agent"))
-    ahead.compile_ahead()
-    assert commands == []
-
-
-def test_it_is_not_started_where_no_folder_can_be_made(
-    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setitem(AGENT.__dict__, "folder", str(tmp_path / "file" / "agent"))
-    ahead.compile_ahead()
-    assert commands == []
-
-
-def test_it_is_not_started_on_one_core(
-    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    monkeypatch.setitem(AGENT.__dict__, "folder", str(tmp_path / "agent"))
+    """Where others may write, where no folder can be made, and on one core."""
+    above = tmp_path / "above"
+    if lacking == "a folder":
+        above.touch()
+    else:
+        above.mkdir()
+        above.chmod(0o777 if lacking == "privacy" else 0o700)
+    if lacking == "a second core":
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setitem(AGENT.__dict__, "folder", str(above / "agent"))
     ahead.compile_ahead()
     assert commands == []
 

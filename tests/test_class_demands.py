@@ -58,9 +58,6 @@ def test_drawn_demands_lie_in_the_unit_interval_and_depend_on_the_seed() -> None
     ("options", "message"),
     [
         (("--classes", "4x0"), "an executor class needs a count of 1 or more, got 0"),
-        (("--classes", "four"), "executor class 'four': write GBxCOUNT or GB:CORESxCOUNT"),
-        (("--classes", "4x3,8x3", "--executors", "7"), "count 6 executors, the cluster has 7"),
-        (("--classes", "4x2,8x2", "--protocol", "session"), "'session' has no executor classes"),
         (("--classes", "4x2,8x2"), "the trace lacks the memory of its tasks"),
         (("--demands", "drawn"), "demands are drawn for executor classes, and there are none"),
     ],

@@ -300,11 +300,3 @@ def test_a_training_is_scored_by_weights_and_deadlines(weighted_file: Path, tmp_
         assert title in result.stdout
         more = ("--set", "reinforce.iterations=1")
         refused(decima("train", "--out", tmp_path / "x", *arguments, *more), name, "reinforce")
-
-
-def test_the_rule_is_fitted_to_the_weighted_jct(weighted_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "rule.json"
-    few = ("--trace", weighted_file, *SMALL, "--generations", 1, "--validation", 2)
-    result = succeeded(decima("fit-rule", *few, "--objective", "weighted_jct", "-o", out))
-    assert "weighted average JCT" in result.stdout
-    assert json.loads(out.read_text())["config"]["objective"] == "weighted_jct"
