@@ -68,6 +68,19 @@ def test_ratios_above_one_are_no_different_from_those_below() -> None:
     assert geometric_percent(np.full(3, 0.2)).ci95 is None
 
 
+def test_a_difference_covers_the_true_one() -> None:
+    """A tenth more, and noise of its own, on inputs that differ by more than that."""
+    rng = np.random.default_rng(9)
+    covered = 0
+    for _ in range(400):
+        reference = rng.normal(50, 10, 4)
+        values = 1.1 * reference + rng.normal(0, 2, 4)
+        estimate = difference_percent(values, reference)
+        assert estimate.ci95 is not None
+        covered += estimate.ci95[0] <= 10 <= estimate.ci95[1]
+    assert 360 <= covered <= 392
+
+
 @pytest.mark.parametrize("inputs", [4, 30])
 def test_pairing_narrows_the_interval_of_the_difference(inputs: int) -> None:
     """Long and short inputs alike 10 % slower: the difference is certain, the means are not."""
