@@ -49,7 +49,16 @@ def python(
     *words: object, folder: Path | None = None, environment: Mapping[str, str] = NOTHING_MORE
 ) -> str:
     """What Python prints, called with these words in a process that must end well."""
-    done = subprocess.run(  # noqa: S603 - our own code
+    done = ran(*words, folder=folder, environment=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ran(
+    *words: object, folder: Path | None = None, environment: Mapping[str, str] = NOTHING_MORE
+) -> subprocess.CompletedProcess[str]:
+    """What becomes of Python, called with these words in a process of its own."""
+    return subprocess.run(  # noqa: S603 - our own code
         [sys.executable, *map(str, words)],
         cwd=folder,
         env={**os.environ, **environment},
@@ -58,8 +67,6 @@ def python(
         timeout=600,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def succeeded(result: Result) -> Result:

@@ -52,6 +52,16 @@ tiny_configs = st.builds(
 )
 
 
+FIRST = np.zeros(1, np.int32)
+
+
+def act(episodes: Episodes, *actions: int) -> None:
+    """Actions of the first episode, until it is over."""
+    for action in actions:
+        if not episodes.over[0]:
+            episodes.step(FIRST, np.array([action], np.int32))
+
+
 def random_actions(episodes: Episodes, seed: int) -> Int32:
     """(n,) actions of the episodes under way, legal or not."""
     rows = episodes.under_way()

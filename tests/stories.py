@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from decima import Heuristic
-from spark_sim import PASS, Action, Cluster, Observation, Simulator, Status
+from spark_sim import PASS, Action, Cluster, Conditions, Observation, Simulator, Status
 from spark_sim.metrics import RunMetrics, measure
 from spark_sim.tables import NONE
 from traces import Job, LevelDurations, Stage, Trace, to_arrays
@@ -73,6 +73,7 @@ def build(
     *,
     arrival_ms: Sequence[float] | None = None,
     duration_key: int = 0,
+    conditions: Conditions | None = None,
 ) -> Simulator:
     """Every job once, all at time 0 if not said otherwise, with a timeline."""
     times = [0.0] * len(jobs) if arrival_ms is None else arrival_ms
@@ -83,6 +84,7 @@ def build(
         np.arange(len(jobs), dtype=np.int32),
         duration_key=duration_key,
         timeline=True,
+        conditions=conditions,
     )
 
 

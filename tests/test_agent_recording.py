@@ -28,7 +28,6 @@ from tests.test_agent_support import (
     SCALES,
     SMALL,
     VARIANTS,
-    each_variant,
     random_network,
 )
 from traces.numbers import Int64
@@ -120,13 +119,30 @@ def assert_as_acted(
         *((SMALL, cluster) for label, cluster in CLUSTERS.items() if label != "executors"),
     ],
 )
-def test_scores_are_those_of_acting(config: NetworkConfig, cluster: Cluster) -> None:
-    """For each part of the network that can be left out, and under each protocol."""
+def test_scores_are_those_of_acting_and_gradients_reach_all_parts(
+    config: NetworkConfig, cluster: Cluster
+) -> None:
+    """For each part of the network that can be left out, and under each protocol. Gradients are
+    finite and reach every part in use; those that are left out get none.
+    """
     network = random_network(7, config)
     recording, acted = recorded(network, cluster)
     assert count_of(recording) > 15
     assert recording.log_prob.min() < -1.0
     assert_as_acted(network, recording, acted)
+
+    gradient = gradient_of(network, recording, [np.arange(count_of(recording))])
+    assert bool(gradient.isfinite().all())
+    reached = {
+        name.partition(".")[0]
+        for name, parameter in network.named_parameters()
+        if parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
+    }
+    expected = {"encoder", "stage_head", "limit_head", "end_head", "value_head"}
+    expected -= set() if config.embeddings else {"encoder"}
+    expected -= set() if config.limit_head else {"limit_head"}
+    expected |= {"class_head"} if cluster.classes is not None else set()
+    assert reached == expected
 
 
 def test_several_recordings_are_scored_as_one() -> None:
@@ -188,24 +204,6 @@ def test_gradients_of_chunks_add_up() -> None:
     size = float(whole.abs().max())
     torch.testing.assert_close(blocks, whole, rtol=1e-3, atol=1e-5 * size)
     torch.testing.assert_close(scattered, whole, rtol=1e-3, atol=1e-5 * size)
-
-
-@each_variant
-def test_gradients_are_finite_and_reach_every_part_in_use(config: NetworkConfig) -> None:
-    """Parts that are left out get none."""
-    network = random_network(7, config)
-    recording, _ = recorded(network, CLUSTERS["executors"])
-    gradient_of(network, recording, [np.arange(count_of(recording))])
-    reached = {
-        name.partition(".")[0]
-        for name, parameter in network.named_parameters()
-        if parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
-    }
-    assert bool(flat_gradient(network).isfinite().all())
-    expected = {"encoder", "stage_head", "limit_head", "end_head", "value_head"}
-    expected -= set() if config.embeddings else {"encoder"}
-    expected -= set() if config.limit_head else {"limit_head"}
-    assert reached == expected
 
 
 def test_a_rollout_without_a_decision_leaves_no_recording() -> None:

@@ -47,7 +47,6 @@ VARIANTS = {
     "no path columns": replace(SMALL, path_columns=False),
     "no limits": replace(SMALL, limit_head=False),
 }
-each_variant = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
 
 
 def random_network(seed: int = 0, config: NetworkConfig = SMALL) -> PolicyNetwork:

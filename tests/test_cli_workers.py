@@ -34,19 +34,6 @@ CALLS: list[tuple[str, Callable[[Path], list[Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("command", "options"), CALLS, ids=[name for name, _ in CALLS])
-def test_a_cluster_that_is_not_there_is_one_line(
-    run: Command,
-    tmp_path: Path,
-    no_cluster: None,
-    command: str,
-    options: Callable[[Path], list[Any]],
-) -> None:
-    words = options(tmp_path / "out.json")
-    refused(run("--cluster", "spark://nowhere:7077", *words, command=command), NO_MASTER)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_training_on_no_cluster_leaves_no_folder(
     trace_file: Path, tmp_path: Path, no_cluster: None
 ) -> None:
@@ -57,19 +44,27 @@ def test_a_training_on_no_cluster_leaves_no_folder(
     assert not out.exists()
 
 
-@pytest.mark.parametrize("command", ["evaluate", "tune", "fit-rule"])
+@pytest.mark.parametrize(("command", "options"), CALLS)
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (("--cluster", "spark://nowhere:7077"), NO_MASTER),
         (("--workers", 2, "--cluster", "local[2]"), "contradicts --cluster"),
         (("--cluster-archive", __file__), "it goes with --cluster"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(
-    run: Command, tmp_path: Path, command: str, words: tuple[object, ...], reason: str
+def test_a_cluster_that_cannot_compute_is_one_line(
+    run: Command,
+    tmp_path: Path,
+    no_cluster: None,
+    command: str,
+    options: Callable[[Path], list[Any]],
+    words: tuple[object, ...],
+    reason: str,
 ) -> None:
-    options = dict(CALLS)[command](tmp_path / "out.json")
-    refused(run(*words, *options, command=command), reason)
+    """One that is not there, and options that contradict each other."""
+    refused(run(*words, *options(tmp_path / "out.json"), command=command), reason)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_processes_tune_as_one_does(run: Command, tmp_path: Path) -> None:

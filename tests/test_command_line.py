@@ -20,7 +20,6 @@ from click.testing import CliRunner
 from decima.cli.main import SUBCOMMANDS
 from decima.registry import Heuristic
 from decima.rl import entry
-from decima.rl.loop import StopReason
 from decima.spark.trial import TrialConfig
 from decima.training.config import read_config
 from spark_sim import Protocol
@@ -34,7 +33,6 @@ from tests.commands import (
     python,
     succeeded,
 )
-from tests.test_training import sets
 from traces import list_builtin, load_trace
 
 EVERY = [(name, words) for name, program in PROGRAMS.items() for words in every_command(program)]
@@ -112,20 +110,6 @@ def test_ctrl_c_is_one_line_and_exit_code_130(
     monkeypatch.setattr(command, "parse_args", lambda _context, _arguments: [])
     result = CliRunner().invoke(PROGRAMS[program], words)
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_training_that_is_asked_to_stop_exits_with_130(
-    program: str, trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before its first iteration: only `decima` has a model then, the one that it began with."""
-    out = tmp_path / "run"
-    monkeypatch.setattr("decima.rl.loop._Session.reason_to_stop", lambda *_: StopReason.SIGNAL)
-    more = sets(trace_file) if program == "decima" else []
-    result = CliRunner().invoke(PROGRAMS[program], ["train", "--out", str(out), *more])
-    assert result.exit_code == 130, result.output
-    assert "asked to stop " in result.stdout
-    assert (out / "model.safetensors").exists() == (program == "decima")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from spark_sim import Cluster, Conditions, Protocol, SimulationError, Simulator, Slots, Status
+from spark_sim import Cluster, Conditions, Protocol, SimulationError, Slots, Status
 from spark_sim.observation import Action
 from spark_sim.tables import ANY, NONE
-from tests.stories import job, stage
-from traces import Job, LevelDurations, Stage, Trace, to_arrays
+from tests.stories import build, job, stage
+from traces import Job, LevelDurations, Stage
 
 SESSION = Cluster(num_executors=2, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
 APART = Cluster(num_executors=2, warmup_delay_ms=0.0, moving_delay_ms=0.0)
@@ -25,13 +25,7 @@ def ends_ms(
     conditions: Conditions, *jobs: Job, arrivals: list[float], cluster: Cluster = SESSION
 ) -> list[float]:
     """Completion of each job, first come first served."""
-    simulator = Simulator(
-        to_arrays(Trace("made", jobs)),
-        cluster,
-        np.array(arrivals),
-        np.arange(len(jobs), dtype=np.int32),
-        conditions=conditions,
-    )
+    simulator = build(jobs, cluster, arrival_ms=arrivals, conditions=conditions)
     while simulator.status is Status.DECIDE:
         seen = simulator.observation()
         first = int(seen.open_stages()[0])

@@ -10,10 +10,8 @@ from deeprm.env import DeepRmEnv
 from deeprm.episodes import Episodes
 from deeprm.jobs import job_set
 from deeprm.observations import CompactLayout, ImageLayout
-from tests.deeprm_clusters import TINY
+from tests.deeprm_clusters import FIRST, TINY, act
 from tests.studies import episode
-
-FIRST = np.zeros(1, np.int32)
 
 
 @pytest.mark.parametrize("objective", ["slowdown", "completion", "makespan"])
@@ -40,8 +38,7 @@ def test_the_image_shows_the_cluster_the_slots_and_the_backlog() -> None:
     """Two jobs run, two wait in slots, two beyond: every cell by hand."""
     jobs = [(0, 2, (2, 1)), (0, 1, (3, 1)), *[(0, 3, (4, 2)), (0, 1, (2, 1))] * 2]
     episodes = Episodes(TINY, job_set(TINY, jobs))
-    for action in (1, 2):
-        episodes.step(FIRST, np.array([action], np.int32))
+    act(episodes, 1, 2)
 
     pixels = ImageLayout(TINY).pixels(episodes, FIRST)[0]
 
@@ -61,14 +58,13 @@ def test_cells_may_be_grey() -> None:
     That is how long no job has come, in each row.
     """
     episodes = Episodes(PAPER, job_set(PAPER, [(0, 1, (5, 1)), (0, 1, (1, 1))]))
-    episodes.step(FIRST, np.array([1], np.int32))
+    act(episodes, 1)
     pixels = ImageLayout(PAPER).pixels(episodes, FIRST)[0]
     assert pixels[0, :10].tolist() == [1, 1, 0.5, *[0] * 7]
     assert pixels[0, 10:20].tolist() == [0.5, *[0] * 9]
 
     episodes = Episodes(RELEASED, job_set(RELEASED, [(0, 1, (5, 1))]))
-    for _ in range(3):
-        episodes.step(FIRST, np.zeros(1, np.int32))
+    act(episodes, 0, 0, 0)
     pixels = ImageLayout(RELEASED).pixels(episodes, FIRST)[0]
     assert pixels[:, -1].tolist() == pytest.approx([0.3] * 20)
 
@@ -76,7 +72,7 @@ def test_cells_may_be_grey() -> None:
 def test_numbers_are_shares() -> None:
     """Slot 1: there, 3 of 6 steps, could start in 2, all and half of a resource."""
     episodes = Episodes(TINY, job_set(TINY, [(0, 2, (2, 1)), (0, 3, (4, 2)), (0, 1, (2, 2))]))
-    episodes.step(FIRST, np.array([1], np.int32))
+    act(episodes, 1)
 
     seen = CompactLayout(TINY).read(episodes, FIRST)[0]
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,15 +18,7 @@ from deeprm.episodes import Episodes
 from deeprm.jobs import draw_jobs, job_set
 from deeprm.objectives import Objective
 from deeprm.tables import NONE, VOID
-from tests.deeprm_clusters import TINY, random_actions, tiny_configs
-
-FIRST = np.zeros(1, np.int32)
-
-
-def act(episodes: Episodes, *actions: int) -> None:
-    for action in actions:
-        if not episodes.over[0]:
-            episodes.step(FIRST, np.array([action], np.int32))
+from tests.deeprm_clusters import FIRST, TINY, act, random_actions, tiny_configs
 
 
 def objectives(episodes: Episodes) -> dict[str, float]:

@@ -19,6 +19,7 @@ from deeprm.episodes import Episodes
 from deeprm.evaluation import evaluate
 from deeprm.jobs import draw_jobs
 from deeprm.learner import DeepRmLearner
+from deeprm.network import Frozen
 from deeprm.objectives import Objective
 from deeprm.rollouts import SHARE, Rollouts, branched, roll_out
 from deeprm.schedulers import (
@@ -37,16 +38,18 @@ from tests.studies import DEEPRM
 SMALL: TrainConfig = DEEPRM.training
 
 
-def rollouts(
-    moment: Literal["step", "time"], size: int = 3, discount: float = 1.0
-) -> tuple[Rollouts, Episodes]:
-    """Two job sets, some episodes of each, played by a network that has learned nothing."""
+def rollouts(moment: Literal["step", "time"], size: int = 3, discount: float = 1.0) -> Rollouts:
+    """Episodes of `begun`, played."""
+    network, episodes, draws = begun(size)
+    return roll_out(network, episodes, draws, Objective.SLOWDOWN, size, moment, discount)
+
+
+def begun(size: int) -> tuple[Frozen, Episodes, Draws]:
+    """A network that has learned nothing, two job sets, some episodes of each."""
     jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
     episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
     network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
-    draws, objective = Draws(1, 2 * size), Objective.SLOWDOWN
-    played = roll_out(network.frozen(), episodes, draws, objective, size, moment, discount)
-    return played, episodes
+    return network.frozen(), episodes, Draws(1, 2 * size)
 
 
 @pytest.mark.parametrize(("moment", "discount"), [("time", 1.0), ("step", 0.5)])
@@ -54,7 +57,7 @@ def test_advantages_are_those_of_the_library(
     moment: Literal["step", "time"], discount: float
 ) -> None:
     """Rewards taken down one by one; each step of time halves what follows, others do not."""
-    played, _ = rollouts(moment, discount=discount)
+    played = rollouts(moment, discount=discount)
     episodes = histories(size=3)
     expected = []
     for group in (episodes[:3], episodes[3:]):
@@ -92,11 +95,9 @@ class History:
 
 def histories(size: int) -> list[History]:
     """The episodes of `rollouts`, played again."""
-    jobs = draw_jobs(TINY, 2, 8, Purpose.TRAINING)
-    episodes = Episodes(TINY, jobs, np.repeat(np.arange(2, dtype=np.int32), size))
-    network = new_network(TrainConfig(cluster=TINY), torch.Generator().manual_seed(3))
+    network, episodes, draws = begun(size)
     histories = [History() for _ in range(2 * size)]
-    scheduler, draws = Learned(network.frozen()), Draws(1, 2 * size)
+    scheduler = Learned(network)
     while len(rows := episodes.under_way()) > 0:
         for e in rows:
             histories[e].time.append(float(episodes.state.time[e]))

@@ -31,7 +31,7 @@ from harmony.serving import (
 )
 from harmony.training_config import TrainConfig
 from tests.certificates import make_certificate, trusting
-from tests.commands import raises_one_line
+from tests.commands import raises_one_line, ran
 from tests.studies import HARMONY
 from traces.files.tls import tls_of
 
@@ -256,10 +256,8 @@ def test_the_extender_needs_a_secret_before_it_listens(tmp_path: Path, content: 
     secret = tmp_path / "secret"
     if content is not None:
         secret.write_text(content)
-    command = [sys.executable, "examples/kubernetes_extender.py", "--secret-file", str(secret)]
-    ended = subprocess.run(  # noqa: S603 - our own example
-        [*command, "--port", "0"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    command = ("examples/kubernetes_extender.py", "--secret-file", secret, "--port", 0)
+    ended = ran(*command, folder=ROOT)
     assert ended.returncode == 2
     assert f"--secret-file {secret}" in ended.stderr
     assert "Traceback" not in ended.stderr

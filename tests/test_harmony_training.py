@@ -123,14 +123,12 @@ def story() -> Played:
     )
 
 
-def test_choices_of_one_interval_are_credited_alike() -> None:
-    """With gamma 0.5: 3; 2 + 0.5 x 3 = 3.5, twice; 1."""
-    assert returns_of(story(), 0.5).tolist() == [3.5, 3.5, 3.0, 1.0]
-
-
 def test_in_full_an_advantage_is_the_return_over_what_was_expected() -> None:
-    """And with lambda 0 what was surprising at the choice itself."""
+    """And with lambda 0 what was surprising at the choice itself. Returns with gamma 0.5: 3;
+    2 + 0.5 x 3 = 3.5, twice, as choices of one interval are credited alike; 1.
+    """
     played = story()
+    assert returns_of(played, 0.5).tolist() == [3.5, 3.5, 3.0, 1.0]
     full = advantages_of(played, 0.5, 1.0)
     assert full == pytest.approx(returns_of(played, 0.5) - VALUE_SCALE * played.value)
     own = advantages_of(played, 0.5, 0.0)

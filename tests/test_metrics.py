@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_sim import Protocol
 from spark_sim.metrics import jain_index, jobs_in_system, least_jct_s
 from tests.stories import Story, greedy, job, stage, tell
 from traces import LevelDurations, Stage
@@ -82,23 +81,6 @@ def test_jobs_in_system_over_time() -> None:
     assert times_ms.tolist() == [0.0, 1000.0, 5000.0, 9000.0]
     assert count.tolist() == [1, 2, 1, 0]
     assert story.metrics.mean_jobs_in_system == pytest.approx(13 / 9)
-
-
-def test_the_makespan_ends_with_the_last_job_although_an_executor_is_on_its_way() -> None:
-    """e0, freed at 2.45 s, moves to b, which ends at 2.6 s: the run is over then.
-
-    Busy 450 + 400 + 100 + 100 ms; moving 2 x 2 s at the start and 0.15 s in vain; idle nothing.
-    """
-    a = job("a", stage("x", 1, 450))
-    b = job("b", stage("x", 1, 400), stage("y", 2, 100, [0]))
-    for protocol in (Protocol.EXECUTORS, Protocol.DECIMA_SIM):
-        story = tell([a, b], "strict_fair", executors=2, protocol=protocol)
-        metrics = story.metrics
-        assert story.completed == {"a": 2450.0, "b": 2600.0}
-        assert metrics.makespan_s == 2.6
-        assert metrics.busy_executor_s == pytest.approx(1.05)
-        assert metrics.moving_executor_s == pytest.approx(4.15)
-        assert metrics.idle_executor_s == pytest.approx(0.0)
 
 
 def test_inflation_is_busy_time_above_the_lowest_level() -> None:

@@ -196,18 +196,11 @@ def test_damage_never_escapes_as_another_error(data: st.DataObject, tmp_path: Pa
         assert isinstance(read_trace(path), Trace)
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, small: Trace) -> None:
-    path = tmp_path / "t.parquet"
-    write_trace(small, path)
-    before = path.read_bytes()
-    unwritable = Trace("t", small.jobs, {"array": np.zeros(3)})
-    with pytest.raises(TypeError):
-        write_trace(unwritable, path)
-    assert path.read_bytes() == before
-    with pytest.raises(TraceError, match="cannot write"):
-        write_trace(small, tmp_path / "none" / "t.parquet")
-    with pytest.raises(TraceError, match="cannot write"):
-        write_trace(small, path / "below-a-file.parquet")
+def test_a_failed_write_leaves_no_litter(tmp_path: Path, small: Trace) -> None:
+    write_trace(small, tmp_path / "t.parquet")
+    for path in (tmp_path / "none" / "t.parquet", tmp_path / "t.parquet" / "below.parquet"):
+        with pytest.raises(TraceError, match="cannot write"):
+            write_trace(small, path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.parquet"]
 
 

@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from decima.cli.main import main as decima_command
 from decima.rl.checkpoint import load_arrays, save_tensors
 from deeprm.cli import main as deeprm_command
 from harmony.cli import main as harmony_command
+from tests.commands import ran
 
 Settings = dict[str, Any]
 
@@ -90,14 +88,7 @@ def test_a_wrong_model_is_refused_before_anything_compiles(tmp_path: Path) -> No
     file.write_bytes(b"x" * 100)
     cache.mkdir()
     words = ("decima", "evaluate", "--workers", "2", "--policies", f"fifo,{file}")
-    done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-m", *words],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = ran("-m", *words, environment={"NUMBA_CACHE_DIR": str(cache)})
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert str(file) in done.stderr

@@ -56,19 +56,6 @@ def test_timings_have_a_file_of_their_own(run: Command, tmp_path: Path) -> None:
         assert min(spent.values()) >= 0
 
 
-def test_tuned_parameters_are_the_same_to_the_byte(run: Command, tmp_path: Path) -> None:
-    """Of both commands that fit heuristics."""
-
-    def make(out: Path) -> None:
-        srw = ("--policy", "tuned_srw", "--held-back", "2", "-o", out / "srw.json")
-        succeeded(run(*srw, command="tune"))
-        rule = ("--generations", "1", "--pairs", "2", "--validation", "2", "-o", out / "rule.json")
-        succeeded(run(*rule, command="fit-rule"))
-        (out / "rule.state.json").unlink()  # goes on where it was, the time that it took included
-
-    twice(tmp_path, make)
-
-
 @pytest.mark.parametrize("program", [decima, deeprm], ids=["decima", "deeprm"])
 def test_a_trained_model_is_the_same_to_the_byte(
     program: click.Group, trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,7 @@ import numpy as np
 
 from spark_sim import Action, Cluster, Protocol, Simulator
 from spark_sim.tables import FAIR_LIMIT
-from tests.stories import Story, always_pass, greedy, job, stage, waves
+from tests.stories import Story, always_pass, job, stage, waves
 from tests.stories import tell as tell_any
 from traces import LevelDurations, Stage, Trace, to_arrays
 
@@ -74,26 +74,6 @@ def test_a_new_plan_forgets_the_limits_of_the_old_one() -> None:
     )
 
     assert [line[3:] for line in story.tasks] == ["a.x 0-100", "a.x 100-200", "c.z 150-1150"]
-
-
-def test_only_runnable_stages_are_open() -> None:
-    """y does not open while x runs, although x wants no more slots."""
-    a = job("a", stage("x", 1, 100), stage("y", 1, 100, [0]))
-
-    story = tell([a], greedy, executors=2)
-
-    assert story.decisions == ["0: 2 for a.x -> a.x 2", "100: 2 for a.y -> a.y 2"]
-
-
-def test_slots_that_run_the_last_tasks_of_a_stage_are_not_on_offer() -> None:
-    """At 300 b arrives: two of three slots run the last tasks of x, one runs w and comes back."""
-    a = job("a", stage("x", 2, 1000), stage("w", 2, 500))
-    b = job("b", stage("z", 1, 100))
-
-    story = tell([a, b], {0: ["a.x 2", "a.w 3"], 300: ["b.z 1"]}, arrival_ms=[0, 300], executors=3)
-
-    assert story.decisions[2] == "300: 1 for a.w b.z -> b.z 1"
-    assert "e2 b.z 500-600" in story.tasks
 
 
 def test_a_plan_that_runs_dry_is_made_anew() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,9 +38,9 @@ ARRIVAL_MS = np.array([0.0, 100.0, 200.0, 300.0])
 ROWS = np.arange(4, dtype=np.int32)
 
 
-def four_jobs() -> Trace:
-    """Four tasks of a second in each job."""
-    jobs = (Job(f"job {row}", (Stage.fixed("s", 4, 1000.0, ()),)) for row in range(4))
+def four_jobs(tasks: Sequence[int] = (4, 4, 4, 4)) -> Trace:
+    """So many tasks of a second in each job."""
+    jobs = (Job(f"job {row}", (Stage.fixed("s", n, 1000.0, ()),)) for row, n in enumerate(tasks))
     return Trace("made", tuple(jobs))
 
 
@@ -106,9 +107,7 @@ def test_a_job_beyond_the_bound_waits_for_another_ones_end(
 
 def four_sizes() -> Trace:
     """Jobs that take one, three, two and one second of all four slots."""
-    counts = (4, 12, 8, 4)
-    jobs = (Job(f"job {row}", (Stage.fixed("s", n, 1000.0, ()),)) for row, n in enumerate(counts))
-    return Trace("made", tuple(jobs))
+    return four_jobs((4, 12, 8, 4))
 
 
 FIRST_SUBMITTED_S = [1.0, 3.9, 5.8, 6.7]
@@ -329,21 +328,20 @@ def test_jobs_that_wait_for_their_place_count_as_in_the_system() -> None:
     assert metrics.mean_jobs_in_system * 1.5 == pytest.approx(1.0 + 1.4 + 1.3 + 1.2)
 
 
-def test_followers_come_after_those_that_wait() -> None:
-    """The client of the first job submits the third when it ends; the second has waited longer."""
-    jobs = four_jobs().jobs[:3]
-    follows, lag_ms = np.array([-1, -1, 0]), np.array([0.0, 0.0, 0.0])
-    conditions = Conditions(follows=follows, lag_ms=lag_ms)
+@pytest.mark.parametrize(
+    ("conditions", "expected_s"),
+    [
+        # The client of the first job submits the third when it ends; the second has waited longer.
+        (Conditions(follows=np.array([-1, -1, 0]), lag_ms=np.zeros(3)), [1.0, 1.9, 2.0]),
+        # The driver plans for 600 ms: over long before the second job's turn at 1.6 s.
+        (Conditions(wait_ms=np.full(2, 600.0)), [1.6, 2.5]),
+    ],
+    ids=["followers come after those that wait", "the driver's wait passes while a job waits"],
+)
+def test_other_conditions_beside_the_bound(conditions: Conditions, expected_s: list[float]) -> None:
+    jobs = four_jobs().jobs[: len(expected_s)]
     simulator = session(Trace("made", jobs), max_jobs=1, conditions=conditions)
-    assert jct_s(simulator, "fifo") == pytest.approx([1.0, 1.9, 2.0])
-
-
-def test_the_drivers_wait_passes_while_a_job_waits() -> None:
-    """600 ms of planning: over long before the second job's turn at 1.6 s."""
-    jobs = four_jobs().jobs[:2]
-    conditions = Conditions(wait_ms=np.full(2, 600.0))
-    simulator = session(Trace("made", jobs), max_jobs=1, conditions=conditions)
-    assert jct_s(simulator, "fifo") == pytest.approx([1.6, 2.5])
+    assert jct_s(simulator, "fifo") == pytest.approx(expected_s)
 
 
 @pytest.mark.parametrize(

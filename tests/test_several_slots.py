@@ -22,7 +22,7 @@ from spark_sim import (
 )
 from spark_sim.needs import neediest_stage
 from tests.commands import Command, refused
-from tests.stories import job, stage
+from tests.stories import build, job, stage
 from traces import Job, Stage, Trace, TraceError, to_arrays
 from traces.parquet import write_trace
 from traces.plain import read_csv, read_json
@@ -39,10 +39,6 @@ def barrier(name: str, tasks: int, task_ms: float, slots: int = 1) -> Stage:
     return replace(stage(name, tasks, task_ms), slots=slots, barrier=True)
 
 
-def session(slots: int) -> Cluster:
-    return Cluster(num_executors=slots, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
-
-
 def played(
     jobs: list[Job],
     arrivals: list[float],
@@ -53,17 +49,10 @@ def played(
     allocation: Allocation | None = None,
     each: int = EACH,
 ) -> Simulator:
-    arrays = to_arrays(Trace("made", tuple(jobs)))
-    rows = np.arange(len(jobs), dtype=np.int32)
-    simulator = Simulator(
-        arrays,
-        session(slots),
-        np.array(arrivals),
-        rows,
-        timeline=True,
-        conditions=Conditions(slots=curve, allocation=allocation, slots_each=each),
-    )
-    play(simulator, policy_named(policy, arrays, key=3))
+    conditions = Conditions(slots=curve, allocation=allocation, slots_each=each)
+    cluster = Cluster(num_executors=slots, warmup_delay_ms=0.0, protocol=Protocol.SESSION)
+    simulator = build(jobs, cluster, arrival_ms=arrivals, conditions=conditions)
+    play(simulator, policy_named(policy, simulator.state.trace, key=3))
     assert simulator.status is Status.DONE
     return simulator
 

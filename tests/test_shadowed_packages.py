@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from decima_packages import NEEDS
+from tests.commands import ran
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,14 +17,8 @@ def imported(
     package: str, folder: Path, program: str = "import {}"
 ) -> subprocess.CompletedProcess[str]:
     """What becomes of an import by a program that lies in `folder`."""
-    return subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", program.format(package)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    there = {"PYTHONPATH": str(ROOT)}
+    return ran("-c", program.format(package), folder=folder, environment=there)
 
 
 def refused(done: subprocess.CompletedProcess[str], package: str, name: str, place: Path) -> None:

@@ -126,22 +126,6 @@ def test_what_nobody_was_promised_stays_in_its_job_and_comes_back_with_the_next_
     assert story.metrics.forced == 0
 
 
-def test_a_limit_never_takes_executors_away() -> None:
-    """a holds two; limit 3 adds one, and a limit of 2 is refused by name."""
-    a = job("a", stage("w", 4, 1000), stage("x", 4, 1000))
-    simulator = build([a], Cluster(num_executors=3))
-    simulator.step(Action(0, 2))
-    seen = simulator.observation()
-    assert (seen.on_offer, seen.legal_limits(1)) == (1, range(3, 4))
-
-    with pytest.raises(IllegalActionError, match=r"^stage 1: limit 2 must lie in 3\.\.3$"):
-        simulator.step(Action(1, 2))
-
-    assert simulator.observation().on_offer == 1, "a refused action changes nothing"
-    simulator.step(Action(1, 3))
-    assert set(simulator.timeline()["executor"][:3].tolist()) == {0, 1, 2}
-
-
 def test_about_to_be_free_in_the_job_comes_before_those_in_no_job() -> None:
     """y wants two: the idle e1 and the busy e0, both warm, though e2 is free in no job."""
     a = job("a", stage("x", 3, 1000), stage("y", 2, 500, [0]))

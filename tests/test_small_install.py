@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from decima_packages import EXTRAS
+from tests.commands import ran
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a Python in which no extra is installed."""
+    """Settings of a Python in which no extra is installed."""
     folder = tmp_path_factory.mktemp("bare")
     hidden = f"import sys\nfor name in {sorted(EXTRAS)}: sys.modules[name] = None\n"
     (folder / "sitecustomize.py").write_text(hidden, encoding="utf-8")
-    return {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"}
-
-
-def run(bare: dict[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", *arguments],
-        cwd=folder, env=bare, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+    return {"PYTHONPATH": f"{folder}:{ROOT}"}
 
 
 def test_heuristics_the_network_what_if_and_pages_need_no_extra(
@@ -39,7 +30,7 @@ def test_heuristics_the_network_what_if_and_pages_need_no_extra(
         "traces sample-logs logs",
         "whatif logs --report whatif.html --draws 2 --sequences 5",
     ):
-        done = run(bare, tmp_path, "decima", *line.split())
+        done = ran("-m", "decima", *line.split(), folder=tmp_path, environment=bare)
         assert done.returncode == 0, done.stderr
     assert "Decisions of decima" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (tmp_path / "whatif.html").stat().st_size > 10_000
@@ -49,7 +40,7 @@ def test_heuristics_the_network_what_if_and_pages_need_no_extra(
 def test_a_missing_extra_is_one_line_with_its_command(
     bare: dict[str, str], tmp_path: Path, program: str
 ) -> None:
-    done = run(bare, tmp_path, program, "train", "--out", "run")
+    done = ran("-m", program, "train", "--out", "run", folder=tmp_path, environment=bare)
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1].endswith("pip install 'decima-scheduler[train]'")
     assert "Traceback" not in done.stderr

@@ -58,7 +58,10 @@ def avg_s(recording: Recording, slots: int, policy: str = "fifo") -> float:
         (GPU | {"spark.executor.resource.gpu.amount": "16"}, 8),
         # How many an executor has is not known, or the amount is none.
         ({"spark.task.resource.gpu.amount": "1"}, 8),
-        (GPU | {"spark.task.resource.gpu.amount": "none"}, 8),
+        *(
+            (GPU | {"spark.task.resource.gpu.amount": amount}, 8)
+            for amount in ("none", "nan", "0", "1e-310", "5e-324")
+        ),
         ({"spark.executor.resource.x.amount": "1", "spark.task.resource.x.amount": "1"}, 1),
     ],
 )
@@ -215,15 +218,6 @@ def test_a_profile_whose_executors_the_log_lacks_is_replayed(tmp_path: Path) -> 
             for k in range(4)]  # fmt: skip
     recording = read_events(tmp_path, *added, asked, *(event for job in jobs for event in job))
     assert replay(recording, ONCE).fidelity("all") is not None
-
-
-@pytest.mark.parametrize("amount", ["1e-310", "5e-324", "0", "nan"])
-def test_an_amount_of_almost_nothing_is_none(tmp_path: Path, amount: str) -> None:
-    """A task takes the cores alone."""
-    added = with_gpus(executor("1", cores=8), "0")
-    asked = properties(**(GPU | {"spark.task.resource.gpu.amount": amount}))
-    recording = read_events(tmp_path, asked, added, *simple_job(0, 0, [(0, 500, "1")]))
-    assert recording.slots == (8,)
 
 
 def test_impossible_numbers_of_slots_are_named(tmp_path: Path) -> None:

@@ -48,19 +48,16 @@ def erlang_c(servers: int, load: float) -> float:
 
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
-def test_single_server_queue_matches_the_textbook(protocol: Protocol) -> None:
-    """M/M/1 at load 0.7: mean time in system is 1 / (mu - lambda)."""
-    found_s = mean_time_in_system_s(1, 0.7, protocol, jobs=100_000)
-    assert found_s == pytest.approx(SERVICE_S / (1 - 0.7), rel=0.04)
-
-
-@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
-@pytest.mark.parametrize(("servers", "load"), [(2, 0.6), (5, 0.8)])
-def test_several_servers_match_erlang(protocol: Protocol, servers: int, load: float) -> None:
+@pytest.mark.parametrize(
+    ("servers", "load", "tolerance"), [(1, 0.7, 0.04), (2, 0.6, 0.03), (5, 0.8, 0.03)]
+)
+def test_queues_match_the_textbook(
+    protocol: Protocol, servers: int, load: float, tolerance: float
+) -> None:
     """M/M/c: mean time in system is C(c, a) / (c mu - lambda) + 1 / mu."""
     wait_s = erlang_c(servers, load) / (servers / SERVICE_S * (1 - load))
     found_s = mean_time_in_system_s(servers, load, protocol, jobs=100_000)
-    assert found_s == pytest.approx(wait_s + SERVICE_S, rel=0.03)
+    assert found_s == pytest.approx(wait_s + SERVICE_S, rel=tolerance)
 
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.label)
@@ -87,31 +84,6 @@ def test_known_makespans_are_reached_by_every_policy(
         assert found_ms >= known.makespan_ms
     else:
         assert found_ms == known.makespan_ms
-
-
-@given(
-    seed=st.integers(0, 2**32),
-    executors=st.integers(1, 12),
-    jobs=st.integers(1, 4),
-    policy=st.sampled_from(list(HEURISTICS)),
-    protocol=st.sampled_from(list(Protocol)),
-)
-@settings(max_examples=60)
-def test_nobody_beats_the_work_or_the_critical_path(
-    seed: int, executors: int, jobs: int, policy: str, protocol: Protocol
-) -> None:
-    """Makespan >= work / N, and every job takes its critical path at least."""
-    rng = np.random.default_rng(seed)
-    made = [layered_job(f"j{index}", rng) for index in range(jobs)]
-    cluster = Cluster(executors, moving_delay_ms=0, warmup_delay_ms=0, protocol=protocol)
-    simulator = build(made, cluster)
-    Heuristic(policy, key=seed).play(simulator)
-
-    completion_ms = simulator.completion_ms()
-    assert not np.isnan(completion_ms).any()
-    assert completion_ms.max() >= sum(drawn.work_ms for drawn in made) / executors - 1e-6
-    for drawn, end_ms in zip(made, completion_ms, strict=True):
-        assert end_ms >= max(drawn.critical_path_ms) - 1e-3
 
 
 @given(

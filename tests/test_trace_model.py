@@ -39,11 +39,6 @@ def test_durations_are_positive_and_finite(wave: str, duration_ms: float) -> Non
         LevelDurations.of(1, **{wave: [duration_ms]})
 
 
-def test_a_trace_holds_a_job() -> None:
-    with pytest.raises(TraceError, match="holds no job"):
-        Trace("t", ())
-
-
 def test_samples_cannot_be_changed_after_they_were_checked() -> None:
     """A frozen trace owns its arrays: neither its own nor the caller's copy can alter it."""
     mine = np.array([5.0, 6.0], np.float32)
@@ -60,15 +55,6 @@ def test_parents_may_come_after_their_children() -> None:
     assert job.topological_order == (2, 0, 1)
     assert job.children == ((1,), (), (0,))
     assert layers(job) == (1, 2, 0)
-
-
-def test_critical_path_of_a_diamond_by_hand() -> None:
-    """Top 1 s, left 2 s, right 3 s, bottom 4 s: the right side decides, 1 + 3 + 4 = 8 s."""
-    job = job_of((), (0,), (0,), (1, 2))
-    assert job.critical_path_ms == (8_000.0, 6_000.0, 7_000.0, 4_000.0)
-    assert critical_path(job) == (0, 2, 3)
-    assert depth(job) == 3
-    assert job.work_ms == 10_000.0
 
 
 def test_mean_and_work_weigh_samples_and_levels_as_documented() -> None:

@@ -315,8 +315,6 @@ def test_the_options_of_other_commands_are_settings(trace_file: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--executors", 0), "'--executors': 0 is not in the range"),
-        (("--interarrival", -3), "'--interarrival': -3.0 is not in the range"),
         (("--interarrival", 3, "--set", "workload.load=[0.5]"), "load and interarrival_s exclude"),
         (("--set", "workload.load=[0.0]"), "load must be a positive number"),
         (("--protocol", "slots"), "slots"),

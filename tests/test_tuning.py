@@ -158,18 +158,15 @@ def test_damaged_tuned_files_are_one_line(
     refused(run("--policies", "tuned_weighted_fair", "--tuned", tuned_file), part)
 
 
-def test_what_has_nothing_to_tune_is_refused(run: Command, tmp_path: Path) -> None:
-    out = tmp_path / "tuned.json"
+def test_what_has_nothing_to_tune_is_refused(
+    run: Command, tuned_file: Path, tmp_path: Path
+) -> None:
+    """Nor is the same file taken twice, which leaves open which is meant."""
+    twice = ("--tuned", tuned_file, "--tuned", tuned_file)
+    refused(run("--policies", "tuned_weighted_fair", *twice), "given already")
+    out = tmp_path / "none.json"
     refused(run("--policy", "fifo", "-o", out, command="tune"), "'fifo' has nothing to tune")
     refused(run("--policy", "fastest", "-o", out, command="tune"), "fastest")
     policy = ("--policy", "tuned_srw")
     refused(run(*policy, "--held-back", 0, "-o", out, command="tune"), "0 is not in the range 1<=")
     assert not out.exists()
-
-
-def test_parameters_of_one_policy_are_given_once(run: Command, tuned_file: Path) -> None:
-    """The same file twice leaves open which is meant."""
-    refused(
-        run("--policies", "tuned_weighted_fair", "--tuned", tuned_file, "--tuned", tuned_file),
-        "given already",
-    )

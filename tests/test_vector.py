@@ -67,10 +67,9 @@ def decide_all(
     return [action.stage for action in actions], [action.limit for action in actions]
 
 
-def together(simulators: VectorSimulator, seeds: Sequence[int]) -> Float64:
-    """All simulations to their ends, each under the random policy of its own seed; the returns."""
-    rngs = [np.random.default_rng(seed) for seed in seeds]
-    return_s = np.zeros(len(seeds))
+def together(simulators: VectorSimulator, rngs: Sequence[np.random.Generator]) -> Float64:
+    """All simulations to their ends, each under a random policy of its own; the returns."""
+    return_s = np.zeros(len(rngs))
     while simulators.alive.any():
         stages, limits = decide_all(simulators.observation(), rngs)
         return_s += simulators.step(np.array(stages), np.array(limits)).reward_s
@@ -113,7 +112,7 @@ def test_each_simulation_gives_what_it_gives_alone(
     runs = [run_of(*arguments) for arguments in drawn]
     seeds = [seed for seed, _, _ in drawn]
     simulators = VectorSimulator(ARRAYS, cluster, runs)
-    return_s = together(simulators, seeds)
+    return_s = together(simulators, [np.random.default_rng(seed) for seed in seeds])
     for index, (run, seed) in enumerate(zip(runs, seeds, strict=True)):
         simulator = alone(cluster, run, seed)
         assert_same(simulators, index, simulator)
@@ -133,18 +132,14 @@ def test_reset_begins_one_run_and_leaves_the_others() -> None:
         simulators.step(np.array(stages), np.array(limits))
     simulators.reset(1, run_of(8, jobs=30))
     rngs[1] = np.random.default_rng(8)
-    while simulators.alive.any():
-        stages, limits = decide_all(simulators.observation(), rngs)
-        result = simulators.step(np.array(stages), np.array(limits))
-    assert (result.done | result.truncated).all()
+    together(simulators, rngs)
+    assert {Status.DONE, Status.TRUNCATED} >= set(simulators.status.tolist())
     for index, (run, seed) in enumerate([(run_of(1), 0), (run_of(8, jobs=30), 8), (run_of(3), 2)]):
         assert_same(simulators, index, alone(cluster, run, seed))
     # A shorter run after a longer one meets nothing of it.
     simulators.reset(1, run_of(2))
     rngs[1] = np.random.default_rng(5)
-    while simulators.alive.any():
-        stages, limits = decide_all(simulators.observation(), rngs)
-        simulators.step(np.array(stages), np.array(limits))
+    together(simulators, rngs)
     assert_same(simulators, 1, alone(cluster, run_of(2), 5))
 
 
