@@ -9,24 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.commands import decima, refused, succeeded
-from tests.spark_events import EPOCH, closing, event, executor, simple_job, started, write
+from tests.spark_events import closing, executor, simple_job, started, write
 
 REAL = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
 COLUMNS, SCREEN = 100, 24
 
 
-def test_replay_prints_errors_by_group_and_job() -> None:
+def test_replay_tells_errors_and_losses_and_writes_every_job_as_json(tmp_path: Path) -> None:
     """Fidelity of jobs that ran alone, the jobs with the largest errors, and a sentence."""
-    result = succeeded(decima("replay", REAL))
-    assert "spark-4.3-zstd: 4 jobs, 2 slots, Spark 4.3.0, under fifo" in result.output
+    output = tmp_path / "replay.json"
+    result = succeeded(decima("replay", REAL, "--json", output, "--draws", "2", "--slots", "4"))
+    assert "spark-4.3-zstd: 4 jobs, 4 slots, Spark 4.3.0, under fifo" in result.output
     for words in ("alone", "revenue by region", "The replay is ", "Where the time went"):
         assert words in result.output
     assert "without stragglers" in result.output
-
-
-def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
-    output = tmp_path / "replay.json"
-    succeeded(decima("replay", REAL, "--json", output, "--draws", "2", "--slots", "4"))
     content = json.loads(output.read_text())
     assert (content["format"], content["version"]) == ("decima-replay", 1)
     assert content["applications"] == [{"name": "spark-4.3-zstd", "policy": "fifo", "slots": 4}]
@@ -118,27 +114,18 @@ def test_what_is_no_log_ends_in_one_line(command: str, content: bytes, tmp_path:
     assert not output.exists()
 
 
-def log(path: Path, key: str, at_ms: int, **attempt: str) -> Path:
+def log(path: Path, key: str, at_ms: int, attempt: str | None = None) -> Path:
     """An application of three jobs of four tasks on two slots, one each 4 s from `at_ms` on.
 
     Its name is like a style and a tag.
     """
-    named = {"App Name": f"[bold]shop {key}[/nothing]<b>", "App ID": key}
-    begins = [at_ms + 4_000 * number for number in (1, 2, 3)]
-    events = [
-        event("LogStart", **{"Spark Version": "4.0.0"}),
-        event("ApplicationStart", **named, **attempt, Timestamp=EPOCH + at_ms),
-        executor(at=at_ms + 3_000),
-        *(
-            row
-            for number, at in enumerate(begins)
-            for row in simple_job(
-                number, at, [(ms, ms + 1_000) for ms in (at, at, at + 1_000, at + 1_000)]
-            )
-        ),
-        closing(at_ms + 16_000),
-    ]
-    return write(path, events)
+    events = started(f"[bold]shop {key}[/nothing]<b>", key, at_ms, attempt)
+    events.append(executor(at=at_ms + 3_000))
+    for number in range(3):
+        at = at_ms + 4_000 * (number + 1)
+        waves = [(at, at + 1_000)] * 2 + [(at + 1_000, at + 2_000)] * 2
+        events += simple_job(number, at, waves)
+    return write(path, [*events, closing(at_ms + 16_000)])
 
 
 def test_whatif_of_applications_tells_all_in_a_hundred_columns(tmp_path: Path) -> None:
@@ -176,9 +163,7 @@ def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Pa
     later = log(tmp_path / "later", "later", 900_000)
     copy = log(tmp_path / "copy", "one", 0)
     other = log(tmp_path / "other", "other", 2_000)
-    attempts = [
-        log(tmp_path / f"try{n}", "tried", 5_000 * n, **{"App Attempt ID": str(n)}) for n in (1, 2)
-    ]
+    attempts = [log(tmp_path / f"try{n}", "tried", 5_000 * n, str(n)) for n in (1, 2)]
     for words, logs in (
         ("shop one[/nothing]<b>' is one application", [one]),
         ("is one application", [one, copy]),

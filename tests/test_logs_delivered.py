@@ -60,17 +60,25 @@ WHOLE = [*started(), executor(), *jobs(0, 1, 2), OVER]
 BEGUN = [*started(), executor(), *jobs(0, 1)]
 
 
-@pytest.mark.parametrize("names", [("app", "app.inprogress"), ("b.inprogress", "a-copy")])
+@pytest.mark.parametrize(
+    ("whole", "begun", "events"),
+    [
+        ("app", "app.inprogress", BEGUN),
+        ("b.inprogress", "a-copy", BEGUN),
+        # A copy in which no job ended takes nothing away.
+        ("app", "app.inprogress", BEGUN[:5]),
+    ],
+)
 def test_a_log_beside_its_own_in_progress_is_one_application(
-    tmp_path: Path, names: tuple[str, str]
+    tmp_path: Path, whole: str, begun: str, events: list[Event]
 ) -> None:
     """The complete one counts, in whatever order they come, and the other is named."""
-    whole, begun = names
     for order in ((whole, begun), (begun, whole)):
-        paths = [write(tmp_path / name, WHOLE if name == whole else BEGUN) for name in order]
+        paths = [write(tmp_path / name, WHOLE if name == whole else events) for name in order]
         for given in ([tmp_path], paths):
             trace, summary = read_spark_logs(given)
             assert (summary.applications, summary.jobs, summary.copies) == (1, 3, 1)
+            assert (summary.files_skipped, dict(summary.unused_jobs)) == (0, {})
             assert trace.metadata["applications"][0]["log"] == whole
             (words,) = (line for line in summary.left_out() if begun in line)
             assert whole in words
@@ -82,18 +90,9 @@ def test_copies_of_a_log_and_other_runs_are_told_apart(tmp_path: Path) -> None:
     write(tmp_path / "a", WHOLE)
     write(tmp_path / "b", WHOLE)
     assert read_spark_logs([tmp_path])[1].applications == 1
-    later = [started()[0], {**started()[1], "Timestamp": EPOCH + 1}, *WHOLE[2:]]
-    write(tmp_path / "c", later)
+    write(tmp_path / "c", [*started(at=1), *WHOLE[2:]])
     write(tmp_path / "d", [*started(app_id="app-2"), *WHOLE[2:]])
     assert read_spark_logs([tmp_path])[1].applications == 3
-
-
-def test_a_copy_in_which_no_job_ended_takes_nothing_away(tmp_path: Path) -> None:
-    write(tmp_path / "app", WHOLE)
-    write(tmp_path / "app.inprogress", [*started(), executor(), *jobs(0)[:2]])
-    _, summary = read_spark_logs([tmp_path])
-    assert (summary.jobs, summary.copies, summary.files_skipped) == (3, 1, 0)
-    assert not summary.unused_jobs
 
 
 def test_databricks_names_the_version_in_its_first_event(tmp_path: Path) -> None:
@@ -115,12 +114,20 @@ def databricks(folder: Path, names: dict[str, bytes]) -> Path:
 FIRST, SECOND, NEWEST = (
     "eventlog-2026-11-27--17-00.gz", "eventlog-2026-11-27--18-00.zip.gz", "eventlog",
 )  # fmt: skip
+
+
+def headless(content: bytes) -> bytes:
+    """Without the first event, which numbers the file."""
+    return content.partition(b"\n")[2]
+
+
+MIDDLE = part(1, *jobs(1), *jobs(2)[:2])
 PARTS = {
     FIRST: gzip.compress(part(0, *started()[1:], executor(), *jobs(0))),
-    SECOND: gzip.compress(part(1, *jobs(1))),
-    NEWEST: part(2, *jobs(2), OVER),
+    SECOND: gzip.compress(MIDDLE),
+    NEWEST: part(2, *jobs(2)[2:], OVER),
 }
-"""a log of three files, one of them with two suffixes"""
+"""a log of three files, one of them with two suffixes; a job begins in one and ends in the next"""
 
 
 @pytest.mark.parametrize(
@@ -132,9 +139,11 @@ PARTS = {
         # The newest file was copied before and after it was put aside.
         ({"eventlog-2026-11-27--19-00.gz": gzip.compress(PARTS[NEWEST])}, None, 1),
         ({SECOND: None, "eventlog-2026-11-27--18-00.zip":
-          archive_of({"eventlog-2026-11-27--18-00": part(1, *jobs(1))})}, None, 0),
+          archive_of({"eventlog-2026-11-27--18-00": MIDDLE})}, None, 0),
+        ({FIRST: gzip.compress(text([*started(), executor(), *jobs(0)])),
+          SECOND: gzip.compress(headless(MIDDLE)), NEWEST: headless(PARTS[NEWEST])}, None, 0),
     ],
-    ids=["whole", "no first", "no second", "twice", "an archive"],
+    ids=["whole", "no first", "no second", "twice", "an archive", "no numbers"],
 )  # fmt: skip
 def test_parts_of_databricks_count_once_and_are_missed(
     tmp_path: Path, change: dict[str, bytes | None], missing: str | None, skipped: int

@@ -15,7 +15,7 @@ from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools
 from decima.whatif.report import to_json
 from tests.recordings import exact, read_events
 from tests.spark_events import executor, simple_job
-from tests.test_field_logs import fair
+from tests.test_field_logs import FAIR
 
 SETTINGS = WhatIfSettings(
     4, ("spark_pools", "fifo"), draws=2, sequences=12, training=2, held_back=1
@@ -24,7 +24,7 @@ SETTINGS = WhatIfSettings(
 
 def recorded(folder: Path, *pools: str) -> Recording:
     """Four slots; of three jobs one has 32 tasks and two have 8, of 100 ms each."""
-    events = [fair(), executor(cores=4)]
+    events = [FAIR, executor(cores=4)]
     gaps_ms = np.random.default_rng(3).exponential(330.0, 30)
     for number, at in enumerate(np.cumsum(gaps_ms).astype(int).tolist()):
         is_long = number % 3 == 0
@@ -77,9 +77,3 @@ def test_the_pool_of_short_jobs_is_advised(tmp_path: Path) -> None:
     assert stored["recorded_avg_jct_s"] == result.avg_s.tolist()
     same = replace(study, pools=(change, study.reference))
     assert pool_advice(same) == []
-
-
-def test_one_pool_is_left_alone(tmp_path: Path) -> None:
-    """There is nothing to share between pools; under fifo neither."""
-    recording = recorded(tmp_path, "etl")
-    assert what_if(recording, SETTINGS, driver_times=False).pools is None

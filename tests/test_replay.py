@@ -59,14 +59,6 @@ def two_stages(job: int, at: int) -> list[Event]:
     )
 
 
-def test_the_drivers_times_are_measured(tmp_path: Path) -> None:
-    """10 ms before the first task, 30 ms between the stages, 5 ms after the last task."""
-    recording = record(tmp_path / "log", *two_stages(0, 0))
-    (driver,) = recording.driver
-    assert (driver.wait_ms, driver.after_ms) == ((10.0, 30.0), 5.0)
-    assert recording.recorded_ms.tolist() == [345.0]
-
-
 def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
     """Job 1 waits 190 ms for job 0, and for the driver not at all: it starts as job 0 ends."""
     recording = record(
@@ -80,8 +72,14 @@ def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
 
 
 def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
-    """With the driver's times no error is left; without them each job is 45 ms of 345 too fast."""
+    """With the driver's times no error is left; without them each job is 45 ms of 345 too fast.
+
+    They are 10 ms before the first task, 30 ms between the stages, 5 ms after the last task.
+    """
     recording = record(tmp_path / "log", *two_stages(0, 0), *two_stages(1, 1000))
+    assert [driver.wait_ms for driver in recording.driver] == [(10.0, 30.0)] * 2
+    assert [driver.after_ms for driver in recording.driver] == [5.0] * 2
+    assert recording.recorded_ms.tolist() == [345.0] * 2
     report = replay(recording, ReplaySettings(draws=3))
     whole_jobs, tasks_only = report.fidelity("alone"), report.fidelity("alone", driver_times=False)
     assert whole_jobs == Fidelity(2, 0.0, 0.0)

@@ -109,7 +109,7 @@ def test_jobs_of_several_applications_have_no_scheduler_in_common() -> None:
 
 def test_pools_come_with_their_file(tmp_path: Path) -> None:
     study = what_was_found(policies={"strict_fair": FIFO, "spark_pools": ALL})
-    pools = Pools({"etl": Pool(weight=4), "default": Pool(fair=True)})
+    pools = Pools({'etl"<&': Pool(weight=4, min_share=2), "default": Pool(fair=True)})
     study = replace(study, recording=replace(study.recording, given_pools=pools))
     files = policy_files(study, "spark_pools")
     assert settings_of(files)["spark.scheduler.allocation.file"].endswith("fairscheduler.xml")
