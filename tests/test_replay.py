@@ -39,9 +39,9 @@ from tests.spark_events import (
     task,
     write,
 )
-from tests.stories import job as story_job
 from tests.stories import stage as story_stage
 from tests.test_whatif_by_hand import checked, recorded
+from traces import Job
 
 REAL = Path(__file__).parent / "data" / "spark_logs"
 
@@ -108,9 +108,7 @@ def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
 )
 def test_the_verdict_goes_by_the_bias_too(simulated_s: list[float], parts: list[str]) -> None:
     """Five jobs of a second: one that is far off leaves the median, and moves the average."""
-    jobs = [
-        replace(story_job(name, story_stage("s", 1, 1_000)), arrival_ms=0.0) for name in "abcde"
-    ]
+    jobs = [Job(name, (story_stage("s", 1, 1_000),), arrival_ms=0.0) for name in "abcde"]
     report = replay(recordings.recording(*jobs), ReplaySettings(draws=1))
     skewed = replace(report, recorded_s=np.ones(5), simulated_s=np.array(simulated_s))
     assert [part for part in parts if part not in verdict(skewed)] == []
@@ -156,7 +154,7 @@ def test_fair_is_taken_from_the_settings_and_shares_slots(tmp_path: Path) -> Non
 def test_a_slot_left_over_goes_to_the_first_job(slots: int, ends_s: Sequence[float]) -> None:
     """Two jobs of four tasks of 100 ms: with three slots the first job gets two of them."""
     recording = recordings.recording(
-        *(replace(story_job(name, story_stage("s", 4, 100)), arrival_ms=0.0) for name in "ab")
+        *(Job(name, (story_stage("s", 4, 100),), arrival_ms=0.0) for name in "ab")
     )
     workload = ReplayWorkload.of(recording)
     jct_s = workload.jct_s(session_cluster(slots), "spark_fair", workload.recorded(), 0)
@@ -260,9 +258,7 @@ def test_the_recorded_policy_is_that_of_most_jobs() -> None:
 
 def test_a_replay_averages_its_draws() -> None:
     """One task of 0.8 to 1.2 s, drawn three times."""
-    made = recordings.recording(
-        replace(story_job("j", recordings.varied("s", 1, 1000.0)), arrival_ms=0.0)
-    )
+    made = recordings.recording(Job("j", (recordings.varied("s", 1, 1000.0),), arrival_ms=0.0))
     workload = ReplayWorkload.of(made)
     keys = [Streams(0, 0, draw).duration_key() for draw in range(3)]
     drawn_s = [
