@@ -10,7 +10,6 @@ import pytest
 from decima.whatif import WhatIfSettings
 from decima.whatif.closed_loop import predecessors
 from decima.whatif.replay import (
-    Recording,
     ReplayReport,
     ReplaySettings,
     ReplayWorkload,
@@ -205,29 +204,23 @@ def test_a_job_takes_as_long_as_recorded(
     assert recording.summary.clock_repairs == repairs
 
 
-def with_a_slot_that_goes(folder: Path) -> Recording:
-    """Two slots for the first job, one for the second, with four tasks of 1 s each."""
-    return read_events(
-        folder,
+def test_slots_that_go_are_missed(tmp_path: Path) -> None:
+    """Two slots for the first job, one for the second, with four tasks of 1 s each.
+
+    Slots that vary are a session's: the other protocol takes their largest number, and tells.
+    """
+    recording = read_events(
+        tmp_path,
         executor("1", 1),
         executor("2", 1),
         *simple_job(0, 0, [(at, at + 1000, on) for at in (0, 1000) for on in ("1", "2")]),
         gone("2", 2500),
         *simple_job(1, 3000, [(3000 + 1000 * k, 4000 + 1000 * k) for k in range(4)], 7000),
     )
-
-
-def test_slots_that_go_are_missed(tmp_path: Path) -> None:
-    recording = with_a_slot_that_goes(tmp_path)
     assert recording.curve(0).varies
     assert met(replay(recording, ONCE))
     fixed = replay(recording, ReplaySettings(draws=1, slots=2))
     assert fixed.simulated_s.tolist() == [2.0, 2.0]
-
-
-def test_executors_that_move_do_not_come_and_go(tmp_path: Path) -> None:
-    """Slots that vary are a session's: the other protocol takes their largest number, and tells."""
-    with_a_slot_that_goes(tmp_path)
     words = "The recorded slots came and went"
     for protocol, is_fixed in (("executors", True), ("session", False)):
         command = ["whatif", str(tmp_path), "--protocol", protocol, "--policies", "fifo,spark_fair"]
