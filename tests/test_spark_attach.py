@@ -317,6 +317,16 @@ def test_a_session_has_one_scheduler_even_if_it_only_watches(
         several(session, jobs=1)
 
 
+def test_the_log_of_an_earlier_session_is_put_aside(session: Any, tmp_path: Path) -> None:
+    """A driver that restarts loses nothing; each log is read as that of its own session."""
+    log = tmp_path / "day.jsonl"
+    for jobs in (3, 1):
+        with decima.spark.attach(session, "strict_fair", mode="shadow", decision_log=log):
+            several(session, jobs=jobs)
+    assert len(read_decision_log(log).jobs) == 1
+    assert len(read_decision_log(tmp_path / "day.jsonl.1").jobs) == 3
+
+
 def test_a_stopped_context_ends_the_scheduler() -> None:
     """`stop` returns while we are attached, and the status says that it has ended. Runs last."""
     from pyspark.sql import SparkSession
