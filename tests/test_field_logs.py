@@ -164,11 +164,8 @@ def test_the_default_pool_follows_the_version() -> None:
     assert not Pools.without_file("3.2.4").named("default").fair
 
 
-SLOW_START = [
-    executor("1", 1, at=5000),
-    executor("2", 1, at=8000),
-    *simple_job(0, 0, [(6000, 7000, "1"), (7000, 8000, "1"), (8000, 9000, "2")]),
-]
+WAITS = simple_job(0, 0, [(6000, 7000, "1"), (7000, 8000, "1"), (8000, 9000, "2")])
+SLOW_START = [WAITS[0], executor("1", 1, at=5000), executor("2", 1, at=8000), *WAITS[1:]]
 FAILURES = [
     executor(cores=1),
     *spark_job(

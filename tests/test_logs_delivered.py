@@ -1,4 +1,4 @@
-"""Logs as clusters and history servers hand them out: in archives, folders, parts, copies, pieces."""
+"""Logs as clusters and history servers hand them out: archives, folders, parts, copies, pieces."""
 
 from __future__ import annotations
 
