@@ -15,6 +15,8 @@ from tests.jvm import Classes
 from traces.loopback import LOOPBACK
 
 ROOT = Path(__file__).parents[1]
+SLEEP = ("spark-submit", "--class", "SleepJobs")
+"""runs that program, whose jar and jobs follow"""
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 QUERY = (
     "SELECT part, count(nap) FROM (SELECT id % 3 AS part, "

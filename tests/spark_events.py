@@ -167,8 +167,12 @@ def sql_job(
     ]
 
 
-def started(name: str = "shop", app_id: str = "app-1") -> list[Event]:
-    fields = {"App Name": name, "App ID": app_id, "Timestamp": EPOCH}
+def started(
+    name: str = "shop", app_id: str = "app-1", at: int = 0, attempt: str | None = None
+) -> list[Event]:
+    fields = {"App Name": name, "App ID": app_id, "Timestamp": EPOCH + at}
+    if attempt is not None:
+        fields["App Attempt ID"] = attempt
     return [event("LogStart", **{"Spark Version": "4.0.0"}), event("ApplicationStart", **fields)]
 
 

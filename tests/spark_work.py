@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,11 @@ def together(*work: Callable[[], object]) -> None:
 
 def several(spark: Any, jobs: int = 3, tasks: int = 16) -> None:
     together(*(lambda n=n: sleep_tasks(spark, f"j{n}", tasks) for n in range(jobs)))
+
+
+def most_at_once(spans: Sequence[tuple[float, float]]) -> int:
+    """The most that had begun and not ended at the same time."""
+    return max(sum(begin <= at < end for begin, end in spans) for at, _ in spans)
 
 
 class Faulty:

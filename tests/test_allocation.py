@@ -29,8 +29,8 @@ from spark_sim.observation import Action
 from spark_sim.tables import ANY
 from tests.commands import cells_of, decima
 from tests.conftest import SHARED
-from tests.recordings import exact
-from tests.spark_events import EPOCH, Event, event, executor, simple_job, started, write
+from tests.recordings import exact, read_events
+from tests.spark_events import executor, gone, properties, simple_job
 from tests.stories import job, stage
 from tests.test_whatif_by_hand import checked
 from traces import Job, Trace, TraceError, to_arrays
@@ -127,8 +127,8 @@ TASKS = [6 + number % 3 for number in range(10)]
 def recorded(folder: Path, **settings: str) -> Recording:
     """Ten jobs of `TASKS` of 1 s; for each an executor comes after 4 s, goes 60 s later."""
     named = {f"spark.dynamicAllocation.{name}": value for name, value in settings.items()}
-    properties = {**ENABLED, "spark.dynamicAllocation.maxExecutors": "1", **named}
-    events: list[Event] = [event("EnvironmentUpdate", **{"Spark Properties": properties})]
+    most = {"spark.dynamicAllocation.maxExecutors": "1"}
+    events = [properties(**{**ENABLED, **most, **named})]
     for number in range(10):
         at = 200_000 * number
         own = str(number + 1)
@@ -137,16 +137,8 @@ def recorded(folder: Path, **settings: str) -> Recording:
         end = tasks[-1][1]
         events.append(executor(own, 1, at=first))
         events += simple_job(number, at, tasks, end, on=own)
-        gone = {"Timestamp": EPOCH + end + 60_000, "Executor ID": own}
-        events.append(event("ExecutorRemoved", **gone))
-    closing = event("ApplicationEnd", Timestamp=EPOCH + 10**7)
-    return read_recording([write(folder / "log", [*started(), *events, closing])])
-
-
-def test_the_log_shows_how_long_executors_take(tmp_path: Path) -> None:
-    """A request 1 s after the job, an executor 3 s later, and none that is idle for 60 s."""
-    allocation = recorded(tmp_path).allocation(0)
-    assert allocation == Allocation(1, 0, 1, 0, 0, start_ms=3000.0)
+        events.append(gone(own, end + 60_000))
+    return read_events(folder, *events)
 
 
 def test_a_recording_is_repeated_and_settings_matter(tmp_path: Path) -> None:
@@ -163,10 +155,9 @@ def test_a_recording_is_repeated_and_settings_matter(tmp_path: Path) -> None:
 
 def test_the_first_executors_are_there_at_the_first_job(tmp_path: Path) -> None:
     """If all that the settings ask for were there, so are those of other settings."""
-    properties = {**ENABLED, "spark.dynamicAllocation.minExecutors": "1"}
-    environment = event("EnvironmentUpdate", **{"Spark Properties": properties})
-    events = [environment, executor(cores=1, at=0), *simple_job(0, 10, [(10, 900)], 900)]
-    recording = read_recording([write(tmp_path / "log", [*started(), *events])])
+    environment = properties(**ENABLED, **{"spark.dynamicAllocation.minExecutors": "1"})
+    job_of_one = simple_job(0, 10, [(10, 900)], 900)
+    recording = read_events(tmp_path, environment, executor(cores=1), *job_of_one)
     allocation = recording.allocation(0, {"minExecutors": "3"})
     assert allocation is not None
     assert (allocation.first, allocation.present) == (3, 3)
@@ -211,8 +202,7 @@ def test_a_model_that_fails_gives_no_advice(tmp_path: Path) -> None:
 
 
 def test_a_fixed_cluster_has_no_such_advice(tmp_path: Path) -> None:
-    log = [*started(), executor(cores=1), *simple_job(0, 0, [(0, 900)], 900)]
-    recording = read_recording([write(tmp_path / "log", log)])
+    recording = read_events(tmp_path, executor(cores=1), *simple_job(0, 0, [(0, 900)], 900))
     assert recording.allocation(0) is None
     # Spark starts an application with the first executors only.
     for least in (0, 2):

@@ -1,32 +1,32 @@
-"""`decima replay` and `decima whatif` as a platform engineer runs them."""
+"""`decima replay` and `decima whatif` as a platform engineer runs them, caps and bounds too."""
 
 from __future__ import annotations
 
 import html
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from decima.whatif import what_if
+from decima.whatif.spark_settings import COMMAND, DEFAULTS, bounds_files
 from tests.commands import decima, refused, succeeded
-from tests.spark_events import EPOCH, closing, event, executor, simple_job, started, write
+from tests.recordings import FAST, read_events
+from tests.spark_events import closing, executor, simple_job, started, write
 
 REAL = Path(__file__).parent / "data" / "spark_logs" / "spark-4.3-zstd"
 COLUMNS, SCREEN = 100, 24
 
 
-def test_replay_prints_errors_by_group_and_job() -> None:
+def test_replay_tells_errors_and_losses_and_writes_every_job_as_json(tmp_path: Path) -> None:
     """Fidelity of jobs that ran alone, the jobs with the largest errors, and a sentence."""
-    result = succeeded(decima("replay", REAL))
-    assert "spark-4.3-zstd: 4 jobs, 2 slots, Spark 4.3.0, under fifo" in result.output
+    output = tmp_path / "replay.json"
+    result = succeeded(decima("replay", REAL, "--json", output, "--draws", "2", "--slots", "4"))
+    assert "spark-4.3-zstd: 4 jobs, 4 slots, Spark 4.3.0, under fifo" in result.output
     for words in ("alone", "revenue by region", "The replay is ", "Where the time went"):
         assert words in result.output
     assert "without stragglers" in result.output
-
-
-def test_replay_writes_every_job_as_json(tmp_path: Path) -> None:
-    output = tmp_path / "replay.json"
-    succeeded(decima("replay", REAL, "--json", output, "--draws", "2", "--slots", "4"))
     content = json.loads(output.read_text())
     assert (content["format"], content["version"]) == ("decima-replay", 1)
     assert content["applications"] == [{"name": "spark-4.3-zstd", "policy": "fifo", "slots": 4}]
@@ -118,27 +118,18 @@ def test_what_is_no_log_ends_in_one_line(command: str, content: bytes, tmp_path:
     assert not output.exists()
 
 
-def log(path: Path, key: str, at_ms: int, **attempt: str) -> Path:
+def log(path: Path, key: str, at_ms: int, attempt: str | None = None) -> Path:
     """An application of three jobs of four tasks on two slots, one each 4 s from `at_ms` on.
 
     Its name is like a style and a tag.
     """
-    named = {"App Name": f"[bold]shop {key}[/nothing]<b>", "App ID": key}
-    begins = [at_ms + 4_000 * number for number in (1, 2, 3)]
-    events = [
-        event("LogStart", **{"Spark Version": "4.0.0"}),
-        event("ApplicationStart", **named, **attempt, Timestamp=EPOCH + at_ms),
-        executor(at=at_ms + 3_000),
-        *(
-            row
-            for number, at in enumerate(begins)
-            for row in simple_job(
-                number, at, [(ms, ms + 1_000) for ms in (at, at, at + 1_000, at + 1_000)]
-            )
-        ),
-        closing(at_ms + 16_000),
-    ]
-    return write(path, events)
+    events = started(f"[bold]shop {key}[/nothing]<b>", key, at_ms, attempt)
+    events.append(executor(at=at_ms + 3_000))
+    for number in range(3):
+        at = at_ms + 4_000 * (number + 1)
+        waves = [(at, at + 1_000)] * 2 + [(at + 1_000, at + 2_000)] * 2
+        events += simple_job(number, at, waves)
+    return write(path, [*events, closing(at_ms + 16_000)])
 
 
 def test_whatif_of_applications_tells_all_in_a_hundred_columns(tmp_path: Path) -> None:
@@ -176,9 +167,7 @@ def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Pa
     later = log(tmp_path / "later", "later", 900_000)
     copy = log(tmp_path / "copy", "one", 0)
     other = log(tmp_path / "other", "other", 2_000)
-    attempts = [
-        log(tmp_path / f"try{n}", "tried", 5_000 * n, **{"App Attempt ID": str(n)}) for n in (1, 2)
-    ]
+    attempts = [log(tmp_path / f"try{n}", "tried", 5_000 * n, str(n)) for n in (1, 2)]
     for words, logs in (
         ("shop one[/nothing]<b>' is one application", [one]),
         ("is one application", [one, copy]),
@@ -236,3 +225,136 @@ def test_logs_that_are_not_of_applications_that_met_end_in_one_line(tmp_path: Pa
 )
 def test_impossible_requests_are_one_line(line: str, words: str) -> None:
     refused(decima(*(str(REAL) if word == "LOG" else word for word in line.split())), words)
+
+
+# --- caps of pools and bounds on jobs -------------------------------------------------------------
+
+
+FEW = ("--policies", "fifo", "--draws", "2", "--sequences", "2")
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two slots: three tasks of pool "etl" from 0 to 2 s, one of pool "bi", submitted at 0.1 s,
+    from 1 to 2 s; a job without a pool, of a task of 1 s, at 10 s.
+    """
+    events = [
+        *started("app"),
+        executor(),
+        *simple_job(0, 0, [(0, 1000), (0, 1000), (1000, 2000)], spark_scheduler_pool="etl"),
+        *simple_job(1, 100, [(1000, 2000)], spark_scheduler_pool="bi"),
+        *simple_job(2, 10_000, [(10_000, 11_000)]),
+    ]
+    return write(tmp_path_factory.mktemp("log") / "log", events)
+
+
+def bounded(log: Path, output: Path, *bounds: object) -> tuple[str, dict[str, object]]:
+    """What is printed, and the bounds and times of the JSON."""
+    result = succeeded(decima("whatif", log, *FEW, *bounds, "--json", output))
+    content = json.loads(output.read_text())
+    assert "max_jobs" not in content["settings"]
+    return result.output, content["bounded"]
+
+
+def test_a_cap_of_a_pool_costs_its_jobs_and_saves_others(pooled: Path, tmp_path: Path) -> None:
+    """etl has one slot for three seconds, so that bi starts at once."""
+    output, content = bounded(pooled, tmp_path / "out.json", "--max-slots", "pool.etl=1")
+    assert (content["max_slots"], content["max_jobs"]) == ({"etl": 1}, None)
+    assert content["jct_s"] == pytest.approx([3.0, 1.0, 1.0])
+    flat = " ".join(output.split())
+    assert "fifo with maxSlots.pool.etl 1: average JCT +2 %" in flat
+    assert "pool etl (1 job) 2.00 s -> 3.00 s, +50 %" in flat
+    assert "others (2 jobs) 1.45 s -> 1.00 s, -31 %" in flat
+    assert "1 end clearly earlier, 1 clearly later" in flat
+
+
+def test_a_bound_on_jobs_holds_the_next_one_back(pooled: Path, tmp_path: Path) -> None:
+    """bi starts at the end of etl's job, though a slot is idle for a second before."""
+    page = tmp_path / "out.html"
+    output, content = bounded(pooled, tmp_path / "out.json", "--max-jobs", 1, "--report", page)
+    assert (content["max_slots"], content["max_jobs"]) == (None, 1)
+    assert content["jct_s"] == pytest.approx([2.0, 2.9, 1.0])
+    assert "fifo, maxJobs 1" in output
+    assert "fifo with maxJobs 1: average JCT +20 %" in html.unescape(page.read_text())
+    _, both = bounded(pooled, tmp_path / "both.json", "--max-jobs", 2, "--max-slots", "pool.etl=2")
+    assert both["jct_s"] == pytest.approx([2.0, 1.9, 1.0])
+
+
+def test_the_job_that_waits_and_is_due_by_the_policy_comes_next(tmp_path: Path) -> None:
+    """Two slots: from 1 s on a job of four tasks waits, and one of one task that came later."""
+    waves = [(1000, 2000), (1000, 2000), (2000, 3000), (2000, 3000)]
+    events = [
+        *started("app"),
+        executor(),
+        *simple_job(0, 0, [(0, 1000), (0, 1000)]),
+        *simple_job(1, 100, waves),
+        *simple_job(2, 200, [(3000, 4000)]),
+    ]
+    path = write(tmp_path / "log", events)
+    by_submission, shortest = [1.0, 2.9, 3.8], [1.0, 3.9, 1.8]
+    for policy, expected_s in (
+        ("fifo", by_submission),
+        ("strict_fair", by_submission),
+        ("tuned_srw", shortest),
+        ("decima", shortest),
+    ):
+        _, content = bounded(path, tmp_path / "out.json", "--max-jobs", "1", "--policies", policy)
+        assert content["jct_s"] == pytest.approx(expected_s)
+
+
+def test_a_learned_policy_and_a_heuristic_have_bounds_too(pooled: Path, tmp_path: Path) -> None:
+    for policy in ("decima", "tuned_srw"):
+        bounds = ("--max-slots", "pool.etl=1", "--max-jobs", "1", "--policies", policy)
+        _, content = bounded(pooled, tmp_path / "out.json", *bounds)
+        assert content["jct_s"] == pytest.approx([3.0, 3.9, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--max-slots", "pool.etll=1"), "no recorded job is in this pool (did you mean etl?)"),
+        (("--max-slots", "pool.default=1"), "there are bi, etl"),
+        (("--max-slots", "etl=1"), "--max-slots 'etl=1': pool.NAME=N is needed"),
+        (("--max-slots", ""), "pool.NAME=N is needed"),
+        (("--max-slots", "pool.etl"), "pool.NAME=N is needed"),
+        (("--max-slots", "pool.etl=0"), "slots are a whole number from 1 to"),
+        (("--max-slots", "pool.etl=two"), "slots are a whole number from 1 to"),
+        (("--max-slots", "pool.etl=1e3"), "slots are a whole number from 1 to"),
+        (
+            ("--max-slots", "pool.etl=1", "--max-slots", "pool.etl=2"),
+            "pool 'etl' is named twice",
+        ),
+        (("--max-slots", f"pool.etl={2**31}"), "slots are a whole number from 1 to 2,147,483,647"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(
+    pooled: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    refused(decima("whatif", pooled, *arguments), words)
+
+
+def test_a_cap_below_what_a_task_or_a_barrier_needs_is_refused(tmp_path: Path) -> None:
+    """A barrier stage of two tasks in a pool that may hold one slot."""
+    job = simple_job(0, 0, [(0, 1000)] * 2, barrier=True, spark_scheduler_pool="etl")
+    path = write(tmp_path / "log", [*started("app"), executor(), *job])
+    refused(decima("whatif", path, "--max-slots", "pool.etl=1"), "needs 2 slots at once")
+    succeeded(decima("whatif", path, *FEW, "--max-slots", "pool.etl=2"))
+
+
+def test_the_lines_of_bounds_have_the_names_of_pools_and_the_policy(tmp_path: Path) -> None:
+    """Else one setting would be `spark.decima.maxSlots.pool.at`, and its value `night 1`."""
+    record = read_events(
+        tmp_path,
+        executor(),
+        *simple_job(0, 0, [(0, 1000)], spark_scheduler_pool="at night"),
+        *simple_job(1, 100, [(100, 1000)], spark_scheduler_pool="a:b=c"),
+    )
+    caps = {"at night": 1, "a:b=c": 2}
+    study = what_if(record, replace(FAST, policies=("fifo",), max_slots=caps))
+    lines = bounds_files(study)[DEFAULTS].splitlines()
+    assert "spark.decima.maxSlots.pool.at\\ night 1" in lines
+    assert "spark.decima.maxSlots.pool.a\\:b\\=c 2" in lines
+    other = replace(study, settings=replace(study.settings, policies=("tuned_srw",)))
+    files = bounds_files(other)
+    assert "spark.decima.priors /path/to/priors.parquet" in files[DEFAULTS], "as the study knows"
+    assert "priors.parquet" in files[COMMAND]

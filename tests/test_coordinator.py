@@ -117,12 +117,24 @@ def test_the_division_of_a_load_is_that_of_a_coordinator_that_starts_now(policy:
         assert divisions[0] == {"a": 2, "b": 2}
 
 
-def test_weights_are_shares() -> None:
-    """Three to one of eight: six and two."""
-    made = coordinator(8, weights={"queue:prod": 3.0})
-    for key, queue in (("a", "prod"), ("b", "dev")):
-        join(made, key, columns([20]), queue=queue)
-    assert made.plan(11.0).targets == {"a": 6, "b": 2}
+@pytest.mark.parametrize(
+    ("settings", "groups", "targets"),
+    [
+        # Three to one of eight.
+        ({"weights": {"queue:prod": 3.0}}, ("prod", "dev"), (6, 2)),
+        # A cap is shared by the applications of its group.
+        ({"caps": {"user:ann": 3}}, ("ann", "ann", "bob"), (2, 1, 3)),
+        ({"caps": {"user": 3}}, ("ann", "ann", "bob"), (2, 1, 3)),
+        ({"caps": {"queue": 3}}, ("ann", "ann", "bob"), (2, 1, 3)),
+    ],
+)
+def test_weights_and_caps_of_groups(
+    settings: dict[str, Any], groups: tuple[str, ...], targets: tuple[int, ...]
+) -> None:
+    made = coordinator(8, **settings)
+    for key, group in zip("abc", groups, strict=False):
+        join(made, key, columns([20]), user=group, queue=group)
+    assert tuple(made.plan(11.0).targets.values()) == targets
 
 
 def test_shortest_work_first_is_by_weight() -> None:
@@ -153,14 +165,6 @@ def test_an_application_weighs_as_much_as_its_unfinished_jobs(
         join(made, key, columns(tasks, jobs=jobs))
     targets = made.plan(11.0).targets
     assert (targets["three"] > targets["one"]) == jobs_count
-
-
-@pytest.mark.parametrize("caps", [{"user:ann": 3}, {"user": 3}, {"queue": 3}])
-def test_a_cap_is_shared_by_the_applications_of_its_group(caps: dict[str, int]) -> None:
-    made = coordinator(8, caps=caps)
-    for key, user in (("a", "ann"), ("b", "ann"), ("c", "bob")):
-        join(made, key, columns([20]), user=user, queue=user)
-    assert made.plan(11.0).targets == {"a": 2, "b": 1, "c": 3}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from decima.whatif import WhatIfSettings
 from decima.whatif.closed_loop import predecessors
 from decima.whatif.replay import (
-    Recording,
     ReplayReport,
     ReplaySettings,
     ReplayWorkload,
@@ -25,26 +23,23 @@ from tests.commands import decima, succeeded
 from tests.conftest import SHARED
 from tests.recordings import read_events
 from tests.spark_events import (
-    EPOCH,
     Event,
-    end,
     event,
     executor,
+    gone,
+    properties,
     simple_job,
+    spark_job,
     stage,
-    start,
     started,
-    submitted,
     task,
-    text,
     write,
 )
 from traces import TraceError
-from traces.spark_log import read_spark_logs
-from traces.spark_log.names import Query, query_of
 
 FIELD = SHARED / "data" / "field-logs"
 ONCE = ReplaySettings(draws=1)
+FAIR = properties(spark_scheduler_mode="FAIR")
 BOUND_PERCENT = 10.0
 
 
@@ -86,17 +81,12 @@ def met(report: ReplayReport) -> bool:
     return bool(np.allclose(report.simulated_s, report.recorded_s, rtol=1e-9))
 
 
-def fair(**more: str) -> Event:
-    properties = {"spark.scheduler.mode": "FAIR", **more}
-    return event("EnvironmentUpdate", **{"Spark Properties": properties})
-
-
 def test_pools_share_and_their_jobs_queue(tmp_path: Path) -> None:
     """Two slots, tasks of 100 ms: job 0 and behind it job 1 in pool a, job 2 in pool b.
 
     Job 0 takes both slots; then each pool has one, until job 1 has both.
     """
-    events = [fair(), executor(cores=2)]
+    events = [FAIR, executor(cores=2)]
     for number, pool, begins in (
         (0, "a", (0, 0, 100, 200)),
         (1, "a", (300, 300)),
@@ -119,7 +109,7 @@ def test_pools_share_and_their_jobs_queue(tmp_path: Path) -> None:
 def test_settings_of_pools_decide(tmp_path: Path, of_b: Pool, ends_s: float) -> None:
     """Four slots that free up one by one at 100 ms: three of them for b with weight 3."""
     events = [
-        fair(),
+        FAIR,
         executor(cores=4),
         *simple_job(0, 0, [(100 * (k // 4), 100 * (k // 4) + 100) for k in range(8)], 200),
         *simple_job(1, 2, [(200, 300)] * 3, 300, spark_scheduler_pool="b"),
@@ -174,55 +164,60 @@ def test_the_default_pool_follows_the_version() -> None:
     assert not Pools.without_file("3.2.4").named("default").fair
 
 
-def test_a_job_waits_until_there_are_executors(tmp_path: Path) -> None:
-    """Slots come at 5 s (and are set up for another) and at 8 s; the job's tasks take 1 s."""
-    recording = read_events(
-        tmp_path,
-        start(0, 0, [stage(0, 3)]),
-        submitted(0, 3),
-        executor("1", 1, at=5000),
-        executor("2", 1, at=8000),
-        task(0, 0, 6000, 7000, on="1"),
-        task(0, 1, 7000, 8000, on="1"),
-        task(0, 2, 8000, 9000, on="2"),
-        end(0, 9000),
-    )
+WAITS = simple_job(0, 0, [(6000, 7000, "1"), (7000, 8000, "1"), (8000, 9000, "2")])
+SLOW_START = [WAITS[0], executor("1", 1, at=5000), executor("2", 1, at=8000), *WAITS[1:]]
+FAILURES = [
+    executor(cores=1),
+    *spark_job(
+        0,
+        0,
+        [stage(0, 2)],
+        *(task(0, 0, at, at + 100, reason="ExceptionFailure") for at in (0, 100)),
+        task(0, 0, 200, 300),
+        task(0, 1, 300, 400),
+    ),
+]
+CLOCK = [executor(cores=2), *simple_job(0, 10**6, [(0, 200)] * 2, 10**6 + 400)]
+
+
+@pytest.mark.parametrize(
+    ("events", "takes_s", "slots", "repairs"),
+    [
+        # Slots come at 5 s (and are set up for another) and at 8 s; tasks take 1 s. On the first
+        # slot alone the job would end at the same time: a tie goes to the slot that is free.
+        pytest.param(SLOW_START, 9.0, 2, 0, id="a job waits until there are executors"),
+        # A task that fails twice before it succeeds takes 300 ms, the other 100.
+        pytest.param(FAILURES, 0.4, 1, 0, id="failed attempts are simulated"),
+        # The clock was set between: the job keeps its recorded time.
+        pytest.param(CLOCK, 0.4, 2, 2, id="tasks before their job are moved and counted"),
+    ],
+)
+def test_a_job_takes_as_long_as_recorded(
+    tmp_path: Path, events: list[Event], takes_s: float, slots: int, repairs: int
+) -> None:
+    recording = read_events(tmp_path, *events)
     report = replay(recording, ONCE)
-    # On the first slot alone it would end at the same time: a tie goes to the slot that is free.
-    assert report.simulated_s.tolist() == [9.0]
-    assert report.slots == (2,)
-
-
-def with_a_slot_that_goes(folder: Path) -> Recording:
-    """Two slots for the first job, one for the second, with four tasks of 1 s each."""
-    gone = {"Timestamp": EPOCH + 2500, "Executor ID": "2"}
-    return read_events(
-        folder,
-        executor("1", 1),
-        executor("2", 1),
-        start(0, 0, [stage(0, 4)]),
-        submitted(0, 4),
-        *(
-            task(0, part, 1000 * (part // 2), 1000 * (part // 2) + 1000, on=str(part % 2 + 1))
-            for part in range(4)
-        ),
-        end(0, 2000),
-        event("ExecutorRemoved", **gone),
-        *simple_job(1, 3000, [(3000 + 1000 * k, 4000 + 1000 * k) for k in range(4)], 7000),
-    )
+    assert (report.simulated_s.tolist(), report.slots) == ([takes_s], (slots,))
+    assert recording.summary.clock_repairs == repairs
 
 
 def test_slots_that_go_are_missed(tmp_path: Path) -> None:
-    recording = with_a_slot_that_goes(tmp_path)
+    """Two slots for the first job, one for the second, with four tasks of 1 s each.
+
+    Slots that vary are a session's: the other protocol takes their largest number, and tells.
+    """
+    recording = read_events(
+        tmp_path,
+        executor("1", 1),
+        executor("2", 1),
+        *simple_job(0, 0, [(at, at + 1000, on) for at in (0, 1000) for on in ("1", "2")]),
+        gone("2", 2500),
+        *simple_job(1, 3000, [(3000 + 1000 * k, 4000 + 1000 * k) for k in range(4)], 7000),
+    )
     assert recording.curve(0).varies
     assert met(replay(recording, ONCE))
     fixed = replay(recording, ReplaySettings(draws=1, slots=2))
     assert fixed.simulated_s.tolist() == [2.0, 2.0]
-
-
-def test_executors_that_move_do_not_come_and_go(tmp_path: Path) -> None:
-    """Slots that vary are a session's: the other protocol takes their largest number, and tells."""
-    with_a_slot_that_goes(tmp_path)
     words = "The recorded slots came and went"
     for protocol, is_fixed in (("executors", True), ("session", False)):
         command = ["whatif", str(tmp_path), "--protocol", protocol, "--policies", "fifo,spark_fair"]
@@ -278,43 +273,11 @@ def test_retries_and_copies_hold_slots() -> None:
     assert sorted(held_ms(partition, launch, finish, 450)) == [50.0, 150.0, 300.0, 450.0]
 
 
-def test_failed_attempts_are_simulated(tmp_path: Path) -> None:
-    """One slot: a task that fails twice before it succeeds takes 300 ms, the other 100."""
-    attempts = [(0, 100, "ExceptionFailure"), (100, 200, "ExceptionFailure"), (200, 300, "Success")]
-    recording = read_events(
-        tmp_path,
-        executor(cores=1),
-        start(0, 0, [stage(0, 2)]),
-        submitted(0, 2),
-        *(task(0, 0, begin, ends, reason=reason) for begin, ends, reason in attempts),
-        task(0, 1, 300, 400),
-        end(0, 400),
-    )
-    assert replay(recording, ONCE).simulated_s.tolist() == [0.4]
-
-
-def test_tasks_before_their_job_are_moved_and_counted(tmp_path: Path) -> None:
-    """The clock was set between: the job keeps its recorded time."""
-    recording = read_events(
-        tmp_path,
-        executor(cores=2),
-        start(0, 10**6, [stage(0, 2)]),
-        submitted(0, 2),
-        task(0, 0, 0, 200),
-        task(0, 1, 0, 200),
-        end(0, 10**6 + 400),
-    )
-    assert replay(recording, ONCE).simulated_s.tolist() == [0.4]
-    assert recording.summary.clock_repairs == 2
-
-
 def test_attempts_to_run_an_application_are_one(tmp_path: Path) -> None:
     """YARN starts an application anew: two logs with one id, and attempts of their own."""
     for attempt in ("1", "2"):
-        names = {"App Name": "etl", "App ID": "application_7", "Timestamp": EPOCH}
-        begun = event("ApplicationStart", **names, **{"App Attempt ID": attempt})
-        at = 10_000 * int(attempt)
-        log = [begun, executor(cores=1, at=at), *simple_job(0, at, [(at, at + 100)], at + 100)]
+        begun, at = started("etl", "application_7", attempt=attempt), 10_000 * int(attempt)
+        log = [*begun, executor(cores=1, at=at), *simple_job(0, at, [(at, at + 100)], at + 100)]
         write(tmp_path / f"application_7_{attempt}", log)
     recording = read_recording([tmp_path])
     (facts,) = recording.trace.metadata["applications"]
@@ -325,20 +288,6 @@ def test_attempts_to_run_an_application_are_one(tmp_path: Path) -> None:
     assert report.slots == (1,)
 
 
-def test_a_folder_of_databricks_is_one_log(tmp_path: Path) -> None:
-    """Files of hours gone by come first, the one without a date is the newest."""
-    job = simple_job(0, 0, [(0, 100), (0, 100)], 100)
-    folder = tmp_path / "4711"
-    folder.mkdir()
-    (folder / "eventlog-2021-06-15--15-00.gz").write_bytes(gzip.compress(text(started())))
-    second = [executor(cores=2), *job[:2]]
-    (folder / "eventlog-2021-06-15--16-00.gz").write_bytes(gzip.compress(text(second)))
-    (folder / "eventlog").write_bytes(text(job[2:]))
-    for path in (folder, tmp_path):
-        trace, summary = read_spark_logs([path])
-        assert (len(trace.jobs), summary.tasks, summary.applications) == (1, 2, 1)
-
-
 def test_a_version_that_records_too_little_is_named(tmp_path: Path) -> None:
     """Before Spark 1.5 a job's start has no time."""
     old = {"Job ID": 0, "Stage IDs": [0], "Properties": {}}
@@ -346,14 +295,3 @@ def test_a_version_that_records_too_little_is_named(tmp_path: Path) -> None:
     words = "the log has no job; 1 line cannot be read, the first: .*a Spark before 1.5"
     with pytest.raises(TraceError, match=words):
         read_recording([path])
-
-
-def test_micro_batches_are_runs_of_one_query() -> None:
-    """Structured streaming adds what changes to each description."""
-    stream, run = "0e5a4f3c-1111-2222-3333-444455556666", "9e5a4f3c-1111-2222-3333-444455556666"
-    batches = {
-        query_of(f"clicks\nid = {stream}\nrunId = {run}\nbatch = {batch}")
-        for batch in ("init", 0, 17)
-    }
-    assert batches == {Query(f"clicks id = {stream}", is_given=True)}
-    assert query_of("batch = 17") == Query("batch = 17", is_given=True)

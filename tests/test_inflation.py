@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.record_tpch.calibration import PUBLIC_FRESH_RATIO, PUBLIC_WORK_MS, calibrated
 from tests.commands import raises_one_line
@@ -152,21 +150,3 @@ def test_a_trace_of_several_levels_is_refused() -> None:
     levels = tuple(LevelDurations.of(n, rest_ms=[50.0]) for n in (2, 10))
     with pytest.raises(TraceError, match="stage 'scan' was measured at 2 levels"):
         ExecutorModel(0.0).apply(trace_of(Stage("scan", 3, (), levels)))
-
-
-@given(
-    durations=st.lists(st.floats(1.0, 1e5, width=32), min_size=1, max_size=20),
-    start_ms=st.floats(0.0, 1e5),
-    time_scale=st.floats(1e-2, 1e3),
-)
-def test_more_executors_never_make_a_task_faster(
-    durations: list[float], start_ms: float, time_scale: float
-) -> None:
-    """In every wave, for any measurement and parameters, sample by sample."""
-    stage = Stage("s", 4, (), (LevelDurations.of(2, rest_ms=durations),))
-    (job,) = ExecutorModel(start_ms, time_scale).apply(trace_of(stage)).jobs
-    levels = job.stages[0].durations
-    for low, high in itertools.pairwise(levels):
-        assert np.all(low.rest_ms <= high.rest_ms)
-        assert np.all(low.fresh_ms <= high.fresh_ms)
-        assert high.fresh_ms.mean() >= high.rest_ms.mean() * (1 - 1e-6)

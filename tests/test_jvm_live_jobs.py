@@ -259,22 +259,26 @@ def test_a_broadcast_takes_no_name_from_its_job(jvm: Talk) -> None:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def test_a_name_that_comes_again_is_another_job_unless_it_goes_on(jvm: Talk) -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        [(None, 0, 1), (None, 1_000, 2), (None, 20_000, 1)],
+        # The driver plans for six seconds between two stages of one execution: one job.
+        [("7", 0, 1), ("7", 6_000, 2), ("8", 12_000, 1)],
+    ],
+    ids=["a name", "a named SQL execution"],
+)
+def test_a_name_that_comes_again_is_another_job_unless_it_goes_on(
+    jvm: Talk, told: list[tuple[str | None, int, int]]
+) -> None:
     live = Live(jvm)
-    for number, at_ms in enumerate((0, 1_000, 20_000)):
-        live.tell(report(started(number, info(number, 1), time_ms=at_ms, decima_job="night")))
+    for number, (execution, at_ms, stages) in enumerate(told):
+        of_sql = {} if execution is None else {"spark_sql_execution_id": execution}
+        begun = started(number, info(number, 1), time_ms=at_ms, decima_job="night", **of_sql)
+        live.tell(report(begun, time_ms=at_ms))
         (job,) = known(live, report(job_done(number, at_ms + 100), time_ms=at_ms + 100))
-    assert (job["arrival_ms"], job["stages"]) == (EPOCH_MS + 20_000, 1)
-
-
-def test_a_named_sql_execution_may_take_its_time(jvm: Talk) -> None:
-    """The driver plans for six seconds between two stages of one execution: one job."""
-    live = Live(jvm)
-    for number, (execution, at_ms) in enumerate((("7", 0), ("7", 6_000), ("8", 12_000))):
-        named: dict[str, Any] = {"decima_job": "night", "spark_sql_execution_id": execution}
-        live.tell(report(started(number, info(number, 1), time_ms=at_ms, **named), time_ms=at_ms))
-        (job,) = known(live, report(job_done(number, at_ms + 100), time_ms=at_ms + 100))
-        assert job["stages"] == (2 if number == 1 else 1)
+        assert job["stages"] == stages
+    assert job["arrival_ms"] == EPOCH_MS + at_ms
 
 
 # --- ends ----------------------------------------------------------------------------------------

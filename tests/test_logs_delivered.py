@@ -1,14 +1,18 @@
-"""Logs as clusters and history servers hand them out: in archives, folders, parts and copies."""
+"""Logs as clusters and history servers hand them out: archives, folders, parts, copies, pieces."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import shutil
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from decima.spark import cluster_logs as event_logs
+from decima.spark.cluster_logs import RemoteLog, RemotePath, logs_in_order, read_partition
 from decima.whatif.replay import read_recording
 from tests.commands import raises_one_line
 from tests.spark_events import (
@@ -26,6 +30,7 @@ from tests.spark_events import (
 from traces import TraceError, codecs
 from traces.spark_log import read_spark_logs
 from traces.spark_log.files import MAX_DEPTH, find_logs
+from traces.spark_log.reader import HowToRead, ReadLog, read_log, trace_of_logs
 
 OVER = closing()
 
@@ -60,17 +65,25 @@ WHOLE = [*started(), executor(), *jobs(0, 1, 2), OVER]
 BEGUN = [*started(), executor(), *jobs(0, 1)]
 
 
-@pytest.mark.parametrize("names", [("app", "app.inprogress"), ("b.inprogress", "a-copy")])
+@pytest.mark.parametrize(
+    ("whole", "begun", "events"),
+    [
+        ("app", "app.inprogress", BEGUN),
+        ("b.inprogress", "a-copy", BEGUN),
+        # A copy in which no job ended takes nothing away.
+        ("app", "app.inprogress", BEGUN[:5]),
+    ],
+)
 def test_a_log_beside_its_own_in_progress_is_one_application(
-    tmp_path: Path, names: tuple[str, str]
+    tmp_path: Path, whole: str, begun: str, events: list[Event]
 ) -> None:
     """The complete one counts, in whatever order they come, and the other is named."""
-    whole, begun = names
     for order in ((whole, begun), (begun, whole)):
-        paths = [write(tmp_path / name, WHOLE if name == whole else BEGUN) for name in order]
+        paths = [write(tmp_path / name, WHOLE if name == whole else events) for name in order]
         for given in ([tmp_path], paths):
             trace, summary = read_spark_logs(given)
             assert (summary.applications, summary.jobs, summary.copies) == (1, 3, 1)
+            assert (summary.files_skipped, dict(summary.unused_jobs)) == (0, {})
             assert trace.metadata["applications"][0]["log"] == whole
             (words,) = (line for line in summary.left_out() if begun in line)
             assert whole in words
@@ -82,18 +95,9 @@ def test_copies_of_a_log_and_other_runs_are_told_apart(tmp_path: Path) -> None:
     write(tmp_path / "a", WHOLE)
     write(tmp_path / "b", WHOLE)
     assert read_spark_logs([tmp_path])[1].applications == 1
-    later = [started()[0], {**started()[1], "Timestamp": EPOCH + 1}, *WHOLE[2:]]
-    write(tmp_path / "c", later)
+    write(tmp_path / "c", [*started(at=1), *WHOLE[2:]])
     write(tmp_path / "d", [*started(app_id="app-2"), *WHOLE[2:]])
     assert read_spark_logs([tmp_path])[1].applications == 3
-
-
-def test_a_copy_in_which_no_job_ended_takes_nothing_away(tmp_path: Path) -> None:
-    write(tmp_path / "app", WHOLE)
-    write(tmp_path / "app.inprogress", [*started(), executor(), *jobs(0)[:2]])
-    _, summary = read_spark_logs([tmp_path])
-    assert (summary.jobs, summary.copies, summary.files_skipped) == (3, 1, 0)
-    assert not summary.unused_jobs
 
 
 def test_databricks_names_the_version_in_its_first_event(tmp_path: Path) -> None:
@@ -115,12 +119,20 @@ def databricks(folder: Path, names: dict[str, bytes]) -> Path:
 FIRST, SECOND, NEWEST = (
     "eventlog-2026-11-27--17-00.gz", "eventlog-2026-11-27--18-00.zip.gz", "eventlog",
 )  # fmt: skip
+
+
+def headless(content: bytes) -> bytes:
+    """Without the first event, which numbers the file."""
+    return content.partition(b"\n")[2]
+
+
+MIDDLE = part(1, *jobs(1), *jobs(2)[:2])
 PARTS = {
     FIRST: gzip.compress(part(0, *started()[1:], executor(), *jobs(0))),
-    SECOND: gzip.compress(part(1, *jobs(1))),
-    NEWEST: part(2, *jobs(2), OVER),
+    SECOND: gzip.compress(MIDDLE),
+    NEWEST: part(2, *jobs(2)[2:], OVER),
 }
-"""a log of three files, one of them with two suffixes"""
+"""a log of three files, one of them with two suffixes; a job begins in one and ends in the next"""
 
 
 @pytest.mark.parametrize(
@@ -132,9 +144,11 @@ PARTS = {
         # The newest file was copied before and after it was put aside.
         ({"eventlog-2026-11-27--19-00.gz": gzip.compress(PARTS[NEWEST])}, None, 1),
         ({SECOND: None, "eventlog-2026-11-27--18-00.zip":
-          archive_of({"eventlog-2026-11-27--18-00": part(1, *jobs(1))})}, None, 0),
+          archive_of({"eventlog-2026-11-27--18-00": MIDDLE})}, None, 0),
+        ({FIRST: gzip.compress(text([*started(), executor(), *jobs(0)])),
+          SECOND: gzip.compress(headless(MIDDLE)), NEWEST: headless(PARTS[NEWEST])}, None, 0),
     ],
-    ids=["whole", "no first", "no second", "twice", "an archive"],
+    ids=["whole", "no first", "no second", "twice", "an archive", "no numbers"],
 )  # fmt: skip
 def test_parts_of_databricks_count_once_and_are_missed(
     tmp_path: Path, change: dict[str, bytes | None], missing: str | None, skipped: int
@@ -229,3 +243,120 @@ def test_an_archive_unfolds_to_so_much_and_no_more(
     monkeypatch.setattr("traces.spark_log.files.MAX_LIST_BYTES", 100)
     with pytest.raises(TraceError, match="list of files is longer"):
         read_spark_logs([path])
+
+
+# --- in pieces, as Java hands them to a task: the same jobs as from the file itself ---------------
+
+
+LOGS = Path(__file__).parent / "data" / "spark_logs"
+EVERY = sorted(LOGS.iterdir())
+HOW = HowToRead()
+
+
+def remote(path: Path, *, named: bool = True) -> RemoteLog:
+    """A log as the driver lists it."""
+    (log,) = find_logs([path])
+    return RemoteLog(RemotePath(str(log.path)), tuple(map(str, log.files)), named, 0)
+
+
+def pieces(log: RemoteLog, size: int = 1000) -> Iterator[bytes]:
+    """What `EventLogs.java` makes of it."""
+    yield b"L" + log.text().encode()
+    for file in log.files:
+        content = Path(file).read_bytes()
+        yield from (b"D" + content[at : at + size] for at in range(0, len(content), size))
+        yield b"E"
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+def test_pieces_give_what_the_file_gives(path: Path) -> None:
+    """Every codec, rolled or cut short; pieces end anywhere."""
+    (local,) = find_logs([path])
+    ((name, answer),) = read_partition(HOW, pieces(remote(path)))
+    assert name == str(local.path)
+    assert str(answer) == str(read_log(local, HOW))  # records of arrays do not compare
+
+
+def test_what_nobody_reads_of_a_file_is_not_taken_for_the_next(tmp_path: Path) -> None:
+    """The first file of a rolled log is damaged in its middle, and a second log follows."""
+    (rolled,) = (LOGS / "spark-4.3-rolled").iterdir()
+    folder = Path(shutil.copytree(rolled, tmp_path / "eventlog_v2_app"))
+    first = min(folder.glob("events_*"))
+    first.write_bytes(first.read_bytes()[:2000] + b"\0" * 90_000)
+    second = EVERY[0]
+    (local,) = find_logs([folder])
+    both = [*pieces(remote(folder)), *pieces(remote(second))]
+    answers = dict(read_partition(HOW, both))
+    assert str(answers[str(folder)]) == str(read_log(local, HOW))
+    (other,) = find_logs([second])
+    assert str(answers[str(other.path)]) == str(read_log(other, HOW))
+
+
+def test_a_file_that_cannot_be_read_on_is_counted_or_ends_the_import() -> None:
+    """In a folder it is one of many; named by a person it is the matter itself."""
+    log = remote(EVERY[0], named=False)
+    head, first, *_ = pieces(log)
+    broken = [head, first, b"XBlock missing"]
+    ((_path, answer),) = read_partition(HOW, broken)
+    assert isinstance(answer, ReadLog)
+    assert (answer.jobs, answer.summary.files_skipped) == ((), 1)
+    assert "Block missing" in answer.summary.faults[0]
+
+    log = log._replace(named=True)
+    answers = list(read_partition(HOW, [b"L" + log.text().encode(), *broken[1:]]))
+    with pytest.raises(TraceError, match="Block missing"):
+        list(logs_in_order([log], answers, HOW))
+
+
+def test_logs_that_come_in_any_order_give_the_same_trace() -> None:
+    """Tasks end as they like; names and arrivals go by the order of the logs."""
+    logs = [remote(path) for path in EVERY]
+    answers = [part for log in logs for part in read_partition(HOW, pieces(log))]
+    paths = [log.path for log in logs]
+    forth, back = (
+        trace_of_logs(logs_in_order(logs, some, HOW), paths, group_by=HOW.group_by)[0]
+        for some in (answers, answers[::-1])
+    )
+    assert [job.name for job in forth.jobs] == [job.name for job in back.jobs]
+    assert forth.metadata == back.metadata
+
+
+@pytest.mark.parametrize(
+    ("reason", "ends"), [("AccessControlException: no", False), ("ConnectException: no", True)]
+)
+def test_a_folder_that_is_closed_to_us_is_no_fault_of_its_neighbours(
+    reason: str, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that cannot be reached is one of all."""
+    protocol = pytest.importorskip("py4j.protocol", reason="pyspark is not installed")
+    monkeypatch.setattr(protocol.Py4JJavaError, "__init__", lambda *_: None)
+
+    class Refusing:
+        def list(self, uri: str) -> str:
+            if uri == "hdfs://a/logs":
+                return "d\x000\0hdfs://a/logs\0d\x000\0hdfs://a/logs/closed\0f\x007\0hdfs://a/log\0"
+            raise protocol.Py4JJavaError
+
+    monkeypatch.setattr(event_logs, "first_line", lambda _error: reason)
+    if ends:
+        with pytest.raises(TraceError, match="ConnectException"):
+            event_logs.find_remote_logs(Refusing(), ["hdfs://a/logs"])
+        return
+    closed, log = event_logs.find_remote_logs(Refusing(), ["hdfs://a/logs"])
+    assert (log.fault, log.num_bytes) == (None, 7)
+    (answer,) = logs_in_order([closed], [], HOW)
+    assert "hdfs://a/logs/closed: Spark cannot read it: AccessControl" in answer.summary.faults[0]
+
+
+def test_fewer_samples_come_back_where_fewer_are_wanted() -> None:
+    """Thinned in the task: at least one of each wave."""
+    log = remote(LOGS / "spark-4.3-zstd")
+    ((_, every),) = read_partition(HOW, pieces(log))
+    ((_, few),) = read_partition(HOW._replace(samples=2), pieces(log))
+    assert isinstance(every, ReadLog)
+    assert isinstance(few, ReadLog)
+    counts = [
+        [sum(len(wave) for wave in stage.durations[0].waves) for stage in answer.jobs[0].job.stages]
+        for answer in (every, few)
+    ]
+    assert max(counts[0]) > 3 >= max(counts[1])

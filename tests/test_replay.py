@@ -1,4 +1,6 @@
-"""Replaying short logs written here, whose every millisecond is known by hand, and real ones."""
+"""Replaying short logs written here, whose every millisecond is known by hand, and real ones; and
+the check of a replay.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from decima.whatif.load import recorded_reference
 from decima.whatif.replay import (
     Recording,
     ReplaySettings,
     ReplayWorkload,
+    check,
     read_recording,
     replay,
 )
-from decima.whatif.replay.check import Fidelity, session_cluster
-from decima.whatif.replay.report import verdict
+from decima.whatif.replay.check import Fidelity, overlapping, relative_error, session_cluster
+from decima.whatif.replay.report import fidelity_table, verdict, worst_jobs_table
+from spark_sim import Streams
 from tests import recordings
+from tests.commands import cells_of
 from tests.spark_events import (
     Event,
     closing,
@@ -33,8 +39,8 @@ from tests.spark_events import (
     task,
     write,
 )
-from tests.stories import job as story_job
 from tests.stories import stage as story_stage
+from tests.test_whatif_by_hand import checked, recorded
 from traces import Job
 
 REAL = Path(__file__).parent / "data" / "spark_logs"
@@ -59,14 +65,6 @@ def two_stages(job: int, at: int) -> list[Event]:
     )
 
 
-def test_the_drivers_times_are_measured(tmp_path: Path) -> None:
-    """10 ms before the first task, 30 ms between the stages, 5 ms after the last task."""
-    recording = record(tmp_path / "log", *two_stages(0, 0))
-    (driver,) = recording.driver
-    assert (driver.wait_ms, driver.after_ms) == ((10.0, 30.0), 5.0)
-    assert recording.recorded_ms.tolist() == [345.0]
-
-
 def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
     """Job 1 waits 190 ms for job 0, and for the driver not at all: it starts as job 0 ends."""
     recording = record(
@@ -80,8 +78,14 @@ def test_waiting_for_a_slot_is_not_the_drivers_time(tmp_path: Path) -> None:
 
 
 def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
-    """With the driver's times no error is left; without them each job is 45 ms of 345 too fast."""
+    """With the driver's times no error is left; without them each job is 45 ms of 345 too fast.
+
+    They are 10 ms before the first task, 30 ms between the stages, 5 ms after the last task.
+    """
     recording = record(tmp_path / "log", *two_stages(0, 0), *two_stages(1, 1000))
+    assert [driver.wait_ms for driver in recording.driver] == [(10.0, 30.0)] * 2
+    assert [driver.after_ms for driver in recording.driver] == [5.0] * 2
+    assert recording.recorded_ms.tolist() == [345.0] * 2
     report = replay(recording, ReplaySettings(draws=3))
     whole_jobs, tasks_only = report.fidelity("alone"), report.fidelity("alone", driver_times=False)
     assert whole_jobs == Fidelity(2, 0.0, 0.0)
@@ -104,16 +108,11 @@ def test_jobs_of_constant_tasks_are_met_exactly(tmp_path: Path) -> None:
 )
 def test_the_verdict_goes_by_the_bias_too(simulated_s: list[float], parts: list[str]) -> None:
     """Five jobs of a second: one that is far off leaves the median, and moves the average."""
-    report = replay(
-        recordings.recording(*(one_task(name) for name in "abcde")), ReplaySettings(draws=1)
-    )
+    jobs = [Job(name, (story_stage("s", 1, 1_000),), arrival_ms=0.0) for name in "abcde"]
+    report = replay(recordings.recording(*jobs), ReplaySettings(draws=1))
     skewed = replace(report, recorded_s=np.ones(5), simulated_s=np.array(simulated_s))
     assert [part for part in parts if part not in verdict(skewed)] == []
     assert verdict(skewed).count("relied on") == ("can be relied on" in parts)
-
-
-def one_task(name: str) -> Job:
-    return replace(story_job(name, story_stage("s", 1, 1_000)), arrival_ms=0.0)
 
 
 def test_a_query_queues_anew_with_each_spark_job(tmp_path: Path) -> None:
@@ -155,7 +154,7 @@ def test_fair_is_taken_from_the_settings_and_shares_slots(tmp_path: Path) -> Non
 def test_a_slot_left_over_goes_to_the_first_job(slots: int, ends_s: Sequence[float]) -> None:
     """Two jobs of four tasks of 100 ms: with three slots the first job gets two of them."""
     recording = recordings.recording(
-        *(replace(story_job(name, story_stage("s", 4, 100)), arrival_ms=0.0) for name in "ab")
+        *(Job(name, (story_stage("s", 4, 100),), arrival_ms=0.0) for name in "ab")
     )
     workload = ReplayWorkload.of(recording)
     jct_s = workload.jct_s(session_cluster(slots), "spark_fair", workload.recorded(), 0)
@@ -194,3 +193,94 @@ def test_every_real_log_replays(name: str) -> None:
     for record, job in zip(log.driver, log.trace.jobs, strict=True):
         assert len(record.wait_ms) == len(record.spark_job) == len(job.stages)
         assert min(record.after_ms, *record.wait_ms) >= 0
+
+
+# --- the check, from figures made by hand ---------------------------------------------------------
+
+
+def test_the_replay_tables_by_hand() -> None:
+    """Jobs 0, 2 and 4 overlapped; tasks alone took half of what was recorded."""
+    check = checked()
+    factors = np.array([1.1, 1.02, 0.8, 1.02, 1.6, 0.99])
+    check = replace(check, simulated_s=factors * check.recorded_s)
+    assert cells_of(fidelity_table(check)) == [
+        ["jobs that ran", "jobs", "median |error|", "mean bias", "aim", "without driver times"],
+        ["alone", "3", "2.0 %", "+1.0 %", "5 %", "50.0 %, bias -50.0 %"],
+        ["overlapping", "3", "20.0 %", "+16.7 %", "9 %", "50.0 %, bias -50.0 %"],
+        ["all", "6", "6.0 %", "+8.8 %", "", "50.0 %, bias -50.0 %"],
+    ]
+    assert cells_of(worst_jobs_table(check, 3)) == [
+        ["job", "recorded", "simulated", "error", "tasks alone", "ran"],
+        ["job 4", "26.00 s", "41.60 ± 0.25 s", "+60 %", "13.00 s", "overlapping"],
+        ["job 2", "5.00 s", "4.00 ± 0.25 s", "-20 %", "2.50 s", "overlapping"],
+        ["job 0", "2.00 s", "2.20 ± 0.25 s", "+10 %", "1.00 s", "overlapping"],
+    ]
+    assert verdict(check).endswith("can be relied on.")
+    content = check.to_json()
+    assert content["fidelity"]["all"]["bias_percent"] == pytest.approx(8.8333, rel=1e-3)
+    assert content["fidelity"]["all"]["tasks_only"]["bias_percent"] == pytest.approx(-50.0)
+    assert content["jobs"][4] == {
+        "name": "job 4", "recorded_s": 26.0, "simulated_s": pytest.approx(41.6), "spread_s": 0.25,
+        "tasks_only_s": 13.0, "overlapped": True, "pool": None, "parts_s": None,
+    }  # fmt: skip
+
+
+def test_who_overlapped_by_hand() -> None:
+    """2 of 6 end before the next comes: the first; then 9 < 12, 17 < 18; 30, 50 and 60 overlap."""
+    assert overlapping(recorded()).tolist() == [False, False, False, True, True, True]
+
+
+def test_a_short_job_inside_a_long_one_overlaps() -> None:
+    """The second ends long before the third begins; the first goes on."""
+    made = recorded()
+    ends_ms = dict(zip("012345", (90e3, 7e3, 13e3, 19e3, 25e3, 31e3), strict=True))
+    for name, row in made.trace.metadata["recorded"].items():
+        row["end_ms"] = ends_ms[name[-1]]
+    assert overlapping(made).all()
+
+
+def test_the_recorded_policy_is_that_of_most_jobs() -> None:
+    """Four of six jobs ran under FAIR, however it is written; three are not most."""
+    made = recorded()
+    (application,) = made.trace.metadata["applications"]
+    both = [application, {**application, "settings": {"spark.scheduler.mode": "Fair"}}]
+    for first, policy in ((2, "spark_pools"), (3, "fifo")):
+        rows = {
+            name: {**row, "application": int(number >= first)}
+            for number, (name, row) in enumerate(made.trace.metadata["recorded"].items())
+        }
+        metadata = {**made.trace.metadata, "recorded": rows, "applications": both}
+        assert (
+            recorded_reference(replace(made, trace=replace(made.trace, metadata=metadata)))
+            == policy
+        )
+
+
+def test_a_replay_averages_its_draws() -> None:
+    """One task of 0.8 to 1.2 s, drawn three times."""
+    made = recordings.recording(Job("j", (recordings.varied("s", 1, 1000.0),), arrival_ms=0.0))
+    workload = ReplayWorkload.of(made)
+    keys = [Streams(0, 0, draw).duration_key() for draw in range(3)]
+    drawn_s = [
+        workload.jct_s(check.session_cluster(4), "fifo", workload.recorded(), key) for key in keys
+    ]
+    assert np.std(drawn_s) > 0.05
+    report = check.replay(made, check.ReplaySettings(draws=3))
+    assert report.simulated_s == pytest.approx(np.mean(drawn_s, axis=0))
+    assert report.spread_s == pytest.approx(np.std(drawn_s, axis=0))
+    assert report.recorded_s.tolist() == [0.25]
+
+
+def test_fidelity_by_hand() -> None:
+    """Errors of 10, -20, 60 and 2 %: 15 % in the median, 13 % on average."""
+    error = relative_error(np.array([11.0, 8.0, 16.0, 10.2]), np.full(4, 10.0))
+    fidelity = Fidelity.of(error)
+    assert fidelity is not None
+    assert fidelity.jobs == 4
+    assert fidelity.median_error_percent == pytest.approx(15.0)
+    assert fidelity.bias_percent == pytest.approx(13.0)
+    assert fidelity.above(14.0) == ["median error"]
+    assert fidelity.above(12.0) == ["median error", "mean bias"]
+    assert fidelity.above(15.1) == []
+    assert Fidelity(4, 1.0, -19.0).above(18.0) == ["mean bias"]
+    assert relative_error(np.array([0.002]), np.array([0.0])).tolist() == [2.0]

@@ -29,6 +29,11 @@ def failed(row: int, begin: int, until: int, **info: Any) -> Event:
     return task(0, row, begin, until, **{"reason": "ExceptionFailure", **info})
 
 
+def alone(stages: list[Event], *ran: Event) -> list[Event]:
+    """The only job, submitted at 0."""
+    return spark_job(0, 0, stages, *ran)
+
+
 ONE, TWO = executor(cores=1), executor(cores=2)
 CHAIN = [stage(0, 1), stage(1, 2, [0])]
 COPY: dict[str, Any] = {"on": "2", "reason": "TaskKilled", "Speculative": True}
@@ -56,19 +61,14 @@ STORIES: dict[str, tuple[list[Event], list[dict[str, int]]]] = {
     ),
     # One task for 100 ms on two slots, then two: the second slot had nothing to do until then.
     "stages that wait while slots are free are the job's own": (
-        [
-            TWO,
-            *spark_job(0, 0, CHAIN, task(0, 0, 0, 100), task(1, 0, 130, 180), task(1, 1, 130, 180)),
-        ],
+        [TWO, *alone(CHAIN, task(0, 0, 0, 100), task(1, 0, 130, 180), task(1, 1, 130, 180))],
         [{"own_stages": 100, "driver": 30, "running": 50}],
     ),
     # The second task starts 40 ms late; then one of three slots is free, and a stage waits.
     "stages are not waited for while a task may start": (
         [
             executor(cores=3),
-            *spark_job(
-                0,
-                0,
+            *alone(
                 [stage(0, 2), stage(1, 1, [0])],
                 task(0, 0, 0, 100),
                 task(0, 1, 40, 100),
@@ -81,9 +81,7 @@ STORIES: dict[str, tuple[list[Event], list[dict[str, int]]]] = {
     "what will be lost does not wait before": (
         [
             TWO,
-            *spark_job(
-                0,
-                0,
+            *alone(
                 [stage(0, 1), stage(1, 1, [0]), stage(2, 1, [0, 1])],
                 task(0, 0, 0, 100),
                 task(1, 0, 100, 200),
@@ -95,28 +93,18 @@ STORIES: dict[str, tuple[list[Event], list[dict[str, int]]]] = {
     ),
     # Both together take 140 ms, the copy 100.
     "a copy goes on where its task fails": (
-        [
-            TWO,
-            *spark_job(
-                0, 0, [stage(0, 1)], failed(0, 0, 60), task(0, 0, 40, 140, Speculative=True)
-            ),
-        ],
+        [TWO, *alone([stage(0, 1)], failed(0, 0, 60), task(0, 0, 40, 140, Speculative=True))],
         [{"running": 100, "failed": 40}],
     ),
     **{
         f"a retry after {ms} ms costs what its task took too long": (
-            [ONE, *spark_job(0, 0, [stage(0, 1)], failed(0, 0, ms), task(0, 0, ms, ms + 100))],
+            [ONE, *alone([stage(0, 1)], failed(0, 0, ms), task(0, 0, ms, ms + 100))],
             [{"running": 100, "failed": ms}],
         )
         for ms in (100, 20, 300)
     },
     "a failure beside tasks that run costs no time": (
-        [
-            TWO,
-            *spark_job(
-                0, 0, [stage(0, 2)], failed(0, 0, 30), task(0, 0, 30, 80), task(0, 1, 0, 80)
-            ),
-        ],
+        [TWO, *alone([stage(0, 2)], failed(0, 0, 30), task(0, 0, 30, 80), task(0, 1, 0, 80))],
         [{"running": 65, "stragglers": 15}],
     ),
     # The second stage fails at once, as half of the first's output is lost, which runs again.
@@ -124,9 +112,7 @@ STORIES: dict[str, tuple[list[Event], list[dict[str, int]]]] = {
         [
             ONE,
             executor("2", cores=1),
-            *spark_job(
-                0,
-                0,
+            *alone(
                 [stage(0, 2), stage(1, 1, [0])],
                 task(0, 0, 0, 100),
                 task(0, 1, 0, 100, on="2"),
@@ -142,9 +128,7 @@ STORIES: dict[str, tuple[list[Event], list[dict[str, int]]]] = {
     "a copy that wins": (
         [
             TWO,
-            *spark_job(
-                0,
-                0,
+            *alone(
                 [stage(0, 1)],
                 task(0, 0, 150, 200, Speculative=True),
                 failed(0, 0, 200, reason="TaskKilled"),
@@ -157,9 +141,7 @@ STORIES: dict[str, tuple[list[Event], list[dict[str, int]]]] = {
         [
             ONE,
             executor("2", cores=1),
-            *spark_job(
-                0,
-                0,
+            *alone(
                 CHAIN,
                 task(0, 0, 0, 100),
                 failed(0, 80, 160, **COPY),
@@ -173,9 +155,7 @@ STORIES: dict[str, tuple[list[Event], list[dict[str, int]]]] = {
     "what a job no longer needs and still holds is failed work": (
         [
             TWO,
-            *spark_job(
-                0,
-                0,
+            *alone(
                 [stage(0, 2), stage(1, 1, [0])],
                 task(0, 0, 0, 100),
                 task(0, 1, 0, 100),

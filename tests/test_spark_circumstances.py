@@ -19,7 +19,7 @@ from decima.spark.jar import PLUGIN
 from decima.whatif.replay.pools import Pool, Pools, allocation_file
 from tests.jvm import Classes
 from tests.spark_applications import free_port, metric, standalone
-from tests.spark_work import together, until
+from tests.spark_work import most_at_once, together, until
 from traces.loopback import LOOPBACK
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_spark]
@@ -76,16 +76,6 @@ def _nap(seconds: float) -> Callable[[Any], Iterator[Interval]]:
         yield began, time.time()
 
     return nap
-
-
-def most_at_once(intervals: list[Interval]) -> int:
-    """The largest number of tasks that ran at the same time."""
-    steps = sorted([(began, 1) for began, _ in intervals] + [(end, -1) for _, end in intervals])
-    running, most = 0, 0
-    for _, step in steps:
-        running += step
-        most = max(most, running)
-    return most
 
 
 @contextmanager

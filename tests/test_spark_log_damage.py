@@ -226,28 +226,18 @@ def test_a_rolled_log_without_its_first_part_is_said_to_be_cut(tmp_path: Path) -
     assert next(summary.left_out()).startswith(f"Incomplete: {folder}: part 1 of at least 4 is")
 
 
-def test_a_folder_keeps_its_logs_and_counts_the_rest(tmp_path: Path) -> None:
-    """A log, a rolled log, a note, an empty log, a checksum, the same log named twice."""
+def test_an_odd_entry_does_not_cost_the_logs_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note, an empty log, a link to nothing, one to itself, a pipe, a rolled log of no part, a
+    folder that is shut; a checksum is not counted, nor the same log named twice.
+    """
     log = Path(shutil.copy(file_of("spark-4.3-zstd"), tmp_path))
     rolled = next((LOGS / "spark-4.0-default").iterdir())
     shutil.copytree(rolled, tmp_path / rolled.name)
     (tmp_path / "README").write_text("our logs\n")
     (tmp_path / "local-1.inprogress").touch()
     (tmp_path / f".{log.name}.crc").write_bytes(b"crc")
-    _, summary = read_spark_logs([tmp_path, log])
-    assert summary.applications == 2
-    assert summary.files_skipped == 2
-    assert [Path(fault.split(":")[0]).name for fault in summary.faults] == [
-        "README",
-        "local-1.inprogress",
-    ]
-
-
-def test_an_odd_entry_does_not_cost_the_logs_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A link to nothing, one to itself, a pipe, a rolled log of no part, a folder that is shut."""
-    log = Path(shutil.copy(file_of("spark-4.3-zstd"), tmp_path))
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     os.mkfifo(tmp_path / "pipe")
@@ -261,16 +251,18 @@ def test_an_odd_entry_does_not_cost_the_logs_beside_it(
         return as_usual(path)
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    trace, summary = read_spark_logs([tmp_path])
-    assert summary.files_skipped == 5
+    trace, summary = read_spark_logs([tmp_path, log])
+    assert (summary.applications, summary.files_skipped) == (2, 7)
     assert summary.faults == [
+        f"{tmp_path}/README:1: not a Spark event log: the line is no Spark event",
         f"{tmp_path}/dangling: cannot read: No such file or directory",
         f"{tmp_path}/eventlog_v2_app: the rolled log holds no file events_N_...",
+        f"{tmp_path}/local-1.inprogress: not a Spark event log: the file is empty",
         f"{tmp_path}/loop: cannot read: Too many levels of symbolic links",
         f"{tmp_path}/pipe: neither a file nor a folder",
         f"{tmp_path}/shut: cannot read: Permission denied",
     ]
-    assert len(trace.jobs) == len(read_spark_logs([log])[0].jobs)
+    assert len(trace.jobs) == len(read_spark_logs([log, tmp_path / rolled.name])[0].jobs)
     assert len(read_recording([tmp_path]).driver) == len(trace.jobs)
 
 

@@ -100,14 +100,6 @@ def test_every_task_is_there_for_as_long_as_it_held_its_slot(name: str) -> None:
     assert work_ms <= stamped_ms + 0.01
 
 
-def test_a_log_that_rolled_over_is_one_log() -> None:
-    (log,) = find_logs([LOGS / "spark-4.3-rolled"])
-    trace, summary = read("spark-4.3-rolled")
-    assert [path.name.split("_")[1] for path in log.files] == ["1", "2", "3", "4"]
-    assert [job.name.split("/")[1] for job in trace.jobs] == ["padded 0", "padded 1", "padded 2"]
-    assert summary.lines_skipped == 0
-
-
 def test_a_lost_executor_adds_no_work() -> None:
     """Its shuffle output is computed again: one task, two failed fetches, two retried stages."""
     trace, summary = read("spark-4.3-lost-executor", GroupBy.JOB_GROUP)

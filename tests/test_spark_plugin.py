@@ -22,6 +22,7 @@ from tests.spark_applications import free_port, metrics
 from tests.spark_commands import (
     QUERY,
     ROOT,
+    SLEEP,
     Spark,
     assert_healthy,
     children,
@@ -50,9 +51,8 @@ def test_a_program_without_python_is_scheduled_and_capped(
     """The same jar on Scala 2.12 and 2.13: three slots a job, four for all jobs of a user."""
     spark = Spark(classes.jar, tmp_path, home)
     output, _ = spark.run(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(30),
-        policy="tuned_srw", maxSlotsPerJob=3, maxSlots_user_ann=4,
-    )  # fmt: skip
+        *SLEEP, program, *jobs(30), policy="tuned_srw", maxSlotsPerJob=3, maxSlots_user_ann=4
+    )
     most_slots = most(output)
     assert output.count("done ") == 4
     assert max(most_slots[f"job {name}"] for name in "abcd") == 3
@@ -64,9 +64,7 @@ def test_a_program_without_python_is_scheduled_and_capped(
 @each_newer_java
 def test_a_program_on_a_newer_java(java: Path, spark: Spark, program: Path) -> None:
     spark.environment["JAVA_HOME"] = str(java)
-    output, told = spark.run(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(30), policy="es_rule"
-    )
+    output, told = spark.run(*SLEEP, program, *jobs(30), policy="es_rule")
     assert output.count("done ") == 4
     assert_healthy(spark, 120)
     assert "final field" not in told
@@ -85,9 +83,7 @@ def test_spark_keeps_its_order_under_caps(spark: Spark, program: Path) -> None:
 
 def test_no_more_jobs_run_at_once_than_allowed(spark: Spark, program: Path) -> None:
     """Two of four jobs in Spark's own order; tasks of both fill the slots."""
-    output, told = spark.run(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(20), policy="spark", maxJobs=2
-    )
+    output, told = spark.run(*SLEEP, program, *jobs(20), policy="spark", maxJobs=2)
     most_jobs = most(output)
     assert output.count("done ") == 4
     assert (most_jobs["jobs"], most_jobs["all"]) == (2, 8)
@@ -123,7 +119,7 @@ def test_a_policy_decides_in_the_jvm_or_in_a_process(
     port, log, is_outside = free_port(), spark.folder / "log.jsonl", policy == "sjf_cp"
     shutil.copy(model_path("decima"), spark.folder / "own.safetensors")
     command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(tasks),
+        *SLEEP, program, *jobs(tasks),
         policy=policy, maxSlotsPerJob=5, metricsPort=port, decisionLog=log,
         **({"python": sys.executable} if is_outside else {}),
     )  # fmt: skip
@@ -157,7 +153,7 @@ def test_a_worker_that_is_killed_or_hangs_is_replaced(spark: Spark, program: Pat
     # A job ends every second or two: then a plan is due, and who decides it is told.
     many = [f"{number},ann,g,60" for number in range(300)]
     command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program, *many,
+        *SLEEP, program, *many,
         policy="sjf_cp", python=sys.executable, metricsPort=port, maxSlots_user_ann=6, lapse="1s",
     )  # fmt: skip
 
@@ -200,7 +196,7 @@ def test_auto_chooses_in_a_worker(spark: Spark, program: Path) -> None:
     """Spark's order until the simulator has played the priors; then the best policy plans."""
     port = free_port()
     command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(12_000),
+        *SLEEP, program, *jobs(12_000),
         policy="auto", python=sys.executable, priors="tpch", metricsPort=port,
     )  # fmt: skip
     with running(spark, command):
@@ -229,9 +225,7 @@ def test_what_cannot_be_used_is_told_once_and_spark_goes_on(
     """One warning, a metric, and the jobs run as without us."""
     # A worker takes a while to find out; jobs run meanwhile.
     tasks = 700 if "python" in settings else 8
-    output, told = spark.run(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(tasks), **settings
-    )
+    output, told = spark.run(*SLEEP, program, *jobs(tasks), **settings)
     assert output.count("done ") == 4
     warnings = [line for line in told.splitlines() if "decima does not schedule" in line]
     assert len(warnings) == 1

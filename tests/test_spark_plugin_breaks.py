@@ -44,10 +44,12 @@ def program(tmp_path_factory: pytest.TempPathFactory, classes: Classes) -> Path:
 
 def broken(program: Path, classes: Classes, how: str, *settings: str) -> dict[str, Broken]:
     """What became of a session by the part that was broken in it."""
+    # Without ours, which a class loader of its own has.
+    of_spark = classes.path.removeprefix(f"{classes.jar}:")
     opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
     conf = [f"-D{key}={value}" for key, value in LOOPBACK.items()]
     done = subprocess.run(  # noqa: S603 - our own class
-        ["java", *opens, *conf, "-Dspark.ui.enabled=false", "-cp", f"{program}:{spark_classes(classes)}",  # noqa: S607, E501
+        ["java", *opens, *conf, "-Dspark.ui.enabled=false", "-cp", f"{program}:{of_spark}",  # noqa: S607
          "Breaks", how, str(classes.jar), *settings],
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True, text=True, timeout=900, check=False,
@@ -55,11 +57,6 @@ def broken(program: Path, classes: Classes, how: str, *settings: str) -> dict[st
     assert done.returncode == 0, done.stderr[-3_000:]
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("part ")]
     return {part: Broken(int(most), outcome) for _, part, most, outcome in rows}
-
-
-def spark_classes(classes: Classes) -> str:
-    """Spark's jars without ours, which a class loader of its own has."""
-    return classes.path.removeprefix(f"{classes.jar}:")
 
 
 def test_an_application_with_caps_does_not_start_without_a_class(

@@ -21,6 +21,7 @@ import pytest
 from tests.jvm import Classes
 from tests.spark_applications import free_port, metric, metrics, page
 from tests.spark_commands import (
+    SLEEP,
     Spark,
     at_once,
     children,
@@ -93,10 +94,7 @@ def test_a_job_without_a_user_is_told_once_where_users_have_caps(
     spark: Spark, program: Path
 ) -> None:
     """Kyuubi's property counts as a user; a job that names none is not held up."""
-    output, told = spark.run(
-        "spark-submit", "--class", "SleepJobs", program, "a,,g,20", "b,,g,20", "c,bob,g,20",
-        maxSlotsPerUser=2,
-    )  # fmt: skip
+    output, told = spark.run(*SLEEP, program, "a,,g,20", "b,,g,20", "c,bob,g,20", maxSlotsPerUser=2)
     assert (output.count("done "), most(output)["user bob"]) == (3, 2)
     assert len(lines(told, "came without a user")) == 1
 
@@ -120,10 +118,7 @@ def test_caps_hold_whatever_is_wrong_with_other_settings(
 ) -> None:
     """The reason is told first, then the state; two slots for ann, before it and after."""
     tasks = 120 if "python" in settings else 10
-    output, told = spark.run(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(tasks),
-        maxSlots_user_ann=2, **settings,
-    )  # fmt: skip
+    output, told = spark.run(*SLEEP, program, *jobs(tasks), maxSlots_user_ann=2, **settings)
     assert (output.count("done "), most(output)["user ann"]) == (4, 2)
     warnings = lines(told, "WARN DecimaPlugin")
     # A slow machine sees more of the states in between.
@@ -176,9 +171,8 @@ def test_a_driver_that_was_paused_goes_on_to_plan(spark: Spark, program: Path) -
     """Pause the driver for longer than the silence after which a scheduler is given up."""
     port = free_port()
     command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(400),
-        lapse="100ms", maxSlots_user_ann=2, metricsPort=port,
-    )  # fmt: skip
+        *SLEEP, program, *jobs(400), lapse="100ms", maxSlots_user_ann=2, metricsPort=port
+    )
     with running(spark, command) as process:
         assert until(lambda: "decima_schedules 1" in metrics(port), 120)
         (driver,) = children(process.pid, "org.apache.spark.deploy.SparkSubmit")
@@ -208,7 +202,7 @@ def test_an_application_stops_where_what_it_requires_is_refused(
     """By default each cap that it was given; with `required` the policy, too."""
     done = subprocess.run(  # noqa: S603 - Spark's own
         spark.command(
-            "spark-submit", "--class", "SleepJobs", program, *jobs(900), **settings,
+            *SLEEP, program, *jobs(900), **settings,
         ),
         cwd=spark.folder, env=spark.environment,
         capture_output=True, text=True, timeout=300, check=False,
@@ -256,7 +250,7 @@ def test_what_ended_a_second_before_a_kill_is_in_the_decision_log(
     """The driver with -9, while one job runs; the three others ended before."""
     port, log = free_port(), spark.folder / "log.jsonl"
     command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program,
+        *SLEEP, program,
         "a,ann,g,9000", "b,ann,h,200", "c,bob,i,200", "d,bob,j,200",
         policy="strict_fair", decisionLog=log, metricsPort=port,
     )  # fmt: skip
@@ -282,10 +276,7 @@ def test_nobody_keeps_the_worker_from_being_heard(spark: Spark, program: Path) -
     worker = spark.folder / "worker"
     worker.write_text("#!/bin/sh\nenv | grep DECIMA_PLUGIN > told\nmv told ready\nexec sleep 600\n")
     worker.chmod(0o700)
-    command = spark.command(
-        "spark-submit", "--class", "SleepJobs", program, *jobs(900),
-        policy="sjf_cp", python=worker,
-    )  # fmt: skip
+    command = spark.command(*SLEEP, program, *jobs(900), policy="sjf_cp", python=worker)
     with running(spark, command):
         assert until((spark.folder / "ready").exists, 120)
         told = dict(re.findall(r"(\w+)=(.*)", (spark.folder / "ready").read_text()))

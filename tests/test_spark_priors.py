@@ -47,6 +47,10 @@ def from_logs(*jobs: Job, application: str = "shop") -> Trace:
 # --- what a query is -----------------------------------------------------------------------------
 
 
+UUID = "0e5a4f3c-1111-2222-3333-444455556666"
+STREAM = Query(f"clicks id = {UUID}", True)
+
+
 @pytest.mark.parametrize(
     ("name", "query"),
     [
@@ -62,6 +66,9 @@ def from_logs(*jobs: Job, application: str = "shop") -> Trace:
         ("unnamed job 12", None),
         ("query 5", Query("query 5", True)),
         ("job 12", Query("job 12", True)),
+        # Structured streaming adds what changes to each description.
+        *((f"clicks\nid = {UUID}\nrunId = {UUID}\nbatch = {n}", STREAM) for n in ("init", 0, 17)),
+        ("batch = 17", Query("batch = 17", True)),
     ],
 )
 def test_a_name_without_its_run_is_the_query(name: str, query: Query | None) -> None:

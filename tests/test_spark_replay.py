@@ -19,7 +19,7 @@ from decima.spark.trial import (
     pools_of,
     run_trial,
 )
-from decima.whatif.replay.pools import Pool, Pools, allocation_file, read_pools
+from decima.whatif.replay.pools import Pool, Pools
 from tests.commands import decima, refused, succeeded
 from tests.shapes import chain, fork_join
 from traces import Job, LevelDurations, Stage, Trace, load_trace, write_trace
@@ -196,13 +196,6 @@ def test_pools_decide_in_the_simulator() -> None:
     ]
     assert averages[0].round(6).tolist() == [1.2, 2.3]
     assert averages[1].round(6).tolist() == [2.4, 1.4]
-
-
-def test_an_allocation_file_is_written_as_it_is_read(tmp_path: Path) -> None:
-    pools = Pools({'a"<&': Pool(fair=True, weight=3), "b": Pool(min_share=2)})
-    path = tmp_path / "pools.xml"
-    path.write_text(allocation_file(pools))
-    assert read_pools(path) == pools
 
 
 @pytest.mark.slow

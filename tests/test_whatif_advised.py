@@ -1,4 +1,6 @@
-"""Advice as lines of settings: what to write where, in the forms that Spark and the plugin read."""
+"""Advice as lines of settings: what to write where, in the forms that Spark and the plugin read;
+and the change of a pool that is advised.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,22 @@ from decima.registry import HEURISTICS
 from decima.report.page import page
 from decima.report.whatif import whatif_section
 from decima.training.tuning import read_tuned
+from decima.whatif import WhatIf, WhatIfSettings, what_if
 from decima.whatif.advice import advised, findings, headline
-from decima.whatif.changes import AllocationChange, PoolChange
+from decima.whatif.changes import AllocationChange, PoolChange, pool_changes
+from decima.whatif.replay import Recording
 from decima.whatif.replay.check import Fidelity
-from decima.whatif.replay.pools import Pool, Pools, read_pools
+from decima.whatif.replay.pools import MAX_WEIGHT, Pool, Pools, read_pools
+from decima.whatif.report import to_json
 from decima.whatif.results import Result
 from decima.whatif.settings import ApplicationsSettings
 from decima.whatif.spark_settings import allocation_files, budget_files, policy_files, pool_files
 from decima.whatif.study import applications_what_if
 from spark_sim import Allocation
 from tests.commands import parsed
+from tests.recordings import exact, read_events
+from tests.spark_events import executor, simple_job
+from tests.test_field_logs import FAIR
 from tests.test_whatif_applications import alternating
 from tests.test_whatif_by_hand import TUNED, checked, what_was_found
 
@@ -109,7 +117,7 @@ def test_jobs_of_several_applications_have_no_scheduler_in_common() -> None:
 
 def test_pools_come_with_their_file(tmp_path: Path) -> None:
     study = what_was_found(policies={"strict_fair": FIFO, "spark_pools": ALL})
-    pools = Pools({"etl": Pool(weight=4), "default": Pool(fair=True)})
+    pools = Pools({'etl"<&': Pool(weight=4, min_share=2), "default": Pool(fair=True)})
     study = replace(study, recording=replace(study.recording, given_pools=pools))
     files = policy_files(study, "spark_pools")
     assert settings_of(files)["spark.scheduler.allocation.file"].endswith("fairscheduler.xml")
@@ -240,3 +248,68 @@ def test_a_division_is_a_maximum_or_a_coordinator() -> None:
     values = parsed(command)
     assert (values["policy"], values["secret_file"]) == ("strict_fair", "secret")
     assert int(values["slots"]) == 6
+
+
+# --- one change of the pools of Spark's FAIR scheduler, tried in the simulator --------------------
+
+
+SETTINGS = WhatIfSettings(
+    4, ("spark_pools", "fifo"), draws=2, sequences=12, training=2, held_back=1
+)
+
+
+def recorded(folder: Path, *pools: str) -> Recording:
+    """Four slots; of three jobs one has 32 tasks and two have 8, of 100 ms each."""
+    events = [FAIR, executor(cores=4)]
+    gaps_ms = np.random.default_rng(3).exponential(330.0, 30)
+    for number, at in enumerate(np.cumsum(gaps_ms).astype(int).tolist()):
+        is_long = number % 3 == 0
+        tasks = 32 if is_long else 8
+        times = [(at + 100 * (k // 4), at + 100 * (k // 4) + 100) for k in range(tasks)]
+        pool = pools[0 if is_long else -1]
+        events += simple_job(number, at, times, times[-1][1], spark_scheduler_pool=pool)
+    return read_events(folder, *events)
+
+
+def test_each_pool_gets_weight_slots_and_the_other_mode() -> None:
+    """The pools with the most jobs are changed; a single one is left alone."""
+    pools = Pools({"a": Pool(weight=2, min_share=3)})
+    changes = list(pool_changes(pools, ["a", "b", "b"], 4))
+    assert changes == [
+        PoolChange("b", Pool(weight=4), "weight 4"),
+        PoolChange("b", Pool(min_share=2), "minShare 2"),
+        PoolChange("b", Pool(fair=True), "schedulingMode FAIR"),
+        PoolChange("a", Pool(weight=8, min_share=3), "weight 8"),
+        PoolChange("a", Pool(fair=True, weight=2, min_share=3), "schedulingMode FAIR"),
+    ]
+    assert changes[1].words() == "minShare 2 for pool 'b'"
+    assert list(pool_changes(pools, ["a", "a"], 4)) == []
+    heavy = Pools({"a": Pool(weight=MAX_WEIGHT)})
+    of_heavy = [
+        pool_change for pool_change in pool_changes(heavy, ["a", "b"], 4) if pool_change.name == "a"
+    ]
+    assert not any(tried.setting.startswith("weight") for tried in of_heavy)
+    many = [f"p{number}" for number in range(20)]
+    assert {change.name for change in pool_changes(pools, many, 4)} == set(sorted(many)[:6])
+
+
+def pool_advice(study: WhatIf) -> list[str]:
+    changes = advised(study, exact(study))
+    return [change.words for change in changes if change.words.startswith("Pools: ")]
+
+
+def test_the_pool_of_short_jobs_is_advised(tmp_path: Path) -> None:
+    """It waits behind the long ones, which hardly notice; without certainty there is no word."""
+    study = what_if(recorded(tmp_path, "etl", "web"), SETTINGS, driver_times=False)
+    assert study.pools is not None
+    change, result = study.pools
+    assert change.name == "web"
+    assert (result.avg_s < study.reference.avg_s).all()
+    assert (result.resampled_avg_s <= study.reference.resampled_avg_s + 1e-9).all()
+    (words,) = pool_advice(study)
+    assert "for pool 'web' in fairscheduler.xml, average JCT -" in words
+    stored = to_json(study)["pools"]
+    assert stored["pool"]["name"] == "web"
+    assert stored["recorded_avg_jct_s"] == result.avg_s.tolist()
+    same = replace(study, pools=(change, study.reference))
+    assert pool_advice(same) == []

@@ -69,6 +69,11 @@ TWO = recorded([(0.0, 8, 10_000.0)], [(0.0, 4, 10_000.0)])
 
 
 THREE = recorded(*[[(0.0, 2, 1_000.0)]] * 3)
+HELD = replace(TWO, lives=(Life(0.0, 70_000.0, None), Life(0.0, 20_000.0, None)))
+IDLE = replace(
+    recorded([(0.0, 1, 10_000.0)], [(20_000.0, 1, 10_000.0)]),
+    lives=(Life(0.0, 200_000.0, None),) * 2,
+)
 
 
 @pytest.mark.parametrize(
@@ -90,25 +95,17 @@ THREE = recorded(*[[(0.0, 2, 1_000.0)]] * 3)
         (TWO, "recorded", 4, 5_000.0, [40.0, 20.0]),
         # A static share is one executor at least: of three applications one waits.
         (THREE, "static", 2, 0.0, [2.0, 2.0, 4.0]),
+        # Executors are held until the application ends: 20 s of work and 30 s without.
+        (HELD, "fifo", 4, 0.0, [20.0, 60.0]),
+        # An idle one goes after a minute: it came at 1 s and was idle from 11 s on; the other
+        # application waits for it until 71 s.
+        (IDLE, "dynamic", 1, 0.0, [11.0, 61.0]),
     ],
 )
 def test_applications_share_executors_as_by_hand(
     record: Recording, way: str, slots: int, delay_ms: float, ends_s: list[float]
 ) -> None:
     assert jct_s(record, way, slots, delay_ms) == pytest.approx(ends_s)
-
-
-def test_an_idle_executor_of_dynamic_allocation_goes_after_a_minute() -> None:
-    """It came at 1 s and was idle from 11 s on; the other application waits for it until 71 s."""
-    record = recorded([(0.0, 1, 10_000.0)], [(20_000.0, 1, 10_000.0)])
-    lives = (Life(0.0, 200_000.0, None), Life(0.0, 200_000.0, None))
-    assert jct_s(replace(record, lives=lives), "dynamic", slots=1) == pytest.approx([11.0, 61.0])
-
-
-def test_an_application_holds_its_executors_until_it_ends() -> None:
-    """Under FIFO: 20 s of work and 30 s without."""
-    lives = (Life(0.0, 70_000.0, None), Life(0.0, 20_000.0, None))
-    assert jct_s(replace(TWO, lives=lives), "fifo") == pytest.approx([20.0, 60.0])
 
 
 def test_an_executor_that_leaves_finishes_its_task() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from decima.registry import HEURISTICS, Parameters
 from decima.training.descent import descend, max_scores
-from decima.whatif import ApplicationsSettings, WhatIf, WhatIfSettings, what_if
+from decima.whatif import ApplicationsSettings, WhatIfSettings, what_if
 from decima.whatif.advice import findings
 from decima.whatif.closed_loop import clients_of, predecessors
 from decima.whatif.load import waiting_share
@@ -56,24 +56,20 @@ def sequential(count: int = 30, *, mode: str = "FIFO", clients: int = 1) -> Reco
     return replace(turns, driver=driver, follows=tuple(follows))
 
 
-def all_figures(study: WhatIf) -> dict[str, Mapping[str, Float64]]:
-    tables: dict[str, Mapping[str, Float64]] = {}
-    for size, result in study.sizes.items():
-        of = result.policies
-        tables[f"recorded, {size} slots"] = {name: figures.jct_s for name, figures in of.items()}
-    main = study.main.policies
-    tables["resampled averages"] = {name: figures.resampled_avg_s for name, figures in main.items()}
-    tables["resampled p95"] = {name: figures.resampled_p95_s for name, figures in main.items()}
-    return tables
-
-
 @pytest.mark.parametrize("reference", ["fifo", POOLS])
 def test_no_policy_differs_in_any_table(reference: str) -> None:
     mode = "FIFO" if reference == "fifo" else "FAIR"
     names = tuple(dict.fromkeys((reference, *POLICIES)))
     settings = WhatIfSettings(SLOTS, names, draws=2, sequences=6, training=1, held_back=1)
     study = what_if(sequential(mode=mode), settings)
-    for table, values in all_figures(study).items():
+    tables: dict[str, Mapping[str, Float64]] = {
+        f"recorded, {size} slots": {name: of.jct_s for name, of in result.policies.items()}
+        for size, result in study.sizes.items()
+    }
+    main = study.main.policies
+    tables["resampled averages"] = {name: figures.resampled_avg_s for name, figures in main.items()}
+    tables["resampled p95"] = {name: figures.resampled_p95_s for name, figures in main.items()}
+    for table, values in tables.items():
         for name, figures in values.items():
             np.testing.assert_allclose(
                 figures, values[reference], rtol=1e-9, err_msg=f"{table}: {name}"
@@ -94,17 +90,13 @@ def test_resampled_clients_stay_as_many(clients: int, seed: int) -> None:
     workload = ReplayWorkload.of(sequential(40, clients=clients))
     recorded = workload.recorded()
     drawn = resampled(recorded, np.random.default_rng(seed))
-    client = clients_of(recorded.follows)[_rows(drawn, recorded)]
+    # Of each arrival the recorded one that it repeats.
+    place = {job: row for row, job in enumerate(recorded.arrivals.job.tolist())}
+    client = clients_of(recorded.follows)[[place[job] for job in drawn.arrivals.job.tolist()]]
     assert (drawn.follows == NONE).sum() == len(set(client.tolist())) <= clients
     followed = np.flatnonzero(drawn.follows != NONE)
     assert (client[drawn.follows[followed]] == client[followed]).all()
     assert (drawn.follows[followed] < followed).all()
-
-
-def _rows(drawn: Course, recorded: Course) -> list[int]:
-    """Of each arrival the recorded one that it repeats."""
-    place = {job: row for row, job in enumerate(recorded.arrivals.job.tolist())}
-    return [place[job] for job in drawn.arrivals.job.tolist()]
 
 
 def test_jobs_that_come_by_themselves_do_so_in_every_stretch() -> None:

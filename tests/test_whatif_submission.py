@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,7 @@ from traces.spark_log import GroupBy
 
 PAUSE, LONG = 100, 1000
 COLUMNS = 100
+FEW = ("--policies", "fifo", "--draws", 2, "--sequences", 2)
 
 
 Plan = tuple[list[str], str | None]
@@ -165,6 +167,9 @@ TWO_WRITERS = [
     *sql_job(0, 0, 1000, writes=OUT),
     *sql_job(1, 1100, 3100, writes=OUT)[:-1],
 ]
+RESULT: dict[str, Any] = {"kind": "ResultTask"}
+BOTH_STAGES = task(0, 0, 0, LONG), task(0, 1, 0, LONG), task(1, 0, LONG, 2 * LONG, **RESULT)
+SKIPPED = [stage(2, 2, rdds=[7]), stage(3, 1, [2])]
 SCHEMA = "parquet at NativeMethodAccessorImpl.java:0"
 LOOP = "treeAggregate at RDDLossFunction.scala:61"
 NEEDS: dict[str, tuple[list[Event], set[tuple[int, int, Reason]]]] = {
@@ -226,20 +231,8 @@ NEEDS: dict[str, tuple[list[Event], set[tuple[int, int, Reason]]]] = {
     # Both list a stage over the same RDDs; the second does not run it.
     "a skipped stage needs the job that wrote its shuffle": (
         [
-            *spark_job(
-                0,
-                0,
-                [stage(0, 2, rdds=[7]), stage(1, 1, [0])],
-                task(0, 0, 0, LONG),
-                task(0, 1, 0, LONG),
-                task(1, 0, LONG, 2 * LONG, kind="ResultTask"),
-            ),
-            *spark_job(
-                1,
-                3000,
-                [stage(2, 2, rdds=[7]), stage(3, 1, [2])],
-                task(3, 0, 3000, 4000, kind="ResultTask"),
-            ),
+            *spark_job(0, 0, [stage(0, 2, rdds=[7]), stage(1, 1, [0])], *BOTH_STAGES),
+            *spark_job(1, 3000, SKIPPED, task(3, 0, 3000, 4000, **RESULT)),
         ],
         {(1, 0, Reason.SHUFFLE)},
     ),
@@ -345,7 +338,11 @@ def test_a_timetable_is_no_driver_that_waits() -> None:
 
 
 def test_the_page_and_the_terminal_ask_the_question(tmp_path: Path) -> None:
-    """Without the option a line points to it, where it is possible; with it there is a section."""
+    """Without the option a line points to it, where it is possible; with it there is a section.
+
+    Nothing is answered where the replay is off, and a driver without its times is not compared with
+    the recorded time.
+    """
     study = studied(read_events(tmp_path, *in_turn(6)))
     check, words = exact(study), hint(study) or ""
     assert "--submit together" in words
@@ -356,6 +353,12 @@ def test_the_page_and_the_terminal_ask_the_question(tmp_path: Path) -> None:
     assert words not in sections["whatif"].content["findings"]
     apart = replace(study, settings=replace(study.settings, protocol="executors"))
     assert hint(apart) is None
+    off = submission(study, replace(check, simulated_s=1.5 * check.recorded_s), TOGETHER)
+    assert off.headline().startswith("No answer on --submit")
+    assert off.advised() is None
+    faster = replace(answer, recorded=replace(answer.recorded, span_s=answer.recorded.span_s / 2))
+    assert faster.error_percent == pytest.approx(-50.0)
+    assert replace(faster, study=replace(study, driver_times=False)).error_percent == 0.0
 
 
 def test_fair_pools_are_advised_where_short_jobs_would_wait(tmp_path: Path) -> None:
@@ -374,30 +377,12 @@ def test_fair_pools_are_advised_where_short_jobs_would_wait(tmp_path: Path) -> N
     assert set(files) == {DRIVER, DEFAULTS, PROGRAM}
 
 
-def test_nothing_is_answered_where_the_replay_is_off(tmp_path: Path) -> None:
-    study = studied(read_events(tmp_path, *in_turn(6)))
-    check = exact(study)
-    off = replace(check, simulated_s=1.5 * check.recorded_s)
-    answer = submission(study, off, TOGETHER)
-    assert answer.headline().startswith("No answer on --submit")
-    assert answer.advised() is None
-
-
-def test_a_driver_without_its_times_is_not_compared_with_the_recorded_time(tmp_path: Path) -> None:
-    answer = answered(read_events(tmp_path, *in_turn(6)), TOGETHER)
-    half = replace(answer.recorded, span_s=answer.recorded.span_s / 2)
-    faster = replace(answer, recorded=half)
-    assert faster.error_percent == pytest.approx(-50.0)
-    assert replace(faster, study=replace(faster.study, driver_times=False)).error_percent == 0.0
-
-
 def test_a_driver_on_other_slots_is_not_compared_with_the_recorded_time(tmp_path: Path) -> None:
     """It takes twice as long on half the slots."""
     output = tmp_path / "out.json"
     log = write(tmp_path / "log", [*started(), *in_turn(6, tasks=4)])
-    few = ("--policies", "fifo", "--draws", "2", "--sequences", "2", "--json", str(output))
-    asked = ("--submit", "together", "--task-cpus", 2)
-    result = succeeded(decima("whatif", log, *asked, *few))
+    asked = ("--submit", "together", "--task-cpus", 2, "--json", output)
+    result = succeeded(decima("whatif", log, *asked, *FEW))
     assert json.loads(output.read_text())["submission"]["is_trusted"]
     assert "Submitted together, under fifo" in result.output
 
@@ -406,16 +391,15 @@ def test_the_command_answers_in_words_lines_and_json(tmp_path: Path) -> None:
     events = in_turn(6, ([], OUT), ([OUT], None))
     log = write(tmp_path / "log", [*started(), *events, closing()])
     output, page = tmp_path / "out.json", tmp_path / "out.html"
-    few = ("--policies", "fifo", "--draws", "2", "--sequences", "2")
     outputs = ("--json", output, "--report", page)
-    result = succeeded(decima("whatif", log, "--submit", 2, "--explain", *few, *outputs))
+    result = succeeded(decima("whatif", log, "--submit", 2, "--explain", *FEW, *outputs))
     assert max(map(len, map(str.rstrip, result.output.splitlines()))) <= COLUMNS
     printed = " ".join(result.output.split())
     assert "Submitted at most 2 at once, under fifo: 3.2" in printed
     assert "query 1 waits for shop/query 0: reads what another wrote (file:/out)" in printed
     assert DRIVER in printed
     assert "ThreadPoolExecutor(2)" in printed
-    many = succeeded(decima("whatif", log, "--submit", 10**12, *few))
+    many = succeeded(decima("whatif", log, "--submit", 10**12, *FEW))
     assert "ThreadPoolExecutor(6)" in many.stdout
     content = json.loads(output.read_text())["submission"]
     assert content["limit"] == 2
