@@ -44,12 +44,12 @@ def compile_ahead(policies: Iterable[str], protocol: Protocol | None = None) -> 
     silent = subprocess.DEVNULL
     others = len(os.sched_getaffinity(0)) - 1
     for kernels, arguments in processes[:others]:
-        if _is_compiled_first(kernels):
+        if _is_to_compile(kernels):
             begin_module(__name__, *arguments, stdin=silent, stdout=silent, stderr=silent)
 
 
-def _is_compiled_first(kernels: Kernels) -> bool:
-    """Return whether none of these is cached, and the folder for them can be used."""
+def _is_to_compile(kernels: Kernels) -> bool:
+    """Return whether the folder of these kernels does not exist yet, but can be made."""
     try:
         folder = Path(kernels.folder)
     except (OSError, RuntimeError):  # nothing can be cached: see `Kernels`
@@ -78,7 +78,7 @@ def _compile_network() -> None:
 
 
 def _compile_choices(protocol: int, names: Iterable[str]) -> None:
-    """What the simulator's first run needs last, as it begins with the events (`advance`)."""
+    """Compile what a first run needs after the events (`advance`), which it compiles meanwhile."""
     dispatch.load_assign(protocol)
     for name in names:
         load(number_of(name))

@@ -42,7 +42,8 @@ IDLE, RUNNING, MOVING, WAITING, HELD = range(5)
 EXECUTORS, SESSION, DECIMA_SIM = range(3)
 """values of `spark_sim.Protocol`, as plain numbers for the compiler"""
 
-# What `advance` and `assign` report; QUIET: something happened, but no decision is due.
+# What `advance` and `assign` report; QUIET: something happened, but no decision is due; FORCED: one
+# must be made for the policy, which left everything idle.
 DECIDE, DONE, TRUNCATED, ILLEGAL, DEADLOCK, QUIET, FORCED = range(7)
 
 # Order of events at one instant in the default protocol: free executors first, then admit work.

@@ -59,28 +59,29 @@ def test_heuristics_alone(commands: list[list[str]], start: Callable[..., None])
     assert commands == [CHOICES]
 
 
-def test_nothing_is_started_on_one_core(
-    commands: list[list[str]], start: Callable[..., None]
+def refuse_folders(cache: Path) -> None:
+    cache.touch()
+
+
+def let_others_write(cache: Path) -> None:
+    """Code in such a folder would not be used."""
+    cache.mkdir()
+    cache.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    ("cores", "prepare"), [(1, None), (3, refuse_folders), (3, let_others_write)]
+)
+def test_nothing_is_started_without_a_core_or_a_folder(
+    cores: int,
+    prepare: Callable[[Path], None] | None,
+    commands: list[list[str]],
+    start: Callable[..., None],
+    tmp_path: Path,
 ) -> None:
-    start("decima", "fifo", cores=1)
-    assert commands == []
-
-
-def test_nothing_is_started_where_others_may_write(
-    commands: list[list[str]], start: Callable[..., None], tmp_path: Path
-) -> None:
-    """Its code would not be used from there."""
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache").chmod(0o777)
-    start("decima", "fifo", cores=3)
-    assert commands == []
-
-
-def test_nothing_is_started_where_no_folder_can_be_made(
-    commands: list[list[str]], start: Callable[..., None], tmp_path: Path
-) -> None:
-    (tmp_path / "cache").touch()
-    start("decima", "fifo", cores=3)
+    if prepare is not None:
+        prepare(tmp_path / "cache")
+    start("decima", "fifo", cores=cores)
     assert commands == []
 
 

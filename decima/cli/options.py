@@ -259,7 +259,7 @@ def load_models(names: Iterable[str], protocol: Protocol | None = None) -> None:
 
     Args:
         names: of all policies. A model file that cannot be used is refused.
-        protocol: of the simulations; None: nothing is simulated.
+        protocol: of the simulations that follow; None: only the network compiles ahead.
     """
     from decima.ahead import compile_ahead
 
