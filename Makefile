@@ -1,5 +1,6 @@
 # make run: install into .venv, train a network from nothing, draw its learning curve, compare it
-# make figures: the picture of the README, from the training of make run
+# make figures: what shows the network that ships: the picture of the README, with the training of
+# make run, and the notebook of examples/
 # make test: install into .venv and run the tests in two processes; those of a real Spark are
 # skipped without Java 17
 # make docs: the documentation site, site/index.html
@@ -26,9 +27,9 @@ run: .venv/train
 	$(BIN)/decima report $(SMALL) -o $(SMALL)/training.html --figures $(SMALL)/figures
 	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10
 
-# The picture of the README, from the training of `make run`.
 figures: .venv/installed
 	$(BIN)/python -m benchmarks.readme_figures $(SMALL) docs/assets
+	$(BIN)/python -m benchmarks.notebook
 
 test: .venv/installed .venv/spark-3.5/installed
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
