@@ -25,7 +25,7 @@ run: .venv/train
 	else $(TRAIN) --config docs/examples/small-training.toml; fi
 	@touch $(SMALL)/done
 	$(BIN)/decima report $(SMALL) -o $(SMALL)/training.html --figures $(SMALL)/figures
-	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --sequences 10
+	$(BIN)/decima evaluate --policies $(POLICIES),$(SMALL)/model.safetensors,decima --interarrival 18 --sequences 40
 
 figures: .venv/installed
 	$(BIN)/python -m benchmarks.readme_figures $(SMALL) docs/assets

@@ -393,6 +393,7 @@ def test_the_training_of_make_run_beats_strict_fair(tmp_path: Path) -> None:
     with LocalPool(2) as pool, RunFolder.create(tmp_path / "run", recipe.to_json()) as folder:
         run_training(folder, pools=Pools(pool, pool))
     model = str(tmp_path / "run" / MODEL)
-    difference = evaluate(EvaluationConfig(policies=("strict_fair", model))).difference(model)
+    config = EvaluationConfig(policies=("strict_fair", model), interarrival_s=18.0)
+    difference = evaluate(config).difference(model)
     assert difference.ci95 is not None
     assert difference.ci95[1] < 0
