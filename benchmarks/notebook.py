@@ -1,6 +1,8 @@
-"""The notebook of `examples/`, executed anew: it shows figures of the network that ships.
+"""The notebook of `examples/`, executed anew.
 
     python -m benchmarks.notebook     (make figures)
+
+It shows figures of the network that ships, so a new network outdates it.
 """
 
 from __future__ import annotations

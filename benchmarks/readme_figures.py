@@ -70,12 +70,12 @@ def draw_curve(axes: Axes, run: Path) -> None:
     scores = [row["validation/score"] for row in rows]
     axes.plot(iterations, scores, marker="o", markersize=3, label="likeliest plans")
     last = rows[-1]
-    for name in ("tuned_srw", "es_rule"):
+    # The two levels are close to each other: one name stands above, one below.
+    for name, side in (("tuned_srw", "bottom"), ("es_rule", "top")):
         above = last[f"validation/{ABOVE}{name}"]
         level = 100 * ((1 + last["validation/score"] / 100) / (1 + above / 100) - 1)
         axes.axhline(level, linestyle=":", color="grey")
-        place = (last["iteration"] + 1, level)
-        axes.annotate(name, place, fontsize=8, ha="right", va="bottom")
+        axes.annotate(name, (iterations[0], level), fontsize=8, va=side)
     axes.axhline(0.0, color="grey", linewidth=0.8)
     axes.set(xlabel="iteration", ylabel="JCT against\nstrict fair, %")
     axes.plot(
